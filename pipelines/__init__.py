@@ -1,0 +1,19 @@
+"""Thousands of independent fits, on a laptop or on hundreds of GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipelines.search.estimator import SVMGridSearch
+
+__all__ = ["SVMGridSearch"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: --help must not wait for scikit-learn.
+    if name == "SVMGridSearch":
+        from pipelines.search.estimator import SVMGridSearch
+
+        return SVMGridSearch
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,56 @@
+# make demo, make test: all a fresh machine with Python 3.11 or newer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
+CONFIG := pyproject.toml constraints.txt
+
+.PHONY: demo test lint bench gpu-check test-gpu-install constraints clean
+
+demo: .venv/.base  ## run the main job on the handwritten digits
+	$(BIN)/python -m pipelines.svm_grid
+
+test: .venv/.dev  ## run all tests
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev  ## style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.dev  ## time the grid search against its peers, keep the result
+	$(BIN)/python -m benchmarks.svm_grid
+
+gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
+	$(PYTHON) -m benchmarks.gpu_check
+
+test-gpu-install:  ## the GPU packages resolve, install and import, with or without a GPU
+	$(BIN)/python -m venv --clear .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet uv==$(UV_VERSION)
+	.venv-gpu/bin/uv pip install --quiet --python .venv-gpu/bin/python \
+	    --constraints constraints.txt --editable '.[gpu,nn,hpc]'
+	.venv-gpu/bin/python tests/gpu_install.py
+
+constraints: .venv/.base  ## choose the pinned versions anew
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --all-extras --universal \
+	    --python-version 3.11 --no-annotate --no-header --output-file constraints.txt
+
+clean:  ## remove what make made
+	rm -rf .venv .venv-gpu
+
+UV_VERSION := 0.13.8
+
+.venv/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed, $(PYTHON) is older; use make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+.venv/.base: .venv/.uv $(CONFIG)
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	$(INSTALL) --editable '.[dev,intel]'
+	@touch $@

@@ -1,0 +1,152 @@
+"""Image data sets: the digits of scikit-learn, MNIST and Fashion-MNIST."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.data.dataset import Source
+from pipelines.data.errors import InputError
+from pipelines.data.idx import read_idx
+from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
+
+# Name on the command line -> class of torchvision.datasets, whose folder bears the same name.
+TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}
+
+TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def load_digits() -> Source:
+    """The 1797 handwritten digits shipped with scikit-learn: uint8 of 0..16, 8 x 8 pixels.
+
+    Source: E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
+    """
+    from sklearn import datasets
+
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    return Source(pixels.astype(np.uint8), labels, PIXELS_0_16, image_shape=(8, 8))
+
+
+def load_mnist_like(name: str, data_dir: str | Path) -> Source:
+    """MNIST or Fashion-MNIST, from IDX files in ``data_dir``, else downloaded there.
+
+    Parameters
+    ----------
+    name : "mnist" or "fashion-mnist"
+    data_dir : the four files are looked for here, in ``<name>/`` and where torchvision puts
+        them (``MNIST/raw/``, ``FashionMNIST/raw/``), gzipped or not
+
+    Returns
+    -------
+    Source with X uint8 of shape (n, height * width), y of shape (n,) with labels 0..9, and
+    the test set of the files.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged, images and labels do not fit together, or there is
+        nothing to read and the download cannot be made.
+
+    References
+    ----------
+    LeCun et al. (1998), Gradient-based learning applied to document recognition.
+    Xiao et al. (2017), Fashion-MNIST, arXiv:1708.07747.
+    """
+    data_dir = Path(os.path.expanduser(data_dir))
+    files = _find(name, data_dir)
+    if files is None:
+        _download(name, data_dir)
+        files = _find(name, data_dir)
+    if files is None:
+        raise InputError(
+            f"--data-dir must hold {name} after its download, '{data_dir}' does not; "
+            f"put {', '.join(TRAIN + TEST)} there"
+        )
+    X, y = _read_part(*(files[stem] for stem in TRAIN))
+    X_test, y_test = _read_part(*(files[stem] for stem in TEST))
+    if X.shape[1:] != X_test.shape[1:]:
+        raise InputError(
+            f"--data-dir: training and test images must have one size, got {X.shape[1:]} and "
+            f"{X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
+        )
+    height, width = X.shape[1:]
+    return Source(
+        X.reshape(len(X), -1),
+        y,
+        PIXELS_0_255,
+        X_test=X_test.reshape(len(X_test), -1),
+        y_test=y_test,
+        image_shape=(height, width),
+    )
+
+
+def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
+    """The four files by name, or None where not one of them is there."""
+    # Both data sets use the same file names: a folder that bears the name is the surer one.
+    folders = (data_dir / name, data_dir / TORCHVISION[name] / "raw", data_dir)
+    found = [(folder, _files_in(folder)) for folder in folders]
+    for _, files in found:
+        if len(files) == len(TRAIN + TEST):
+            return files
+    for folder, files in found:
+        if files:
+            missing = ", ".join(stem for stem in TRAIN + TEST if stem not in files)
+            raise InputError(
+                f"--data-dir must hold all four files of {name}, '{folder}' lacks {missing}; "
+                f"add them, gzipped or not, or remove the others to download all"
+            )
+    return None
+
+
+def _files_in(folder: Path) -> dict[str, Path]:
+    # The gzipped file first: torchvision checks its sum, then unpacks it beside itself.
+    found: dict[str, Path] = {}
+    for stem in TRAIN + TEST:
+        for path in (folder / f"{stem}.gz", folder / stem):
+            if os.path.isfile(path):  # unlike Path.is_file, False where access is denied
+                found.setdefault(stem, path)
+    return found
+
+
+def _download(name: str, data_dir: Path) -> None:
+    wanted = f"put {', '.join(TRAIN + TEST)} into --data-dir '{data_dir}'"
+    try:
+        from torchvision import datasets
+    except ImportError:
+        raise InputError(
+            f"--dataset {name} is not in --data-dir and its download needs torchvision; "
+            f"install the nn extra: pip install 'pleasingly[nn]', or {wanted}"
+        ) from None
+    try:
+        getattr(datasets, TORCHVISION[name])(data_dir, train=True, download=True)
+    except (RuntimeError, OSError) as error:  # URLError is an OSError
+        raise InputError(
+            f"--dataset {name} could not be downloaded ({' '.join(str(error).split())}); "
+            f"check the network and that the folder can be written, or {wanted}"
+        ) from None
+
+
+def _read_part(images: Path, labels: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    X, y = read_idx(images, ndim=3), read_idx(labels, ndim=1)
+    for path, array in ((images, X), (labels, y)):
+        if array.dtype != np.uint8:
+            raise InputError(
+                f"--data-dir: '{path}' must hold unsigned bytes, it holds {array.dtype}; "
+                f"delete it and fetch it again"
+            )
+    if len(X) != len(y):
+        raise InputError(
+            f"--data-dir: images and labels must agree in number, got {len(X)} images in "
+            f"'{images}' and {len(y)} labels in '{labels}'; fetch both again"
+        )
+    if y.max() > 9:
+        raise InputError(
+            f"--data-dir: labels must lie in 0..9, '{labels}' holds {y.max()}; "
+            f"delete it and fetch it again"
+        )
+    return X, y

@@ -1,0 +1,108 @@
+"""What is scattered to the workers, and the arrays a worker makes of it and keeps.
+
+The only file that knows cupy.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.scaling import FittedScaling, Scaling
+
+Fold = tuple[np.ndarray, np.ndarray]
+
+_lock = threading.Lock()
+_kept: dict[tuple[str, str], Any] = {}
+
+
+@dataclass(frozen=True)
+class FoldedData:
+    """A data set with its folds: scattered once, the same object for every unit.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features)
+        Training rows, unscaled.
+    y : int32 array of shape (n_samples,)
+        Class codes, 0 to n_classes - 1.
+    X_test, y_test : arrays
+        Test rows, unscaled; of length 0 where there are none.
+    folds : sequence of (training rows, validation rows), int32 arrays
+    scaling : Scaling
+    token : str
+        Names this data set among all that a worker process has seen.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    folds: Sequence[Fold]
+    scaling: Scaling
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def scaling_for(self, rows: np.ndarray | None) -> FittedScaling:
+        """The scaling fitted on ``rows`` of the training set (None: on all)."""
+        return self.scaling.fit(self.X if rows is None else self.X[rows])
+
+    def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
+        """All training rows, scaled.
+
+        Parameters
+        ----------
+        device : {"cpu", "gpu"}
+        rows : int array, optional
+            The rows a standardisation is fitted on; all by default.
+
+        Returns
+        -------
+        numpy or cupy array of shape (n_samples, n_features)
+            Kept in this process from the first call on, unless it depends on ``rows``.
+        """
+        if self.scaling.kind == "standardise" and rows is not None:
+            return self._place(rows, device)
+        return kept((self.token, device), lambda: self._place(None, device))
+
+    def _place(self, rows: np.ndarray | None, device: str) -> Any:
+        X = self.scaling_for(rows).transform(self.X)
+        return X if device == "cpu" else to_device(X.astype(np.float32), device)
+
+
+def kept(key: tuple[str, str], make: Callable[[], Any]) -> Any:
+    """The value of ``key`` in this process, made at the first call.
+
+    Values of an earlier data set are dropped: a worker holds one at a time.
+    """
+    with _lock:
+        if key not in _kept:
+            for stale in [old for old in _kept if old[0] != key[0]]:
+                del _kept[stale]
+            _kept[key] = make()
+        return _kept[key]
+
+
+def to_device(array: np.ndarray, device: str) -> Any:
+    """``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
+    if device == "cpu":
+        return array
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A numpy array with the content of a numpy or cupy array."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def release_device_memory() -> None:
+    """Give the GPU memory that cupy holds in reserve back to the device."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()

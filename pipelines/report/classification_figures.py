@@ -1,0 +1,133 @@
+"""The figures of the test points: confusion matrix, and the ones it got wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from pipelines.report.run_folder import WrongImages
+from pipelines.report.style import GREY, INK, NARROW, SKY
+from pipelines.report.wording import percent, shortened
+
+MOST_NUMBERED = 30  # classes whose counts still have room
+MOST_IMAGES = 40
+
+
+def confusion_counts(true: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
+    """How often each true class (row) was given each predicted class (column).
+
+    ``true`` and ``predicted`` are class codes of shape (n,); the counts have
+    shape (n_classes, n_classes).
+    """
+    pairs = true.astype(np.int64) * n_classes + predicted.astype(np.int64)
+    return np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+
+
+def class_name(classes: Sequence[str], code: int) -> str:
+    """The name of a class code, or the code itself where it has no name."""
+    return classes[code] if 0 <= code < len(classes) else str(code)
+
+
+def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
+    """Counts of true against predicted class.
+
+    The colours belong to the errors alone: the right ones on the diagonal are
+    so many that on a common scale every error would look like none.
+    """
+    n_classes, n_points = len(counts), int(counts.sum())
+    n_wrong = n_points - int(np.trace(counts))
+    side = min(max(0.37 * n_classes, 2.6), 9.4)
+    labels = [shortened(name, 14) for name in names]
+    longest = max(map(len, labels))
+    margin = 0.75 + 0.08 * longest
+    figure = Figure(
+        figsize=(side + margin + (0 if n_classes <= MOST_NUMBERED else 0.9), side + margin),
+        layout="constrained",
+    )
+    figure.suptitle(
+        f"{n_wrong} of {n_points} test points wrong"
+        + (f" ({percent(n_wrong / n_points)})" if n_points else ""),
+        x=0.02, ha="left", fontsize=10.5,
+    )  # fmt: skip
+    axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
+    errors = np.ma.masked_array(counts, mask=np.eye(n_classes, dtype=bool) | (counts == 0))
+    image = axes.imshow(
+        errors, cmap="YlOrRd", vmin=0, vmax=max(1, int(errors.max() or 0) * 1.15), gid="errors"
+    )
+    for place in range(n_classes):
+        axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
+    if n_classes <= MOST_NUMBERED:
+        _write_counts(figure, counts, side / n_classes)
+        axes.set_xticks(
+            range(n_classes), labels, rotation=0 if 0.09 * longest < side / n_classes else 90
+        )
+        axes.set_yticks(range(n_classes), labels)
+    else:
+        figure.colorbar(image, ax=axes, shrink=0.6, label="test points")
+        step = math.ceil(n_classes / MOST_NUMBERED)
+        axes.set_xticks(range(0, n_classes, step), labels[::step], rotation=90)
+        axes.set_yticks(range(0, n_classes, step), labels[::step])
+    axes.set_xticks(np.arange(n_classes + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(n_classes + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="#D3DAE1", lw=0.5)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
+    axes = figure.axes[0]
+    digits = len(str(counts.max()))
+    size = min(11.0, 72 * cell * 0.85 / (0.64 * max(digits, 2)))
+    strongest = max(1, int((counts - np.diag(np.diag(counts))).max()))
+    for row, column in np.argwhere(counts > 0):
+        value = int(counts[row, column])
+        is_error = row != column
+        axes.text(
+            column, row, str(value), ha="center", va="center", fontsize=size,
+            color="white" if is_error and value > 0.6 * strongest and strongest > 1 else INK,
+            weight="bold" if is_error else "normal",
+        )  # fmt: skip
+
+
+def wrong_test_points(wrong: WrongImages, classes: Sequence[str]) -> Figure:
+    """The first 40 wrong test points, each titled ``row: true → predicted``."""
+    shown = min(MOST_IMAGES, len(wrong.row))
+    titles = [
+        (
+            str(wrong.row[i]),
+            shortened(class_name(classes, int(wrong.true[i])), 12),
+            shortened(class_name(classes, int(wrong.predicted[i])), 12),
+        )
+        for i in range(shown)
+    ]
+    is_long = max(len(f"{row}: {true} → {predicted}") for row, true, predicted in titles) > 13
+    n_columns = 5 if is_long else 6
+    n_rows = math.ceil(shown / n_columns)
+    height, width = wrong.images.shape[1:]
+    # Places in units of one image's width: the image, and its title above.
+    high, gap = height / width, 0.12
+    title = 0.34 if is_long else 0.22
+    step = high + title + gap
+    total = n_columns + (n_columns - 1) * gap
+    inches = (NARROW - 0.1) / total
+    figure = Figure(figsize=(NARROW, inches * n_rows * step + 0.1))
+    axes = figure.add_axes((0.05 / NARROW, 0.0, 1 - 0.1 / NARROW, 1.0))
+    brightest = max(1, int(wrong.images.max()))
+    for place, (row, true, predicted) in enumerate(titles):
+        left = (place % n_columns) * (1 + gap)
+        top = (place // n_columns) * step + title
+        axes.imshow(
+            wrong.images[place], extent=(left, left + 1, top + high, top), cmap="gray_r",
+            vmin=0, vmax=brightest, interpolation="none",
+        )  # fmt: skip
+        axes.add_patch(Rectangle((left, top), 1, high, fill=False, edgecolor=GREY, lw=0.5))
+        text = f"{row}: {true}\n→ {predicted}" if is_long else f"{row}: {true} → {predicted}"
+        axes.text(left + 0.5, top - 0.03, text, ha="center", va="bottom", fontsize=7.5)
+    axes.set(xlim=(0, total), ylim=(n_rows * step, 0), aspect="equal")
+    axes.set_axis_off()
+    return figure

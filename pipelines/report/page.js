@@ -1,0 +1,69 @@
+"use strict";
+// The page is whole without this: it adds sorting, large figures and a copy button.
+
+const compare = (a, b) => {
+  // Cells without a value stay last whichever way the column is sorted.
+  if (a === "" || b === "") return 0;
+  const [x, y] = [Number(a), Number(b)];
+  return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b, undefined, { numeric: true }) : x - y;
+};
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  const headers = [...table.tHead.rows[0].cells];
+  headers.forEach((header, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = header.textContent;
+    header.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = header.getAttribute("aria-sort") === "ascending";
+      headers.forEach((other) => other.removeAttribute("aria-sort"));
+      header.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const value = (row) => row.cells[column].dataset.sort;
+      const rows = [...table.tBodies[0].rows];
+      rows.sort((a, b) =>
+        (value(a) === "") - (value(b) === "") || (down ? -1 : 1) * compare(value(a), value(b)));
+      table.tBodies[0].append(...rows);
+    });
+  });
+}
+
+if (window.HTMLDialogElement) {
+  const dialog = document.createElement("dialog");
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "copy";
+  close.textContent = "Close";
+  const large = new Image();
+  dialog.append(close, large);
+  document.body.append(dialog);
+  dialog.addEventListener("click", () => dialog.close());
+  for (const link of document.querySelectorAll("a.enlarge")) {
+    const image = link.querySelector("img");
+    link.setAttribute("aria-label", "Enlarge: " + image.alt);
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const [width, height] = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
+      // As large as the window holds, but never smaller than it is readable.
+      const whole = Math.min(innerWidth / width, innerHeight / height);
+      large.src = image.src;
+      large.alt = image.alt;
+      large.style.width = width * Math.max(1, whole) + "px";
+      dialog.setAttribute("aria-label", "Enlarged figure");
+      dialog.showModal();
+    });
+  }
+}
+
+const command = document.querySelector("pre code");
+if (command && navigator.clipboard) {
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.className = "copy";
+  copy.textContent = "Copy the command";
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(command.textContent);
+    copy.textContent = "Copied";
+  });
+  command.parentElement.after(copy);
+}

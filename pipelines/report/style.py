@@ -1,0 +1,143 @@
+"""One look for every figure, and equal files for equal input."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+# From the palette of Okabe and Ito, which colour-blind readers tell apart
+# (https://jfly.uni-koeln.de/color/).
+BLUE = "#0072B2"
+SKY = "#A9D3EC"
+VERMILLION = "#D55E00"
+INK = "#1F2933"
+GREY = "#7B8794"
+PALE = "#E9EDF1"
+COLOUR_MAP = "viridis_r"  # perceptually uniform; the lowest error is the brightest
+
+# Half the page's width; a figure that needs all of it takes WIDE (inches).
+NARROW, WIDE = 5.4, 10.8
+
+_STYLE = {
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.dpi": 100,
+    "figure.titlesize": 11.5,
+    "figure.titleweight": "bold",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "hatch.linewidth": 0.8,
+    "legend.borderaxespad": 0.2,
+    "legend.borderpad": 0.1,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "legend.handletextpad": 0.5,
+    "savefig.dpi": 160,
+    "svg.fonttype": "path",  # no reader needs our font
+    "svg.hashsalt": "pleasingly",
+    "text.color": INK,
+    "text.parse_math": False,  # a class may be named "$"
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw and save inside this, whatever the reader's own matplotlib settings are."""
+    with matplotlib.style.context(["default", _STYLE]):
+        yield
+
+
+def save(figure: Figure, folder: Path, name: str) -> Path:
+    """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
+    path = folder / f"{name}.svg"
+    with warnings.catch_warnings():
+        # A class named in a script our font lacks is drawn as boxes; the page has its name.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(folder / f"{name}.png")
+    return path
+
+
+def spans_a_decade(errors: np.ndarray) -> bool:
+    """Whether the errors that are not 0 need a logarithmic scale."""
+    positive = errors[errors > 0]
+    return positive.size > 1 and bool(positive.max() >= 10 * positive.min())
+
+
+def error_norm(errors: np.ndarray) -> Normalize:
+    """The colour scale of finite errors: logarithmic where they span a decade."""
+    if spans_a_decade(errors):
+        return LogNorm(errors[errors > 0].min(), errors.max(), clip=True)
+    low, high = (errors.min(), errors.max()) if errors.size else (0.0, 1.0)
+    if low == high:
+        low, high = max(0.0, low - 0.01), high + 0.01
+    return Normalize(low, high)
+
+
+def percent_y_axis(axes: Axes, errors: np.ndarray) -> None:
+    """Scale, limits and percent labels of a y axis that shows these finite errors.
+
+    Where they span a decade the scale is logarithmic; an error of 0 then has
+    its own place under the smallest other one.
+    """
+    low, high = (float(errors.min()), float(errors.max())) if errors.size else (0.0, 1.0)
+    if not spans_a_decade(errors):
+        margin = 0.06 * (high - low) or 0.005
+        axes.set_ylim(max(low - margin, -0.3 * margin), high + margin)
+        percent_labels(axes.yaxis)
+        return
+    least = float(errors[errors > 0].min())
+    ticks = log_ticks(least, high)
+    if low > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(low / 1.2, high * 1.2)
+    else:
+        axes.set_yscale("symlog", linthresh=least, linscale=0.25)
+        axes.set_ylim(-0.35 * least, high * 1.2)
+        ticks = [0.0, *ticks]
+    percent_labels(axes.yaxis, ticks)
+
+
+def percent_labels(axis: Axis, ticks: Sequence[float] | None = None) -> None:
+    """Label an axis of fractions in percent, at the ticks or where they are round."""
+    axis.set_major_locator(MaxNLocator(6) if ticks is None else FixedLocator(ticks))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+    axis.set_minor_locator(NullLocator())
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """The 1, 2, 5 of each decade from low to high; the 1 alone where that is many."""
+    digits = (1, 2, 5) if high < 2000 * low else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+
+
+def log10_labels(axis: Axis, values: Sequence[float] | np.ndarray, most: int = 11) -> None:
+    """Ticks of an axis of log10 values: round numbers, or the values if they are few."""
+    if len(values) <= 3:
+        axis.set_major_locator(FixedLocator(list(values)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    else:
+        is_long = abs(values[-1] - values[0]) >= 3
+        axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=is_long))

@@ -1,0 +1,341 @@
+"""The figures of a search over C and gamma: heat map and box plots of the fold errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
+
+from pipelines.report.run_folder import Candidate
+from pipelines.report.style import (
+    BLUE,
+    COLOUR_MAP,
+    GREY,
+    INK,
+    NARROW,
+    PALE,
+    SKY,
+    VERMILLION,
+    WIDE,
+    error_norm,
+    log10_labels,
+    log_ticks,
+    percent_labels,
+    percent_y_axis,
+    spans_a_decade,
+)
+from pipelines.report.wording import percent, significant
+
+LOG_C, LOG_GAMMA = "log₁₀ C", "log₁₀ gamma"
+MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
+
+
+@dataclass(frozen=True)
+class BoxStatistics:
+    """Quartiles of some fold errors, and the furthest errors within 1.5 box lengths."""
+
+    low: float
+    q1: float
+    median: float
+    q3: float
+    high: float
+
+
+def box_statistics(errors: np.ndarray) -> BoxStatistics:
+    """What a box shows of the finite errors, shape (n,) with n >= 1, after Tukey."""
+    q1, median, q3 = (float(value) for value in np.percentile(errors, [25, 50, 75]))
+    reach = 1.5 * (q3 - q1)
+    inside = errors[(errors >= q1 - reach) & (errors <= q3 + reach)]
+    return BoxStatistics(
+        low=min(q1, float(inside.min())), q1=q1, median=median, q3=q3,
+        high=max(q3, float(inside.max())),
+    )  # fmt: skip
+
+
+def heat_map(
+    candidates: pd.DataFrame,
+    best: Candidate | None,
+    all_C: Sequence[float] = (),
+    all_gamma: Sequence[float] = (),
+) -> Figure:
+    """Mean validation error over log10 C x log10 gamma, the best candidate framed.
+
+    Parameters
+    ----------
+    candidates : DataFrame
+        C, gamma and error_mean, a fraction; NaN where every fold failed.
+    best : Candidate or None
+        The candidate to frame.
+    all_C, all_gamma : sequence of float
+        The whole grid, where the run did not come to all of it.
+    """
+    Cs, gammas = grid_values(candidates["C"], all_C), grid_values(candidates["gamma"], all_gamma)
+    log_C, log_gamma = np.log10(Cs), np.log10(gammas)
+    means = np.full((len(gammas), len(Cs)), np.nan)
+    has_run = np.zeros(means.shape, dtype=bool)
+    place = nearest(gammas, candidates["gamma"]), nearest(Cs, candidates["C"])
+    means[place] = candidates["error_mean"].to_numpy(dtype=float)
+    has_run[place] = True
+
+    figure = Figure(figsize=(NARROW, 4.5), layout="constrained")
+    axes = figure.add_subplot(xlabel=LOG_C, ylabel=LOG_GAMMA)
+    x, y = _edges(log_C), _edges(log_gamma)
+    norm = error_norm(means[np.isfinite(means)])
+    mesh = axes.pcolormesh(
+        x, y, np.ma.masked_invalid(means), norm=norm, cmap=COLOUR_MAP, edgecolors="face", lw=0.2
+    )
+    if np.isfinite(means).any():
+        _error_colourbar(figure, axes, mesh, means[np.isfinite(means)])
+    key: list[Patch] = []
+    for label, where, hatch in (
+        ("failed", has_run & np.isnan(means), "////"),
+        ("not run", ~has_run, ""),
+    ):
+        if where.any():
+            face, edge = (PALE, GREY) if hatch else ("white", PALE)
+            squares = [_square(x, y, row, column) for row, column in np.argwhere(where)]
+            axes.add_collection(
+                PolyCollection(
+                    squares, facecolors=face, edgecolors=edge, hatch=hatch, lw=0.4, gid=label
+                )
+            )
+            key.append(Patch(facecolor=face, edgecolor=GREY, hatch=hatch, lw=0.5, label=label))
+    if max(means.shape) <= MOST_NUMBERED:
+        _write_numbers(axes, mesh, log_C, log_gamma, means)
+    if best is not None:
+        row, column = int(nearest(gammas, [best.gamma])[0]), int(nearest(Cs, [best.C])[0])
+        axes.add_patch(_frame(x, y, row, column))
+        label = (
+            f"best: C = {significant(best.C)}, gamma = {significant(best.gamma)}, "
+            f"error {percent(best.error_mean)}"
+        )
+        key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=label))
+    axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+    axes.spines[:].set_visible(False)
+    log10_labels(axes.xaxis, log_C)
+    log10_labels(axes.yaxis, log_gamma)
+    _title_and_key(figure, "Mean validation error", key)
+    return figure
+
+
+def fold_errors_best(cells: pd.DataFrame, best: Candidate) -> Figure:
+    """Box plot of the fold errors against log10 C at the best gamma, each fold a point."""
+    gammas = grid_values(cells["gamma"])
+    gamma = gammas[nearest(gammas, [best.gamma])[0]]
+    cells = cells[cells["gamma"] == gamma]
+    figure = Figure(figsize=(NARROW, 4.5), layout="constrained")
+    axes = figure.add_subplot(xlabel=LOG_C, ylabel="validation error")
+    percent_y_axis(axes, _finite(cells["error"]))
+    _draw_boxes(axes, cells, best.C, point=11)
+    log10_labels(axes.xaxis, np.log10(grid_values(cells["C"])))
+    _grid_lines(axes)
+    label = f"best: C = {significant(best.C)}, mean {percent(best.error_mean)}"
+    key: list[Patch | Line2D] = [
+        Patch(facecolor=VERMILLION, alpha=0.45, label=label),
+        Line2D([], [], marker="o", ls="", color=INK, markersize=3.5, label="one fold"),
+    ]
+    if cells["error"].isna().any():
+        key.append(
+            Line2D([], [], marker="x", ls="", color=VERMILLION, markersize=5, label="failed fold")
+        )
+    _title_and_key(figure, f"Fold errors at gamma = {significant(gamma)}", key)
+    return figure
+
+
+def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
+    """Box plots of the fold errors against log10 C, a panel for each gamma, on shared axes."""
+    gammas = grid_values(cells["gamma"])
+    best_gamma = None if best is None else gammas[nearest(gammas, [best.gamma])[0]]
+    n_columns = min(4, len(gammas))
+    n_rows = -(-len(gammas) // n_columns)
+    width = WIDE * max(n_columns, 2) / 4
+    # Margins in inches: a constrained layout of 24 panels takes seconds.
+    left, right, top, bottom, gap, panel = 0.85, 0.15, 0.62, 0.6, 0.36, 1.45
+    height = top + bottom + n_rows * panel + (n_rows - 1) * gap
+    figure = Figure(figsize=(width, height))
+    figure.suptitle(
+        "Fold errors for each gamma", x=0.15 / width, y=1 - 0.12 / height, ha="left", va="top"
+    )
+    panels = figure.subplots(
+        n_rows, n_columns, sharex=True, sharey=True, squeeze=False,
+        gridspec_kw={
+            "left": left / width, "right": 1 - right / width,
+            "top": 1 - top / height, "bottom": bottom / height,
+            "hspace": gap / panel, "wspace": 0.08,
+        },
+    ).ravel()  # fmt: skip
+    percent_y_axis(panels[0], _finite(cells["error"]))
+    by_gamma = dict(list(cells.groupby("gamma")))
+    every_C = grid_values(cells["C"])
+    for axes, gamma in zip(panels, gammas, strict=False):
+        is_best = gamma == best_gamma
+        best_C = best.C if best is not None and is_best else None
+        _draw_boxes(axes, by_gamma[gamma], best_C, point=3, every_C=every_C)
+        _grid_lines(axes)
+        log10_labels(axes.xaxis, np.log10(every_C), most=6)
+        axes.set_title(
+            f"gamma = {significant(gamma)}" + (" (best)" if is_best else ""),
+            fontsize=9.5, pad=4, weight="bold" if is_best else "normal",
+            color=VERMILLION if is_best else INK,
+        )  # fmt: skip
+        if is_best:
+            axes.spines[["left", "bottom"]].set(color=VERMILLION, linewidth=1.6)
+    for axes in panels[len(gammas) :]:
+        axes.set_visible(False)
+    for axes in panels[max(0, len(gammas) - n_columns) : len(gammas)]:
+        axes.tick_params(labelbottom=True)
+    figure.supxlabel(LOG_C, fontsize=10, y=0.12 / height, va="bottom")
+    figure.supylabel("validation error", fontsize=10, x=0.12 / width, ha="left")
+    return figure
+
+
+def grid_values(present: pd.Series, every: Sequence[float] = ()) -> np.ndarray:
+    """The grid's values in order: every one of them, if those present are among them."""
+    values = np.unique(present.to_numpy(dtype=float))
+    grid = np.unique(np.asarray(every, dtype=float))
+    if grid.size and np.allclose(grid[nearest(grid, values)], values, rtol=1e-6):
+        return grid
+    return values
+
+
+def nearest(grid: np.ndarray, values: pd.Series | Sequence[float] | np.ndarray) -> np.ndarray:
+    """Place of the nearest grid value, in log10, to each of the values."""
+    distance = np.log10(grid)[:, None] - np.log10(np.asarray(values, dtype=float))[None, :]
+    return np.abs(distance).argmin(axis=0)
+
+
+def _finite(errors: pd.Series) -> np.ndarray:
+    values = errors.to_numpy(dtype=float)
+    return values[np.isfinite(values)]
+
+
+def _edges(centres: np.ndarray) -> np.ndarray:
+    if len(centres) == 1:
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    middles = (centres[1:] + centres[:-1]) / 2
+    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
+
+
+def _square(x: np.ndarray, y: np.ndarray, row: int, column: int) -> list[tuple[float, float]]:
+    left, right, bottom, top = x[column], x[column + 1], y[row], y[row + 1]
+    return [(left, bottom), (right, bottom), (right, top), (left, top)]
+
+
+def _frame(x: np.ndarray, y: np.ndarray, row: int, column: int) -> Rectangle:
+    frame = Rectangle(
+        (x[column], y[row]), x[column + 1] - x[column], y[row + 1] - y[row],
+        fill=False, edgecolor=VERMILLION, lw=2.2, zorder=5, clip_on=False, gid="best",
+    )  # fmt: skip
+    frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
+    return frame
+
+
+def _write_numbers(
+    axes: Axes, mesh: QuadMesh, log_C: np.ndarray, log_gamma: np.ndarray, means: np.ndarray
+) -> None:
+    for row, column in np.argwhere(np.isfinite(means)):
+        error = means[row, column]
+        red, green, blue, _ = mesh.cmap(mesh.norm(error))
+        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(
+            log_C[column], log_gamma[row], f"{100 * error:.{1 if error >= 0.0995 else 2}f}",
+            ha="center", va="center", fontsize=7.5, color="white" if is_dark else INK,
+        )  # fmt: skip
+
+
+def _error_colourbar(figure: Figure, axes: Axes, mesh: QuadMesh, errors: np.ndarray) -> None:
+    bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06, aspect=28)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    positive = errors[errors > 0]
+    is_log = spans_a_decade(errors)
+    percent_labels(bar.ax.yaxis, log_ticks(positive.min(), errors.max()) if is_log else None)
+
+
+def _draw_boxes(
+    axes: Axes,
+    cells: pd.DataFrame,
+    best_C: float | None,
+    point: float,
+    every_C: np.ndarray | None = None,
+) -> None:
+    """One box for each C, as collections: 24 x 24 boxes one by one would take seconds."""
+    log_C = np.log10(grid_values(cells["C"]) if every_C is None else every_C)
+    spacing = np.diff(log_C).min() if len(log_C) > 1 else 1.0
+    half = 0.36 * spacing
+    boxes: list[tuple[float, BoxStatistics, bool]] = []
+    points: list[np.ndarray] = []
+    failed: list[float] = []
+    for C in grid_values(cells["C"]):
+        of_C = cells[cells["C"] == C].sort_values("fold")
+        x, errors = float(np.log10(C)), of_C["error"].to_numpy(dtype=float)
+        offsets = x + np.linspace(-0.6, 0.6, len(errors)) * half if len(errors) > 1 else [x]
+        points.append(np.column_stack([offsets, errors]))
+        failed += list(np.asarray(offsets)[np.isnan(errors)])
+        if np.isfinite(errors).any():
+            is_best = best_C is not None and bool(np.isclose(C, best_C))
+            boxes.append((x, box_statistics(errors[np.isfinite(errors)]), is_best))
+    _add_boxes(axes, boxes, half)
+    every_point = np.concatenate(points)
+    axes.scatter(
+        every_point[:, 0], every_point[:, 1], s=point, color=INK, alpha=0.75, lw=0, zorder=4, gid="folds",
+    )  # fmt: skip
+    axes.scatter(
+        failed, np.full(len(failed), 0.97), s=3 * point, marker="x", color=VERMILLION,
+        lw=1, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
+    )  # fmt: skip
+    axes.set_xlim(log_C[0] - 0.7 * spacing, log_C[-1] + 0.7 * spacing)
+
+
+def _add_boxes(axes: Axes, boxes: list[tuple[float, BoxStatistics, bool]], half: float) -> None:
+    bodies = [
+        [(x - half, s.q1), (x + half, s.q1), (x + half, s.q3), (x - half, s.q3)]
+        for x, s, _ in boxes
+    ]
+    whiskers = [
+        [(x, start), (x, end)]
+        for x, s, _ in boxes
+        for start, end in ((s.low, s.q1), (s.q3, s.high))
+    ]
+    medians = [[(x - half, s.median), (x + half, s.median)] for x, s, _ in boxes]
+    faces = [VERMILLION if is_best else SKY for *_, is_best in boxes]
+    edges = [VERMILLION if is_best else BLUE for *_, is_best in boxes]
+    both = [edge for edge in edges for _ in range(2)]
+    add = axes.add_collection
+    add(LineCollection(whiskers, colors=both, linewidths=0.9, zorder=2), autolim=False)
+    add(
+        PolyCollection(bodies, facecolors=faces, edgecolors="none", alpha=0.45, gid="boxes"),
+        autolim=False,
+    )
+    add(PolyCollection(bodies, facecolors="none", edgecolors=edges, lw=0.8), autolim=False)
+    add(
+        LineCollection(medians, colors=edges, linewidths=1.8, zorder=3, gid="medians"),
+        autolim=False,
+    )
+
+
+def _grid_lines(axes: Axes) -> None:
+    axes.grid(axis="y", color=PALE, lw=0.8)
+    axes.set_axisbelow(True)
+
+
+def _title_and_key(figure: Figure, title: str, handles: Sequence[Patch | Line2D]) -> None:
+    """The title, and under it what the marks mean; a legend, so that neither covers the other."""
+    figure.legend(
+        handles=list(handles),
+        title=title,
+        title_fontproperties={"weight": "bold", "size": 11.5},
+        alignment="left",
+        loc="outside upper left",
+        ncols=max(1, len(handles)),
+        columnspacing=1.2,
+        handlelength=1.2,
+        handleheight=0.9,
+    )

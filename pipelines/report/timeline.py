@@ -1,0 +1,212 @@
+"""Which unit ran on which worker and when: one lane for each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+from pipelines.report.run_folder import Unit
+from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, log10_labels
+from pipelines.report.wording import duration, shortened
+
+MOST_LABELS = 40
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What one worker did: its units in order, and how long it was at work."""
+
+    worker: str
+    units: tuple[Unit, ...]
+    busy_seconds: float
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A time at which the run was stopped, between a run and its resumption."""
+
+    started: float
+    seconds: float
+
+
+def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
+    """The units of each worker: the known workers first, then those only the journal names."""
+    order = list(dict.fromkeys([*workers, *(unit.worker for unit in units)]))
+    return [
+        Lane(worker, own := tuple(u for u in units if u.worker == worker), _covered_seconds(own))
+        for worker in order
+    ]
+
+
+def pauses(units: Sequence[Unit]) -> list[Pause]:
+    """The times without any unit that are longer than all the others together.
+
+    A resumed run has such a time between its parts; drawn to scale it would
+    leave no room for the work.
+    """
+    gaps = [
+        Pause(end, start - end)
+        for (_, end), (start, _) in zip(_spans(units), _spans(units)[1:], strict=False)
+    ]
+    if not gaps:
+        return []
+    whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
+    kept: list[Pause] = []
+    for gap in sorted(gaps, key=lambda gap: -gap.seconds):
+        whole -= gap.seconds
+        if gap.seconds < max(60.0, whole):
+            break
+        kept.append(gap)
+    return sorted(kept, key=lambda gap: gap.started)
+
+
+def shown_seconds(units: Sequence[Unit]) -> float:
+    """From the first unit's start to the last one's end, without the pauses."""
+    if not units:
+        return 0.0
+    whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
+    return whole - sum(pause.seconds for pause in pauses(units))
+
+
+def worker_name(address: str) -> str:
+    """A worker's address without its protocol, short enough for a label."""
+    return shortened(address.rpartition("://")[2] or "unknown", 24)
+
+
+def timeline(units: Sequence[Unit], workers: Sequence[str] = ()) -> Figure:
+    """Bars of the units in one lane for each worker; what stays pale was idle."""
+    rows = lanes(units, workers)
+    lane = min(0.36, 9.0 / len(rows))
+    height = 1.15 + lane * len(rows)
+    figure = Figure(figsize=(WIDE, max(1.9, height)), layout="constrained")
+    total = shown_seconds(units)
+    second, name_of_time = _time_unit(total)
+    axes = figure.add_subplot(xlabel=f"{name_of_time} since the first unit started")
+    breaks = pauses(units)
+    seam = 0.015 * total
+    origin = min(unit.started for unit in units)
+
+    def place(moment: float) -> float:
+        gone = sum(p.seconds - seam for p in breaks if p.started + p.seconds <= moment)
+        return moment - origin - gone
+
+    end = max(total + seam * len(breaks), 1e-6)
+    axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
+    colours = _GammaColours([unit.gamma for unit in units])
+    bars, faces, edges = [], [], []
+    for number, row in enumerate(rows):
+        for unit, level, n_levels in _levels(row.units):
+            left = place(unit.started)
+            top = number - 0.4 + 0.8 * level / n_levels
+            low, right = top + 0.8 / n_levels, left + max(unit.seconds, 1e-3 * end)
+            bars.append([(left, top), (right, top), (right, low), (left, low)])
+            faces.append(colours.of(unit.gamma))
+            edges.append(VERMILLION if unit.n_failed else "white")
+        share = f"{100 * row.busy_seconds / total:.0f} %" if total else ""
+        if len(rows) <= MOST_LABELS:
+            axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
+    axes.add_collection(
+        PolyCollection(
+            bars, facecolors=faces, edgecolors=edges, gid="units", zorder=2,
+            linewidths=[1.4 if edge == VERMILLION else 0.5 for edge in edges],
+        ),
+        autolim=False,
+    )  # fmt: skip
+    for pause in breaks:
+        x = place(pause.started + pause.seconds) - seam / 2
+        axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
+        axes.text(
+            x,
+            -0.55,
+            f"stopped for {duration(pause.seconds)}",
+            ha="center",
+            va="bottom",
+            fontsize=8.5,
+        )
+    axes.xaxis.set_major_locator(MultipleLocator(_round_step(end / second) * second))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / second:g}"))
+    axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
+    step = -(-len(rows) // MOST_LABELS)
+    axes.set_yticks(
+        range(0, len(rows), step), [worker_name(row.worker) for row in rows[::step]], fontsize=9
+    )
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["left"]].set_visible(False)
+    colours.draw_key(figure)
+    if any(unit.n_failed for unit in units):
+        key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="unit with a failed cell")
+        axes.legend(handles=[key], loc="lower right", bbox_to_anchor=(1, 1.0))
+    return figure
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    if seconds < 600:
+        return 1.0, "seconds"
+    return (60.0, "minutes") if seconds < 7200 else (3600.0, "hours")
+
+
+def _round_step(length: float) -> float:
+    """A step of 1, 2 or 5 times a power of ten that cuts the length into 5 to 12 parts."""
+    power = 10.0 ** np.floor(np.log10(length / 5))
+    return float(power * max(digit for digit in (1, 2, 5) if digit * power <= length / 5))
+
+
+class _GammaColours:
+    """A unit's colour tells its gamma, as gamma decides how long a unit takes."""
+
+    def __init__(self, gammas: Sequence[float]) -> None:
+        known = np.log10([gamma for gamma in gammas if gamma > 0])
+        self.values = np.unique(known)
+        self.norm = Normalize(*((known.min(), known.max()) if known.size else (0, 1)))
+        self.map = matplotlib.colormaps["cividis"]
+
+    def of(self, gamma: float) -> tuple[float, ...] | str:
+        return self.map(self.norm(np.log10(gamma))) if gamma > 0 else SKY
+
+    def draw_key(self, figure: Figure) -> None:
+        if self.values.size > 1:
+            bar = figure.colorbar(
+                matplotlib.cm.ScalarMappable(self.norm, self.map),
+                ax=figure.axes[0], pad=0.06, fraction=0.03, aspect=14, label="log₁₀ gamma",
+            )  # fmt: skip
+            bar.outline.set(edgecolor=GREY)  # type: ignore[operator]
+            log10_labels(bar.ax.yaxis, self.values, most=5)
+
+
+def _spans(units: Sequence[Unit]) -> list[tuple[float, float]]:
+    """The times at which at least one of the units ran, in order."""
+    spans: list[tuple[float, float]] = []
+    for unit in sorted(units, key=lambda unit: unit.started):
+        if spans and unit.started <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], unit.ended))
+        else:
+            spans.append((unit.started, unit.ended))
+    return spans
+
+
+def _covered_seconds(units: Sequence[Unit]) -> float:
+    return sum(end - start for start, end in _spans(units))
+
+
+def _levels(units: Sequence[Unit]) -> list[tuple[Unit, int, int]]:
+    """Each unit, its level in the lane, and the number of levels.
+
+    A worker with several threads runs units side by side; they share its lane.
+    """
+    ends: list[float] = []
+    placed: list[tuple[Unit, int]] = []
+    for unit in sorted(units, key=lambda unit: unit.started):
+        # Clocks of two processes differ a little: a hair's overlap is none.
+        slack = 0.02 * unit.seconds
+        level = next((i for i, end in enumerate(ends) if end <= unit.started + slack), len(ends))
+        ends[level : level + 1] = [unit.ended]
+        placed.append((unit, level))
+    return [(unit, level, len(ends)) for unit, level in placed]

@@ -1,0 +1,66 @@
+"""How numbers and times read in the figures and on the page."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+
+def log10(value: float) -> str:
+    """The logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
+    return f"{math.log10(value):.2f}".replace("-", "−")
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction in percent, two decimals: ``0.0125`` is ``1.25 %``."""
+    if fraction is None or not math.isfinite(fraction):
+        return "–"
+    return f"{100 * fraction:.2f} %"
+
+
+def significant(value: float | None) -> str:
+    """C or gamma with three significant digits: ``0.0193``, ``1390``, ``7.2e5``."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    power = int(exponent)
+    if -4 <= power < 5:
+        text = f"{float(f'{mantissa}e{exponent}'):.{max(0, 2 - power)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{mantissa.rstrip('0').rstrip('.')}e{power}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person says them: ``8.4 s``, ``2 min 05 s``, ``3 h 12 min``."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number and its noun: ``1 worker``, ``2 workers``."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def moment(text: object) -> str:
+    """An ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return str(text)
+    if time.tzinfo is not None:
+        time = time.astimezone(UTC)
+    return f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+def shortened(name: str, length: int) -> str:
+    """The name, cut with an ellipsis where it is longer than ``length``."""
+    return name if len(name) <= length else name[: length - 1] + "…"

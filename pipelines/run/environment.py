@@ -1,0 +1,50 @@
+"""What ran: versions, commit, machine; a run describes itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = (
+    "pleasingly", "dask", "distributed", "dask-cuda", "dask-jobqueue", "numpy", "scipy",
+    "scikit-learn", "scikit-learn-intelex", "cuml-cu13", "cupy-cuda13x", "torch", "pandas",
+)  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages a result depends on, where installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The git commit this program runs from, with ``+changes`` where files differ from it."""
+    here = Path(__file__).resolve().parent
+    try:
+        head = _git(here, "rev-parse", "HEAD")
+        return head + ("+changes" if _git(here, "status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def machine() -> dict[str, str | int | None]:
+    """Host, operating system and cores of this machine."""
+    return {
+        "host": platform.node(),
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+    }

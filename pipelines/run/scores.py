@@ -1,0 +1,63 @@
+"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+PARTITIONS = 8
+# A mean of fold errors carries rounding; candidates closer than this are tied.
+TIE_DECIMALS = 12
+
+
+def results_frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Rows as a table with the given columns and dtypes, in the order of the rows."""
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
+
+
+def reduce_scores(
+    results: pd.DataFrame, parameters: list[str], n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """Mean and standard deviation of the error of every candidate.
+
+    Parameters
+    ----------
+    results : table of cells with the columns ``parameters``, ``error`` (a
+        fraction; NaN where the fit failed)
+    parameters : names of the columns that make a candidate, in the order in
+        which ties are resolved: to the smaller first, then the smaller second
+    n_folds : int
+        A candidate with fewer scores has none of its own.
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process.
+
+    Returns
+    -------
+    table with ``parameters``, ``error_mean``, ``error_std`` (of the folds, not
+    corrected, as scikit-learn's), ``n_ok``, ``rank`` (1 is best, no two alike),
+    best first
+    """
+    import dask
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(results[[*parameters, "error"]], npartitions=PARTITIONS)
+    by_candidate = frame.groupby(parameters).error
+    mean, std, count = by_candidate.mean(), by_candidate.std(ddof=0), by_candidate.count()
+    scheduler = "threads" if client is None else client
+    mean, std, count = dask.compute(mean, std, count, scheduler=scheduler)
+    candidates = mean.rename("error_mean").to_frame()
+    candidates["error_std"] = std
+    candidates["n_ok"] = count
+    incomplete = candidates.n_ok < n_folds
+    candidates.loc[incomplete, ["error_mean", "error_std"]] = float("nan")
+    candidates = candidates.reset_index()
+    candidates["tie"] = candidates.error_mean.round(TIE_DECIMALS)
+    candidates = candidates.sort_values(["tie", *parameters], na_position="last")
+    candidates["rank"] = range(1, len(candidates) + 1)
+    return candidates.drop(columns="tie").reset_index(drop=True)

@@ -1,0 +1,1 @@
+"""Model selection: units of a solver, spread over workers, reduced to an answer."""

@@ -1,0 +1,118 @@
+"""The SVM grid search, from folded data to rows: what the command and the class share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pipelines.data.placement import FoldedData
+from pipelines.run.errors import RunStopped
+from pipelines.run.scores import reduce_scores, results_frame
+from pipelines.run.tasks import Outcome, Runner
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.units import Refit, Row, Unit, cut_units, failed_rows, fit_unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+COLUMNS = {
+    "C": "float64",
+    "gamma": "float64",
+    "fold": "int64",
+    "n_train": "int64",
+    "n_validation": "int64",
+    "n_errors": "Int64",
+    "error": "float64",
+    "n_support": "Int64",
+    "n_iterations": "Int64",
+    "fit_seconds": "float64",
+    "score_seconds": "float64",
+    "worker": "str",
+    "status": "str",
+}
+PARAMETERS = ["C", "gamma"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is searched, and how a cell is fitted.
+
+    Attributes
+    ----------
+    Cs, gammas : sequences of float
+    solver : str
+        A name in ``SOLVERS``.
+    settings : Settings
+    """
+
+    Cs: Sequence[float]
+    gammas: Sequence[float]
+    solver: str
+    settings: Settings
+
+    def units(self, data: FoldedData) -> list[Unit]:
+        """The units of this grid on these data."""
+        solver = load_solver(self.solver)
+        alone = data.scaling.kind == "standardise"
+        return cut_units(
+            self.Cs,
+            self.gammas,
+            len(data.folds),
+            shares_c=solver.shares_c,
+            shares_folds=solver.shares_folds and not alone,
+        )
+
+
+def search(
+    runner: Runner, data: FoldedData, grid: Grid, units: Sequence[Unit]
+) -> Iterator[tuple[Outcome[Unit], list[Row]]]:
+    """Fit units; give each outcome with its rows, as it arrives.
+
+    Yields
+    ------
+    outcome : Outcome
+    rows : list of dict, the columns of ``COLUMNS``; a unit that failed gives
+        rows whose status says why
+    """
+    work = partial(fit_unit, solver=grid.solver, settings=grid.settings)
+    for outcome in runner.outcomes(work, data, units):
+        if outcome.error is None:
+            rows = outcome.result
+        else:
+            rows = failed_rows(data, outcome.unit, outcome.error)
+        yield outcome, [{**row, "worker": outcome.worker} for row in rows]
+
+
+def tabulate(rows: Sequence[Row]) -> pd.DataFrame:
+    """Rows as the table ``cv_results``, sorted by gamma, C and fold."""
+    table = results_frame(rows, COLUMNS)
+    return table.sort_values(["gamma", "C", "fold"], ignore_index=True)
+
+
+def rank_candidates(
+    results: pd.DataFrame, n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """The candidates of a table of cells, best first; see ``reduce_scores``."""
+    return reduce_scores(results, PARAMETERS, n_folds, client)
+
+
+def refit(
+    runner: Runner, data: FoldedData, grid: Grid, unit: Refit, work: Callable[..., Any]
+) -> Any:
+    """Run ``work`` (``refit_estimator`` or ``refit_and_test``) for the best candidate.
+
+    Raises
+    ------
+    RunStopped
+        The fit failed.
+    """
+    bound = partial(work, solver=grid.solver, settings=grid.settings)
+    (outcome,) = runner.outcomes(bound, data, [unit])
+    if outcome.error is not None:
+        raise RunStopped(
+            f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed: {outcome.error}"
+        )
+    return outcome.result

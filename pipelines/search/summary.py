@@ -1,0 +1,94 @@
+"""What a grid search says on the terminal, before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run.progress import clock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipelines.data import Dataset
+    from pipelines.search.svm_options import Options
+
+CELLS_NAMED = 5
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
+def of_data(dataset: Dataset) -> str:
+    """One line on the data set."""
+    n_train, n_features = dataset.X_train.shape
+    return (
+        f"data       {dataset.name}: {n_train:,} training rows, {n_features} features, "
+        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
+    )
+
+
+def of_grid(options: Options) -> str:
+    """One line on the size of the search."""
+    n_cells = options.n_c * options.n_gamma * options.folds
+    return (
+        f"grid       {options.n_c} C x {options.n_gamma} gamma x {options.folds} folds = "
+        f"{n_cells:,} fits, {options.decision}"
+    )
+
+
+def of_cluster(kind: str, workers: list[dict[str, Any]], solver: str) -> str:
+    """One line on the workers."""
+    gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
+    with_gpus = f" with {', '.join(gpus)}" if gpus else ""
+    return f"cluster    {kind}, {len(workers)} workers{with_gpus}, solver {solver}"
+
+
+def failures(results: pd.DataFrame) -> dict[str, Any]:
+    """Cells whose status is not "ok": counts for ``run.json``, each status with its cells."""
+    not_ok = results[results.status != "ok"]
+    return {
+        "n_cells": len(results),
+        "n_failed": int(results.n_errors.isna().sum()),
+        "failures": [
+            {
+                "status": status,
+                "count": len(cells),
+                "cells": cells[["C", "gamma", "fold"]].to_dict("records"),
+            }
+            for status, cells in not_ok.groupby("status")
+        ],
+    }
+
+
+def of_run(record: dict[str, Any], report: Path) -> list[str]:
+    """The answer, the time, what failed, and where the report lies."""
+    best = record["best"]
+    busy = record["busy_share"]
+    return [
+        f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
+        f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} %",
+        f"test error {record['test_error'] * 100:.2f} % "
+        f"({record['n_test_errors']} of {record['dataset']['n_test']:,})",
+        f"wall time  {clock(record['wall_seconds'])}"
+        + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
+        *_of_failures(record),
+        f"report     {report}",
+    ]
+
+
+def _of_failures(record: dict[str, Any]) -> list[str]:
+    lines = []
+    for failure in record["failures"]:
+        named = [
+            f"C={cell['C']:.3g} gamma={cell['gamma']:.3g} fold={cell['fold']}"
+            for cell in failure["cells"][:CELLS_NAMED]
+        ]
+        more = failure["count"] - len(named)
+        lines.append(
+            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}: "
+            + "; ".join(named)
+            + (f"; and {more} more" if more else "")
+        )
+    return lines

@@ -1,0 +1,47 @@
+"""The options of ``svm_grid``, beside those that every command shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.run.options import (
+    RunOptions,
+    at_least,
+    increasing_log10,
+    inside_unit_interval,
+    option,
+)
+
+
+def _positive_or_unlimited(value: int) -> str | None:
+    return None if value == -1 or value >= 1 else "at least 1, or -1 for no limit"
+
+
+@dataclass(frozen=True)
+class Options(RunOptions):
+    """Options of ``svm_grid``."""
+
+    n_c: int = option(8, "number of C", parse=int, check=at_least(1), metavar="N")
+    n_gamma: int = option(8, "number of gamma", parse=int, check=at_least(1), metavar="N")
+    log_c: tuple[float, float] = option(
+        (-3.0, 6.0), "bounds of log10 C",
+        parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"),
+    )  # fmt: skip
+    log_gamma: tuple[float, float] = option(
+        (-6.0, -2.0), "bounds of log10 gamma",
+        parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"),
+    )  # fmt: skip
+    folds: int = option(
+        5, "folds of the cross-validation", parse=int, check=at_least(2), metavar="N"
+    )
+    decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
+    solver: str = option("auto", "auto, sklearn, sklearnex or cuml", metavar="NAME")
+    tol: float = option(
+        1e-3, "tolerance of the stopping criterion",
+        parse=float, check=inside_unit_interval,
+        metavar="TOL",
+    )  # fmt: skip
+    max_iter: int = option(
+        -1, "most iterations of one binary problem, -1 for no limit",
+        parse=int, check=_positive_or_unlimited, metavar="N",
+    )  # fmt: skip

@@ -1,0 +1,304 @@
+"""One run of ``svm_grid``: options -> data -> cluster -> rows -> answer -> run folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cluster_setup import open_cluster, resolve_kind
+from cluster_setup.errors import ClusterError
+from cluster_setup.workers import describe_workers, how_to_watch
+from pipelines.data import Dataset, InputError, load_dataset, make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.report import write_report
+from pipelines.run.environment import commit, machine, versions
+from pipelines.run.errors import RunStopped
+from pipelines.run.folder import RunFolder
+from pipelines.run.journal import Journal
+from pipelines.run.progress import show_progress
+from pipelines.run.signals import terminate_as_interrupt
+from pipelines.run.tasks import OnCluster
+from pipelines.search import summary
+from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.solvers import Settings, resolve_solver
+from pipelines.svm.units import Refit, Row, Unit, refit_and_test
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distributed import Client
+
+    from pipelines.search.svm_options import Options
+
+Say = Callable[[str], None]
+
+MODEL = "model.safetensors"
+RESULTS = "cv_results.parquet"
+CANDIDATES = "candidates.parquet"
+
+
+def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
+    """Carry out a run, new or resumed.
+
+    Parameters
+    ----------
+    command : str
+    options : Options
+    earlier : RunFolder, optional
+        The run to resume.
+    argv : list of str
+        As typed, for the record.
+
+    Returns
+    -------
+    int
+        Exit status: 0, or 1 when the run could not finish.
+
+    Raises
+    ------
+    InputError, ClusterError
+        Nothing was begun; the message says what to put right.
+    RunStopped
+        The run ended early; what was computed is in its folder.
+    """
+    say: Say = summary.silent if options.quiet else print
+    kind = resolve_kind(options.cluster)
+    dataset = _load(options, kind)
+    data = _fold(dataset, options)
+    Cs, gammas = _axis(options.n_c, options.log_c), _axis(options.n_gamma, options.log_gamma)
+    say(summary.of_data(dataset))
+    say(summary.of_grid(options))
+    if options.dry_run:
+        print(f"dry run    nothing was run; the cluster would be {kind}")
+        return 0
+    if earlier is not None:
+        _refuse_other_data(earlier, dataset)
+    folder = earlier or RunFolder.create(options.results, command)
+    with (
+        _leave_no_empty_folder(folder),
+        _stopped_cleanly(folder, command),
+        terminate_as_interrupt(),
+        open_cluster(kind, options.workers) as client,
+    ):
+        workers = describe_workers(client)
+        grid = Grid(
+            Cs, gammas, _solver(options, workers, folder),
+            Settings(options.decision, options.tol, options.max_iter),
+        )  # fmt: skip
+        say(summary.of_cluster(kind, workers, grid.solver))
+        for line in how_to_watch(client):
+            say(line)
+        started = time.perf_counter()
+        wall_before = folder.record.get("wall_seconds", 0.0)
+        folder.update(
+            argv=["python", "-m", f"pipelines.{command}", *argv],
+            status="running",
+            started=folder.record.get("started", _now()),
+            finished=None,
+            options=asdict(options),
+            seed=options.seed,
+            solver=grid.solver,
+            dataset=dataset.describe(),
+            versions=versions(),
+            commit=commit(),
+            machine=machine(),
+            cluster={
+                "kind": kind,
+                "n_workers": len(workers),
+                "workers": workers,
+                "dashboard": client.dashboard_link,
+            },
+        )
+        with folder.journal() as journal:
+            facts = _search(client, data, grid, journal, folder.path, say)
+        facts |= _answer(client, data, grid, folder.path, dataset)
+        folder.update(
+            status="finished",
+            finished=_now(),
+            wall_seconds=wall_before + time.perf_counter() - started,
+            **facts,
+        )
+    report = write_report(folder.path)
+    for line in summary.of_run(folder.record, report):
+        say(line)
+    if options.quiet:
+        print(folder.path)
+    return 0
+
+
+def _load(options: Options, kind: str) -> Dataset:
+    device = "gpu" if kind == "cuda" and options.device != "cpu" else "cpu"
+    return load_dataset(
+        options.dataset,
+        data_dir=options.data_dir,
+        target=options.target,
+        limit=options.limit,
+        test_size=options.test_size,
+        seed=options.seed,
+        device=device,
+    )
+
+
+def _fold(dataset: Dataset, options: Options) -> FoldedData:
+    folds = make_folds(dataset.y_train, options.folds, options.seed, dataset.classes)
+    return FoldedData(
+        dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, folds, dataset.scaling
+    )
+
+
+def _axis(n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    return tuple(np.logspace(*log_bounds, n).tolist())
+
+
+def _solver(options: Options, workers: list[dict[str, Any]], folder: RunFolder) -> str:
+    """The solver's name; a resumed run keeps the one it began with."""
+    have_gpus = all(worker["gpu"] for worker in workers)
+    if options.device == "gpu" and not have_gpus:
+        raise InputError(
+            "--device gpu needs workers with a GPU, and at least one has none; "
+            "use --device cpu, or --cluster cuda on a machine with a GPU"
+        )
+    asked = folder.record.get("solver", options.solver)
+    if options.device != "auto":
+        return resolve_solver(asked, options.device)
+    return resolve_solver(asked, "gpu" if have_gpus else "cpu")
+
+
+def _refuse_other_data(earlier: RunFolder, dataset: Dataset) -> None:
+    recorded = earlier.record.get("dataset", {}).get("fingerprint")
+    if recorded not in (None, dataset.fingerprint):
+        raise InputError(
+            f"--resume {earlier.path} needs the data it began with, but the content of "
+            f"{dataset.name} has changed since; start a new run with --results"
+        )
+
+
+@contextmanager
+def _leave_no_empty_folder(folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except (InputError, ClusterError):
+        if not any(folder.path.iterdir()):
+            folder.path.rmdir()
+        raise
+
+
+@contextmanager
+def _stopped_cleanly(folder: RunFolder, command: str) -> Iterator[None]:
+    """Whatever ends the run early: say so in ``run.json`` and how to go on, in one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        reason = "stopped on request"
+    except RunStopped as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{error.filename or folder.path} cannot be written: {error.strerror or error}"
+    else:
+        return
+    # On a full disk this fails too: the journal stands, and that is what counts.
+    with suppress(OSError):
+        folder.update(status="stopped", reason=reason)
+    raise RunStopped(
+        f"{reason}; finished rows are in {folder.path}, "
+        f"go on with python -m pipelines.{command} --resume {folder.path}"
+    )
+
+
+def _search(
+    client: Client, data: FoldedData, grid: Grid, journal: Journal, path: Path, say: Say
+) -> dict[str, Any]:
+    """Compute the units that the journal lacks; write ``cv_results``; facts for ``run.json``."""
+    units = grid.units(data)
+    rows = {_cell(row): row for row in _scored(journal.records)}
+    todo = [unit for unit in units if any(cell not in rows for cell in unit.cells)]
+    if len(todo) < len(units):
+        say(f"resumed    {len(units) - len(todo)} of {len(units)} units were done before")
+    runner = OnCluster(client)
+    n_workers, started, busy = runner.n_workers, time.perf_counter(), 0.0
+    with show_progress(
+        len(todo), sum(unit.cost for unit in todo), quiet=say is summary.silent
+    ) as progress:
+        for outcome, new_rows in search(runner, data, grid, todo):
+            journal.append(_record(outcome.unit, new_rows, outcome))
+            rows.update({_cell(row): row for row in new_rows})
+            busy += outcome.seconds
+            progress.advance(outcome.unit.cost, outcome.error is not None)
+    wall = time.perf_counter() - started
+    results = tabulate(list(rows.values()))
+    results.to_parquet(path / RESULTS)
+    facts = summary.failures(results)
+    return facts | {"busy_share": min(1.0, busy / (n_workers * wall)) if todo else None}
+
+
+def _scored(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Rows that need not be computed again: a failed fit gets another try."""
+    for record in records:
+        yield from (row for row in record["rows"] if not row["status"].startswith("failed"))
+
+
+def _cell(row: Row) -> tuple[float, float, int]:
+    return row["C"], row["gamma"], row["fold"]
+
+
+def _record(unit: Unit, rows: list[Row], outcome: Any) -> dict[str, Any]:
+    return {
+        "unit": unit.name,
+        "worker": outcome.worker,
+        "started": outcome.started,
+        "seconds": outcome.seconds,
+        "rows": rows,
+    }
+
+
+def _answer(
+    client: Client, data: FoldedData, grid: Grid, path: Path, dataset: Dataset
+) -> dict[str, Any]:
+    """Rank the candidates, refit the best, test it once; facts for ``run.json``."""
+    import pandas as pd
+
+    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), client)
+    candidates.to_parquet(path / CANDIDATES)
+    best = candidates.iloc[0]
+    if np.isnan(best.error_mean):
+        raise RunStopped("every candidate failed, none can be called best")
+    unit = Refit(float(best.C), float(best.gamma), dataset.classes)
+    machine, predicted = refit(OnCluster(client), data, grid, unit, refit_and_test)
+    machine.save(path / MODEL)
+    _write_predictions(path, dataset, predicted)
+    n_wrong = int(np.sum(predicted != dataset.y_test))
+    return {
+        "best": {name: float(best[name]) for name in ("C", "gamma", "error_mean", "error_std")},
+        "test_error": n_wrong / len(predicted),
+        "n_test_errors": n_wrong,
+        "n_support": len(machine.support_vectors),
+    }
+
+
+def _write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(
+        {"row": np.arange(len(predicted)), "true": dataset.y_test, "predicted": predicted}
+    )
+    table.to_parquet(path / "test_predictions.parquet")
+    if dataset.image_shape is not None:
+        wrong = np.flatnonzero(predicted != dataset.y_test)
+        np.savez_compressed(
+            path / "test_errors.npz",
+            row=wrong,
+            true=dataset.y_test[wrong],
+            predicted=predicted[wrong],
+            X=dataset.X_test[wrong],
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,163 @@
+"""What every solver takes and gives: the seam a new solver fits into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipelines.data.placement import Fold, to_device
+
+OK = "ok"
+NOT_CONVERGED = "not converged"
+OUT_OF_MEMORY = "failed: out of memory"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all fits of a run have in common.
+
+    Attributes
+    ----------
+    decision : {"ovo", "ovr"}
+        One-vs-one or one-vs-rest.
+    tol : float
+        LIBSVM's tolerance of the stopping criterion.
+    max_iter : int
+        Most iterations of one binary problem; -1 for no limit.
+    """
+
+    decision: str = "ovo"
+    tol: float = 1e-3
+    max_iter: int = -1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The score of a candidate on a fold; None where the fit failed."""
+
+    n_errors: int | None = None
+    n_support: int | None = None
+    n_iterations: int | None = None
+    fit_seconds: float | None = None
+    score_seconds: float | None = None
+    status: str = OK
+
+
+class Solver(Protocol):
+    """A way to fit kernel SVMs.
+
+    Attributes
+    ----------
+    device : {"cpu", "gpu"}
+        Where the arrays it takes must lie.
+    shares_c, shares_folds : bool
+        Whether it fits all C, all folds, of one gamma for less than their sum.
+    """
+
+    device: str
+    shares_c: bool
+    shares_folds: bool
+
+    def fit_cells(
+        self,
+        X: Any,
+        y: np.ndarray,
+        gamma: float,
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+    ) -> list[Cell]:
+        """Fit and score every C on every fold.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) on ``device``, scaled
+        y : int32 array of shape (n_samples,) on the host, class codes
+        Cs : sequence of float, ascending
+        folds : sequence of (training rows, validation rows)
+
+        Returns
+        -------
+        list of Cell
+            ``len(folds) * len(Cs)``, fold by fold.
+        """
+
+    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """One fit on all rows of ``X``; ``y`` may hold any labels.
+
+        Returns
+        -------
+        estimator with ``classes_`` and ``predict``
+        """
+
+    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers of what ``fit`` gave, in the form of ``KernelMachine``.
+
+        Returns
+        -------
+        support : int array of shape (n_support,), rows of ``X``
+        coefficients : float64 array of shape (n_support, n_problems)
+        intercepts : float64 array of shape (n_problems,)
+        """
+
+
+def one_by_one(
+    solver: Solver,
+    X: Any,
+    y: np.ndarray,
+    gamma: float,
+    Cs: Sequence[float],
+    folds: Sequence[Fold],
+    settings: Settings,
+    summarise: Callable[[Any], tuple[int, int, bool]],
+) -> list[Cell]:
+    """``Solver.fit_cells`` for a solver that shares nothing between cells.
+
+    ``summarise`` gives (support vectors, iterations, converged) of a fitted estimator.
+    """
+    cells = []
+    for train, validation in folds:
+        X_train = X[to_device(train, solver.device)]
+        X_validation = X[to_device(validation, solver.device)]
+        for C in Cs:
+            try:
+                started = perf_counter()
+                fitted = solver.fit(X_train, y[train], C, gamma, settings)
+                between = perf_counter()
+                n_errors = int(np.sum(fitted.predict(X_validation) != y[validation]))
+                ended = perf_counter()
+            except MemoryError:
+                cells.append(Cell(status=OUT_OF_MEMORY))
+                continue
+            n_support, n_iterations, converged = summarise(fitted)
+            cells.append(
+                Cell(
+                    n_errors,
+                    n_support,
+                    n_iterations,
+                    between - started,
+                    ended - between,
+                    OK if converged else NOT_CONVERGED,
+                )
+            )
+    return cells
+
+
+def join_problems(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray, float]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Binary problems, each (support rows, coefficients, intercept), on common support vectors.
+
+    Returns
+    -------
+    As ``Solver.parts``.
+    """
+    support = np.unique(np.concatenate([rows for rows, _, _ in pieces]))
+    coefficients = np.zeros((len(support), len(pieces)))
+    for column, (rows, values, _) in enumerate(pieces):
+        coefficients[np.searchsorted(support, rows), column] = values
+    return support, coefficients, np.array([intercept for _, _, intercept in pieces])

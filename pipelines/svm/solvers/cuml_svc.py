@@ -1,0 +1,122 @@
+"""``--solver cuml``: ``cuml.svm.SVC`` on a GPU, one fit for each binary problem of a cell.
+
+The only file that knows cuml. A multi-class ``cuml.svm.SVC`` (26.10) copies the data
+to the host and back for each of its binary problems; here they are given one by
+one, from rows that are on the device already.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import Fold, release_device_memory, to_device, to_host
+from pipelines.svm.kernel_machine import codes_of, problems
+from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
+
+
+@dataclass(frozen=True)
+class FittedProblems:
+    """The binary problems of one multi-class SVM.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    binary : list of cuml.svm.SVC, positive for the positive class of the problem
+    rows : list of int arrays, the training rows of each problem
+    decision : {"ovo", "ovr"}
+    """
+
+    classes_: np.ndarray
+    binary: list[Any]
+    rows: list[np.ndarray]
+    decision: str
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Classes of the rows of a cupy array of shape (n_samples, n_features)."""
+        columns = [to_host(svc.decision_function(X)).reshape(-1) for svc in self.binary]
+        codes = codes_of(np.stack(columns, axis=1), len(self.classes_), self.decision)
+        return self.classes_[codes]
+
+
+class CumlSolver:
+    """``cuml.svm.SVC``."""
+
+    device = "gpu"
+    shares_c = False
+    shares_folds = False
+
+    def fit_cells(
+        self,
+        X: Any,
+        y: np.ndarray,
+        gamma: float,
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+    ) -> list[Cell]:
+        """See ``Solver.fit_cells``."""
+        try:
+            return one_by_one(self, X, y, gamma, Cs, folds, settings, _summarise)
+        finally:
+            # Device memory grew with each SVC in long runs: collect the cycles they leave.
+            gc.collect()
+            release_device_memory()
+
+    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Solver.fit``."""
+        from cuml.svm import SVC
+
+        classes, codes = np.unique(y, return_inverse=True)
+        binary, rows_of = [], []
+        for positive, negative in problems(len(classes), settings.decision):
+            rows = _rows(codes, positive, negative)
+            svc = SVC(
+                C=C,
+                gamma=gamma,
+                tol=settings.tol,
+                max_iter=settings.max_iter,
+                output_type="cupy",
+            )
+            target = (codes[rows] == positive).astype(np.float32)
+            svc.fit(X[to_device(rows, "gpu")], to_device(target, "gpu"))
+            binary.append(svc)
+            rows_of.append(rows)
+        return FittedProblems(classes, binary, rows_of, settings.decision)
+
+    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Solver.parts``."""
+        return join_problems(
+            [
+                (
+                    rows[to_host(svc.support_)],
+                    to_host(svc.dual_coef_).reshape(-1).astype(np.float64),
+                    float(to_host(svc.intercept_).reshape(-1)[0]),
+                )
+                for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
+            ]
+        )
+
+
+def _rows(codes: np.ndarray, positive: int, negative: int) -> np.ndarray:
+    if negative == -1:
+        return np.arange(len(codes))
+    return np.flatnonzero((codes == positive) | (codes == negative))
+
+
+def _summarise(fitted: Any) -> tuple[int, int, bool]:
+    support = [
+        rows[to_host(svc.support_)] for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
+    ]
+    iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
+    # cuml's fit_status_ is always 0; reaching the limit is the only sign there is.
+    limit = fitted.binary[0].max_iter
+    converged = limit == -1 or max(iterations) < limit
+    return len(np.unique(np.concatenate(support))), sum(iterations), converged
+
+
+SOLVER = CumlSolver()

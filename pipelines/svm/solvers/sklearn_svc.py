@@ -1,0 +1,88 @@
+"""``--solver sklearn``: LIBSVM as ``sklearn.svm.SVC``, one fit for each cell."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import Fold
+from pipelines.svm.kernel_machine import problems
+from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
+
+
+class SklearnSolver:
+    """Any class that behaves as ``sklearn.svm.SVC`` does."""
+
+    device = "cpu"
+    shares_c = False
+    shares_folds = False
+
+    def svc(self) -> type:
+        """The class to fit with."""
+        from sklearn.svm import SVC
+
+        return SVC
+
+    def fit_cells(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        gamma: float,
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+    ) -> list[Cell]:
+        """See ``Solver.fit_cells``."""
+        return one_by_one(self, X, y, gamma, Cs, folds, settings, _summarise)
+
+    def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Solver.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.multiclass import OneVsRestClassifier
+
+        svc = self.svc()(C=C, gamma=gamma, tol=settings.tol, max_iter=settings.max_iter)
+        if settings.decision == "ovr" and len(np.unique(y)) > 2:
+            svc = OneVsRestClassifier(svc)
+        with warnings.catch_warnings():
+            # A row says so: status "not converged".
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return svc.fit(X, y)
+
+    def parts(self, fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Solver.parts``."""
+        if hasattr(fitted, "estimators_"):
+            return join_problems(
+                [(one.support_, one.dual_coef_[0], one.intercept_[0]) for one in fitted.estimators_]
+            )
+        return _pairs_of(fitted)
+
+
+def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """LIBSVM's compact coefficients, spread to a column for each pair of classes.
+
+    Row j - 1 of ``dual_coef_`` holds a support vector's coefficient against class j
+    where its own class is smaller, row j where it is larger (LIBSVM's README).
+    """
+    n_classes = len(svc.classes_)
+    if n_classes == 2:  # scikit-learn turns the sign of a single problem round
+        return svc.support_, -svc.dual_coef_.T, -svc.intercept_
+    ends = np.cumsum(svc.n_support_)
+    own = [slice(end - count, end) for end, count in zip(ends, svc.n_support_, strict=True)]
+    coefficients = np.zeros((len(svc.support_), n_classes * (n_classes - 1) // 2))
+    for column, (i, j) in enumerate(problems(n_classes, "ovo")):
+        coefficients[own[i], column] = svc.dual_coef_[j - 1, own[i]]
+        coefficients[own[j], column] = svc.dual_coef_[i, own[j]]
+    return svc.support_, coefficients, svc.intercept_
+
+
+def _summarise(fitted: Any) -> tuple[int, int, bool]:
+    svcs = getattr(fitted, "estimators_", [fitted])
+    n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
+    n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
+    return n_support, n_iterations, all(svc.fit_status_ == 0 for svc in svcs)
+
+
+SOLVER = SklearnSolver()

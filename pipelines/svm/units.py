@@ -1,0 +1,170 @@
+"""Units of an SVM grid search: what one task fits, and the rows it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import FoldedData
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers.base import Cell
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The largest piece of a grid that shares work: cells of one gamma.
+
+    Attributes
+    ----------
+    gamma : float
+    Cs : tuple of float, ascending
+    folds : tuple of int
+    cost : float
+        Predicted, relative to the other units.
+    """
+
+    gamma: float
+    Cs: tuple[float, ...]
+    folds: tuple[int, ...]
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """As the dashboard shows it; Dask takes what stands before the dash for its group."""
+        Cs = f"C={self.Cs[0]:.6g}" if len(self.Cs) == 1 else f"{len(self.Cs)} C"
+        folds = f"fold={self.folds[0]}" if len(self.folds) == 1 else f"{len(self.folds)} folds"
+        return f"svm-gamma={self.gamma:.6g} {folds} {Cs}"
+
+    @property
+    def cells(self) -> list[tuple[float, float, int]]:
+        """(C, gamma, fold) of every cell, fold by fold."""
+        return [(C, self.gamma, fold) for fold in self.folds for C in self.Cs]
+
+
+def cut_units(
+    Cs: Sequence[float],
+    gammas: Sequence[float],
+    n_folds: int,
+    shares_c: bool = False,
+    shares_folds: bool = False,
+) -> list[Unit]:
+    """All units of a grid.
+
+    A solver that shares work between all C, or all folds, of a gamma gets them in
+    one unit; otherwise each cell is a unit of its own, so that none waits for another.
+    """
+    parts_of_c = [tuple(sorted(Cs))] if shares_c else [(C,) for C in Cs]
+    everything = tuple(range(n_folds))
+    parts_of_folds = [everything] if shares_folds else [(fold,) for fold in everything]
+    return [
+        Unit(gamma, part, folds, len(folds) * sum(predicted_cost(C, gamma) for C in part))
+        for gamma in gammas
+        for part in parts_of_c
+        for folds in parts_of_folds
+    ]
+
+
+def predicted_cost(C: float, gamma: float) -> float:
+    """Relative time of one fit: most where C is small, for then every row is a support vector."""
+    return 1.0 / (1.0 + math.sqrt(C)) + 0.1
+
+
+def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> list[Row]:
+    """Fit and score the cells of one unit; the task of the grid search.
+
+    Returns
+    -------
+    list of dict
+        One row for each of ``unit.cells``; the caller adds ``worker``.
+    """
+    found = load_solver(solver)
+    folds = [data.folds[fold] for fold in unit.folds]
+    # Standardisation is fitted on the training rows, so such folds share no arrays.
+    X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)
+    scores = found.fit_cells(X, data.y, unit.gamma, unit.Cs, folds, settings)
+    return [_row(data, *cell, score) for cell, score in zip(unit.cells, scores, strict=True)]
+
+
+def failed_rows(data: FoldedData, unit: Unit, reason: str) -> list[Row]:
+    """The rows of a unit whose task gave none."""
+    return [_row(data, *cell, Cell(status=f"failed: {reason}")) for cell in unit.cells]
+
+
+def _row(data: FoldedData, C: float, gamma: float, fold: int, score: Cell) -> Row:
+    train, validation = data.folds[fold]
+    return {
+        "C": C,
+        "gamma": gamma,
+        "fold": fold,
+        "n_train": len(train),
+        "n_validation": len(validation),
+        "n_errors": score.n_errors,
+        "error": None if score.n_errors is None else score.n_errors / len(validation),
+        "n_support": score.n_support,
+        "n_iterations": score.n_iterations,
+        "fit_seconds": score.fit_seconds,
+        "score_seconds": score.score_seconds,
+        "status": score.status,
+    }
+
+
+@dataclass(frozen=True)
+class Refit:
+    """The one unit after the search: the best candidate on all training rows.
+
+    Attributes
+    ----------
+    C, gamma : float
+    classes : array of shape (n_classes,), the labels
+    """
+
+    C: float
+    gamma: float
+    classes: np.ndarray
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """As the dashboard shows it."""
+        return f"refit-gamma={self.gamma:.6g} C={self.C:.6g}"
+
+
+def refit_estimator(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Any:
+    """Fit on all training rows; gives the solver's own estimator, of the labels."""
+    found = load_solver(solver)
+    X = data.scaled(found.device)
+    return found.fit(X, unit.classes[data.y], unit.C, unit.gamma, settings)
+
+
+def refit_and_test(
+    data: FoldedData, unit: Refit, solver: str, settings: Settings
+) -> tuple[KernelMachine, np.ndarray]:
+    """Fit on all training rows and predict the test rows, once.
+
+    Returns
+    -------
+    machine : KernelMachine
+    predictions : int array of shape (n_test,), class codes
+    """
+    found = load_solver(solver)
+    X = data.scaled(found.device)
+    fitted = found.fit(X, data.y, unit.C, unit.gamma, settings)
+    support, coefficients, intercepts = found.parts(fitted, X)
+    scaling = data.scaling_for(None)
+    machine = KernelMachine(
+        support_vectors=scaling.transform(data.X[support]),
+        coefficients=coefficients,
+        intercepts=intercepts,
+        classes=unit.classes,
+        gamma=unit.gamma,
+        decision=settings.decision,
+        scaling=scaling,
+    )
+    return machine, machine.predict_codes(data.X_test)

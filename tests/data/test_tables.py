@@ -1,0 +1,377 @@
+import sys
+import zipfile
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.data.tables import read_table
+
+FRAME = pd.DataFrame(
+    {
+        "width": [0.5, 1.5, 2.5, 3.5],
+        "count": [1, 2, 3, 4],
+        "ripe": [True, False, True, True],
+        "species": ["plum", "pear", "plum", "fig"],
+    }
+)
+EXPECTED = np.array([[0.5, 1, 1], [1.5, 2, 0], [2.5, 3, 1], [3.5, 4, 1]])
+
+
+def save(frame, path):
+    if path.suffix.lower() == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    return path
+
+
+@pytest.fixture(params=[".csv", ".parquet"])
+def write(request, tmp_path):
+    return lambda frame: save(frame, tmp_path / f"fruit{request.param}")
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def write(text, encoding="utf-8"):
+        path = tmp_path / "fruit.csv"
+        path.write_text(text, encoding=encoding)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def npz(tmp_path):
+    def write(**arrays):
+        np.savez(tmp_path / "fruit.npz", **arrays)
+        return tmp_path / "fruit.npz"
+
+    return write
+
+
+def test_table(write):
+    X, y, names = read_table(write(FRAME), "species")
+    np.testing.assert_array_equal(X, EXPECTED)
+    assert X.dtype == np.float64
+    assert X.flags.c_contiguous
+    assert y.tolist() == ["plum", "pear", "plum", "fig"]
+    assert y.dtype.kind == "U"
+    assert names == ["width", "count", "ripe"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "expected"),
+    [
+        ([3, 1, 3, 2], "i", [3, 1, 3, 2]),
+        ([1.0, 0.0, 1.0, 2.0], "i", [1, 0, 1, 2]),
+        ([True, False, True, True], "b", [True, False, True, True]),
+        (["1a", "b", "b", "1a"], "U", ["1a", "b", "b", "1a"]),
+    ],
+)
+def test_types_of_labels(labels, kind, expected, write):
+    y = read_table(write(FRAME.assign(species=labels)), "species")[1]
+    assert y.dtype.kind == kind
+    assert y.tolist() == expected
+
+
+def test_categories_nullable_types_and_decimals(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, 2], dtype="Int64"),
+            "ripe": pd.array([True, False], dtype="boolean"),
+            "grade": pd.Categorical([7, 5]),
+            "kind": pd.Categorical(["x", "y"]),
+        }
+    )
+    X, y, _ = read_table(save(frame, tmp_path / "t.parquet"), "kind")
+    np.testing.assert_array_equal(X, [[1, 1, 7], [2, 0, 5]])
+    assert y.tolist() == ["x", "y"]
+
+
+def test_capital_suffix_and_byte_order_mark(tmp_path):
+    path = tmp_path / "FRUIT.CSV"
+    path.write_text("a,b\n1,2\n3,4\n", encoding="utf-8-sig")
+    X, y, names = read_table(path, "b")
+    assert names == ["a"]
+    assert X.tolist() == [[1], [3]]
+    assert y.tolist() == [2, 4]
+
+
+def test_parquet_in_parts(tmp_path):
+    folder = tmp_path / "parts.parquet"
+    folder.mkdir()
+    for i in range(2):
+        save(FRAME.iloc[2 * i : 2 * i + 2], folder / f"part.{i}.parquet")
+    np.testing.assert_array_equal(read_table(folder, "species")[0], EXPECTED)
+
+
+def test_npz(npz):
+    X, y, names = read_table(npz(X=EXPECTED.astype(np.float32), y=np.array(list("abab"))))
+    np.testing.assert_array_equal(X, EXPECTED)
+    assert X.dtype == np.float64
+    assert y.tolist() == list("abab")
+    assert names == ["x0", "x1", "x2"]
+    labels = read_table(npz(X=EXPECTED, kind=np.arange(4.0)), "kind")[1]
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [0, 1, 2, 3]
+
+
+# Files
+
+
+def test_missing_file(tmp_path, refused):
+    path = tmp_path / "none.csv"
+    refused(lambda: read_table(path, "y"), "--dataset", "existing", str(path))
+    (tmp_path / "folder.csv").mkdir()
+    refused(lambda: read_table(tmp_path / "folder.csv", "y"), "--dataset", "folder.csv")
+
+
+def test_unknown_suffix(tmp_path, refused):
+    path = tmp_path / "fruit.xlsx"
+    path.touch()
+    refused(lambda: read_table(path, "y"), "--dataset", ".csv", ".parquet", ".npz", str(path))
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n"])
+def test_empty_csv(text, csv, refused):
+    refused(lambda: read_table(csv(text), "b"), "--dataset", "at least one row", "fruit.csv")
+
+
+def test_empty_parquet(tmp_path, refused):
+    path = save(FRAME.iloc[:0], tmp_path / "none.parquet")
+    refused(lambda: read_table(path, "species"), "--dataset", "at least one row")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00\n\n\xb1,\xb2\n1,2,3\n", b"PK\x03\x04\n"])
+def test_unparsable(suffix, content, tmp_path, refused):
+    path = tmp_path / f"noise{suffix}"
+    path.write_bytes(content)
+    refused(lambda: read_table(path, "y"), "--", str(path))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz"])
+def test_truncated(suffix, tmp_path, refused):
+    path = tmp_path / f"cut{suffix}"
+    if suffix == ".npz":
+        np.savez(path, X=EXPECTED, y=np.arange(4))
+    else:
+        save(FRAME, path)
+    path.write_bytes(path.read_bytes()[:-40])
+    refused(lambda: read_table(path, "species"), "--dataset", "readable", str(path))
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4,5\n", "a,b\n1,2,3\n4,5,6\n", 'a,b\n1,"2\n'])
+def test_ragged_csv(text, csv, refused):
+    refused(lambda: read_table(csv(text), "b"), "--dataset", "readable", "fruit.csv")
+
+
+def test_csv_in_another_encoding(csv, refused):
+    path = csv("größe,art\n1,süß\n", encoding="latin-1")
+    refused(lambda: read_table(path, "art"), "--dataset", "readable", "utf-8")
+
+
+def test_parquet_with_two_columns_of_one_name(tmp_path, refused):
+    path = tmp_path / "twice.parquet"
+    columns = [pa.array([i]) for i in range(3)]
+    pq.write_table(pa.Table.from_arrays(columns, names=["a", "b", "b"]), path)
+    refused(lambda: read_table(path, "a"), "--dataset", "readable", "twice.parquet")
+
+
+def test_two_columns_whose_names_print_alike(tmp_path, monkeypatch, refused):
+    frame = pd.DataFrame([[1, 2, 3]], columns=["a", 1, "1"])
+    monkeypatch.setattr(pd, "read_parquet", lambda *args, **kwargs: frame)
+    path = tmp_path / "twice.parquet"
+    path.touch()
+    refused(lambda: read_table(path, "a"), "--dataset", "readable", "two columns", "'1'")
+
+
+# The target
+
+
+def test_target_not_given(write, refused):
+    words = ["--target", "not given", "'width', 'count', 'ripe', 'species'"]
+    refused(lambda: read_table(write(FRAME)), *words)
+
+
+def test_target_missing_names_the_nearest(write, refused):
+    words = ["--target", "'specis'", "did you mean 'species'?", "'width', 'count'"]
+    refused(lambda: read_table(write(FRAME), "specis"), *words)
+    message = refused(lambda: read_table(write(FRAME), "zzz"), "--target", "'zzz'")
+    assert "did you mean" not in message
+
+
+def test_target_missing_lists_ten_columns_at_most(tmp_path, refused):
+    frame = pd.DataFrame(np.zeros((1, 14)), columns=[f"c{i}" for i in range(14)])
+    path = save(frame, tmp_path / "wide.csv")
+    message = refused(lambda: read_table(path, "zzz"), "'c9'", "and 4 more")
+    assert "'c10'" not in message
+
+
+def test_missing_labels(write, refused):
+    frame = FRAME.assign(species=["plum", None, None, "fig"])
+    words = ["--target", "'species'", "2 of 4 rows", "data row 2"]
+    refused(lambda: read_table(write(frame), "species"), *words)
+
+
+def test_continuous_target(write, refused):
+    frame = FRAME.assign(species=[1.0, 2.0, 2.25, np.inf])
+    words = ["--target", "class labels", "2.25", "data row 3"]
+    refused(lambda: read_table(write(frame), "species"), *words)
+
+
+def test_no_feature_left(write, refused):
+    words = ["--dataset", "feature column", "--target 'species'"]
+    refused(lambda: read_table(write(FRAME[["species"]]), "species"), *words)
+
+
+# Features
+
+
+def test_text_in_a_feature(write, refused):
+    words = ["--dataset", "'species'", "'plum'", "data row 1", "encode", "drop"]
+    refused(lambda: read_table(write(FRAME), "ripe"), *words)
+
+
+def test_text_in_the_third_row(csv, refused):
+    path = csv('a,b\n1,0\n2,1\n"one\nword",0\nx,1\n')
+    refused(lambda: read_table(path, "b"), "column 'a'", "one", "data row 3", "encode")
+
+
+def test_long_text_and_long_names_are_cut(tmp_path, refused):
+    frame = pd.DataFrame({"n\n" * 200: ["v" * 5000], "y": [1]})
+    message = refused(lambda: read_table(save(frame, tmp_path / "long.parquet"), "y"), "vvv")
+    assert len(message) < 400 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pd.to_datetime(["2024-01-01"] * 4), pd.to_timedelta([1, 2, 3, 4]), [[1], [2], [3], [4]]],
+)
+def test_other_types_in_a_feature(values, tmp_path, refused):
+    path = save(FRAME.assign(count=values), tmp_path / "t.parquet")
+    refused(lambda: read_table(path, "ripe"), "numeric", "'count'", "data row 1")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1.0, np.nan, 3.0, np.nan], ["2 NaN", "4 rows"]),
+        ([1.0, np.inf, -np.inf, 4.0], ["2 infinite"]),
+        ([np.nan, np.inf, 2.0, 3.0], ["1 NaN", "1 infinite"]),
+        ([True, None, False, True], ["1 NaN"]),
+        ([None, None, None, None], ["4 NaN"]),
+    ],
+)
+def test_values_that_are_not_finite(values, words, write, refused):
+    frame = FRAME.assign(count=values)
+    refused(lambda: read_table(write(frame), "species"), "--dataset", "'count'", *words)
+
+
+def test_other_columns_that_are_not_finite_are_counted(write, refused):
+    frame = FRAME.assign(count=np.nan, width=[1, np.nan, 2, 3])
+    words = ["'width'", "1 NaN", "1 other column too"]
+    refused(lambda: read_table(write(frame), "species"), *words)
+
+
+# .npz
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"data": EXPECTED, "y": np.arange(4)}, ["array X", "'data', 'y'"]),
+        ({"X": EXPECTED}, ["--target", "'y'", "nothing"]),
+        ({"X": EXPECTED, "labels": np.arange(4)}, ["--target", "'y'", "'labels'"]),
+        ({"X": EXPECTED, "y": np.arange(3)}, ["(4, 3)", "(3,)"]),
+        ({"X": EXPECTED, "y": np.zeros((4, 1))}, ["(4, 3)", "(4, 1)"]),
+        ({"X": np.zeros((4, 2, 2)), "y": np.arange(4)}, ["(4, 2, 2)"]),
+        ({"X": np.zeros((0, 3)), "y": np.arange(0)}, ["at least one row"]),
+        ({"X": np.array([["a"], ["b"]]), "y": np.arange(2)}, ["numeric", "X"]),
+        ({"X": EXPECTED * 1j, "y": np.arange(4)}, ["numeric", "complex"]),
+        ({"X": EXPECTED, "y": np.arange(4) * 1j}, ["--target", "complex"]),
+        ({"X": EXPECTED.astype(object), "y": np.arange(4)}, ["'X'", "Python objects"]),
+        ({"X": EXPECTED, "y": np.array([1, "a", 2, 3], object)}, ["'y'", "Python objects"]),
+        ({"X": EXPECTED * np.nan, "y": np.arange(4)}, ["'x0'", "4 NaN", "2 other columns"]),
+        ({"X": EXPECTED, "y": np.array([0, 1, np.nan, 1])}, ["--target", "1 of 4", "row 3"]),
+    ],
+)
+def test_bad_npz(arrays, words, npz, refused):
+    refused(lambda: read_table(npz(**arrays)), "fruit.npz", *words)
+
+
+def test_npz_with_something_else_inside(tmp_path, refused):
+    path = tmp_path / "notes.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X", "not an array")
+        archive.writestr("y", "not an array")
+    refused(lambda: read_table(path), "--dataset", "'X' is not a NumPy array")
+
+
+def test_single_array_under_the_name_of_an_npz(tmp_path, refused):
+    path = tmp_path / "single.npz"
+    with path.open("wb") as file:
+        np.save(file, EXPECTED)
+    refused(lambda: read_table(path), "--dataset", "single array")
+
+
+# cudf
+
+
+class FakeFrame:
+    def __init__(self, frame):
+        self.frame = frame
+
+    def to_pandas(self):
+        return self.frame
+
+
+@pytest.fixture
+def fake_cudf(monkeypatch):
+    """A cudf that writes down what it is asked to read."""
+    module, calls = ModuleType("cudf"), []
+
+    def reader(name, read):
+        def call(path):
+            calls.append((name, path))
+            return FakeFrame(read(path))
+
+        return call
+
+    module.read_csv = reader("read_csv", pd.read_csv)
+    module.read_parquet = reader("read_parquet", pd.read_parquet)
+    monkeypatch.setitem(sys.modules, "cudf", module)
+    return module, calls
+
+
+def test_cudf_reads_on_a_gpu(write, fake_cudf):
+    path = write(FRAME)
+    X, y, names = read_table(path, "species", device="gpu")
+    assert fake_cudf[1] == [(f"read_{path.suffix[1:]}", str(path))]
+    np.testing.assert_array_equal(X, EXPECTED)
+    assert type(X) is np.ndarray
+    assert y.tolist() == ["plum", "pear", "plum", "fig"]
+    assert names == ["width", "count", "ripe"]
+
+
+def test_cudf_is_left_alone_on_a_cpu(write, fake_cudf):
+    read_table(write(FRAME), "species", device="cpu")
+    assert fake_cudf[1] == []
+
+
+def test_without_cudf_pandas_reads(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cudf", None)
+    np.testing.assert_array_equal(read_table(write(FRAME), "species", device="gpu")[0], EXPECTED)
+
+
+def test_what_cudf_cannot_read_pandas_reads_or_explains(csv, fake_cudf, refused):
+    def fail(path):
+        raise RuntimeError("no CUDA-capable device is detected")
+
+    fake_cudf[0].read_csv = fail
+    assert read_table(csv("a,b\n1,2\n"), "b", device="gpu")[1].tolist() == [2]
+    refused(lambda: read_table(csv("a,b\n1,2\n3,4,5\n"), "b", device="gpu"), "readable")
