@@ -55,9 +55,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     )  # fmt: skip
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.ma.masked_array(counts, mask=np.eye(n_classes, dtype=bool) | (counts == 0))
-    image = axes.imshow(
-        errors, cmap="YlOrRd", vmin=0, vmax=max(1, int(errors.max() or 0) * 1.15), gid="errors"
-    )
+    image = axes.imshow(errors, cmap="YlOrRd", vmin=0, vmax=_top_of_scale(counts), gid="errors")
     for place in range(n_classes):
         axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
     if n_classes <= MOST_NUMBERED:
@@ -79,17 +77,22 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     return figure
 
 
+def _top_of_scale(counts: np.ndarray) -> float:
+    """A little above the most frequent error; a lone error is no alarm."""
+    return max(4.0, 1.15 * int((counts - np.diag(np.diag(counts))).max()))
+
+
 def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
     axes = figure.axes[0]
     digits = len(str(counts.max()))
     size = min(11.0, 72 * cell * 0.85 / (0.64 * max(digits, 2)))
-    strongest = max(1, int((counts - np.diag(np.diag(counts))).max()))
+    top = _top_of_scale(counts)
     for row, column in np.argwhere(counts > 0):
         value = int(counts[row, column])
         is_error = row != column
         axes.text(
             column, row, str(value), ha="center", va="center", fontsize=size,
-            color="white" if is_error and value > 0.6 * strongest and strongest > 1 else INK,
+            color="white" if is_error and value > 0.55 * top else INK,
             weight="bold" if is_error else "normal",
         )  # fmt: skip
 

@@ -45,7 +45,7 @@ if (window.HTMLDialogElement) {
       event.preventDefault();
       const [width, height] = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
       // As large as the window holds, but never smaller than it is readable.
-      const whole = Math.min(innerWidth / width, innerHeight / height);
+      const whole = 0.97 * Math.min(innerWidth / width, innerHeight / height);
       large.src = image.src;
       large.alt = image.alt;
       large.style.width = width * Math.max(1, whole) + "px";

@@ -51,6 +51,7 @@ def write_page(folder: Path) -> Path:
         sentence=_sentence(run),
         state=_state(run),
         answers=_answers(run),
+        has_best=run.best is not None,
         figures=figures,
         candidates=_candidate_rows(run),
         n_folds=_n_folds(run),
@@ -113,7 +114,7 @@ def _sentence(run: RunFolder) -> str:
         text += f" ({', '.join(details)})" if details else ""
     if n_workers := cluster.get("n_workers"):
         text += f", {count(n_workers, 'worker')} ({cluster.get('kind', 'cluster')})"
-    if solver := options.get("solver"):
+    if solver := run.run.get("solver") or options.get("solver"):
         text += f", solver {solver}"
     if started := run.run.get("started"):
         text += f"; started {moment(started)}"
@@ -133,8 +134,10 @@ def _state(run: RunFolder) -> str:
         n_cells = math.prod(known) if len(known) == len(sizes) else None
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
     have = f"{len(run.cells)} of {n_cells}" if n_cells else f"{len(run.cells)}"
+    reason = run.run.get("reason")
     return (
-        f"This run {verb.get(status, 'is ' + status)}: {have} cells are here. "
+        f"This run {verb.get(status, 'is ' + status)}{f' ({reason})' if reason else ''}: "
+        f"{have} cells are here. "
         "What is there is drawn; with --resume the command goes on from it."
     )
 
@@ -234,7 +237,7 @@ def _wrong_note(run: RunFolder) -> str:
             f"The first {most} of {len(wrong)} wrong test points; "
             "all of them are in test_predictions.parquet."
         )
-    return f"All {len(wrong)} wrong test points." if len(wrong) > 1 else "The one wrong test point."
+    return f"{count(len(wrong), 'wrong test point')}."
 
 
 def _worker_rows(run: RunFolder) -> list[list[Cell]]:
@@ -325,6 +328,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Scaling", scaling),
         ("Test points", dataset.get("n_test")),
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items()) or None),
+        ("Machine", ", ".join(f"{key} {value}" for key, value in run.part("machine").items())),
         ("Commit", run.run.get("commit")),
         ("Started", run.run.get("started") and moment(run.run["started"])),
         ("Finished", run.run.get("finished") and moment(run.run["finished"])),

@@ -131,7 +131,10 @@ def read_run_folder(folder: Path) -> RunFolder:
         cells = _cells_of(journal)
     candidates = _read_table(folder / "candidates.parquet", CANDIDATE_COLUMNS)
     if candidates is None:
-        candidates = candidates_of(cells)
+        options = run.get("options")
+        n_folds = options.get("folds") if isinstance(options, Mapping) else None
+        known = n_folds if isinstance(n_folds, int) else cells["fold"].nunique()
+        candidates = candidates_of(cells, known)
     candidates = candidates.sort_values(["rank", "C", "gamma"], kind="stable")
     dataset = run.get("dataset")
     shape = dataset.get("image_shape") if isinstance(dataset, Mapping) else None
@@ -146,19 +149,24 @@ def read_run_folder(folder: Path) -> RunFolder:
     )
 
 
-def candidates_of(cells: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation of the fold errors of each candidate, best first."""
+def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
+    """Mean and standard deviation of the fold errors of each candidate, best first.
+
+    A candidate with a failed fold has no mean. One of which some folds are
+    still to come is left out: it cannot be compared yet.
+    """
     if cells.empty:
         return pd.DataFrame(columns=list(CANDIDATE_COLUMNS), dtype=float)
     errors = cells.groupby(["C", "gamma"])["error"]
     table = pd.DataFrame(
-        {
-            "error_mean": errors.mean(),
-            "error_std": errors.std(ddof=0),
-            "n_ok": errors.count(),
-        }
-    ).reset_index()
-    table = table.sort_values(["error_mean", "C", "gamma"], na_position="last")
+        {"error_mean": errors.mean(), "error_std": errors.std(ddof=0), "n_ok": errors.count()}
+    )
+    n_failed = errors.size() - table["n_ok"]
+    table.loc[n_failed > 0, ["error_mean", "error_std"]] = math.nan
+    table = table[(n_failed > 0) | (table["n_ok"] >= n_folds)].reset_index()
+    # A mean carries rounding; candidates closer than this are tied.
+    table["tie"] = table["error_mean"].round(12)
+    table = table.sort_values(["tie", "C", "gamma"], na_position="last").drop(columns="tie")
     table["rank"] = np.arange(1, len(table) + 1)
     return table
 

@@ -80,10 +80,10 @@ def heat_map(
     Cs, gammas = grid_values(candidates["C"], all_C), grid_values(candidates["gamma"], all_gamma)
     log_C, log_gamma = np.log10(Cs), np.log10(gammas)
     means = np.full((len(gammas), len(Cs)), np.nan)
-    has_run = np.zeros(means.shape, dtype=bool)
+    is_there = np.zeros(means.shape, dtype=bool)
     place = nearest(gammas, candidates["gamma"]), nearest(Cs, candidates["C"])
     means[place] = candidates["error_mean"].to_numpy(dtype=float)
-    has_run[place] = True
+    is_there[place] = True
 
     figure = Figure(figsize=(NARROW, 4.5), layout="constrained")
     axes = figure.add_subplot(xlabel=LOG_C, ylabel=LOG_GAMMA)
@@ -96,8 +96,8 @@ def heat_map(
         _error_colourbar(figure, axes, mesh, means[np.isfinite(means)])
     key: list[Patch] = []
     for label, where, hatch in (
-        ("failed", has_run & np.isnan(means), "////"),
-        ("not run", ~has_run, ""),
+        ("failed", is_there & np.isnan(means), "////"),
+        ("not finished", ~is_there, ""),
     ):
         if where.any():
             face, edge = (PALE, GREY) if hatch else ("white", PALE)
@@ -115,7 +115,7 @@ def heat_map(
         axes.add_patch(_frame(x, y, row, column))
         label = (
             f"best: C = {significant(best.C)}, gamma = {significant(best.gamma)}, "
-            f"error {percent(best.error_mean)}"
+            f"{percent(best.error_mean)}"
         )
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=label))
     axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
@@ -154,9 +154,9 @@ def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
     """Box plots of the fold errors against log10 C, a panel for each gamma, on shared axes."""
     gammas = grid_values(cells["gamma"])
     best_gamma = None if best is None else gammas[nearest(gammas, [best.gamma])[0]]
-    n_columns = min(4, len(gammas))
+    n_columns = _columns(len(gammas))
     n_rows = -(-len(gammas) // n_columns)
-    width = WIDE * max(n_columns, 2) / 4
+    width = WIDE if n_columns > 2 else NARROW
     # Margins in inches: a constrained layout of 24 panels takes seconds.
     left, right, top, bottom, gap, panel = 0.85, 0.15, 0.62, 0.6, 0.36, 1.45
     height = top + bottom + n_rows * panel + (n_rows - 1) * gap
@@ -195,6 +195,11 @@ def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
     figure.supxlabel(LOG_C, fontsize=10, y=0.12 / height, va="bottom")
     figure.supylabel("validation error", fontsize=10, x=0.12 / width, ha="left")
     return figure
+
+
+def _columns(n_panels: int) -> int:
+    """Four panels a row, or three where that leaves fewer places empty."""
+    return n_panels if n_panels < 4 else min((4, 3), key=lambda columns: -n_panels % columns)
 
 
 def grid_values(present: pd.Series, every: Sequence[float] = ()) -> np.ndarray:
@@ -253,7 +258,7 @@ def _write_numbers(
 
 def _error_colourbar(figure: Figure, axes: Axes, mesh: QuadMesh, errors: np.ndarray) -> None:
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06, aspect=28)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     positive = errors[errors > 0]
     is_log = spans_a_decade(errors)
     percent_labels(bar.ax.yaxis, log_ticks(positive.min(), errors.max()) if is_log else None)
@@ -285,7 +290,8 @@ def _draw_boxes(
     _add_boxes(axes, boxes, half)
     every_point = np.concatenate(points)
     axes.scatter(
-        every_point[:, 0], every_point[:, 1], s=point, color=INK, alpha=0.75, lw=0, zorder=4, gid="folds",
+        every_point[:, 0], every_point[:, 1], s=point, color=INK, alpha=0.75, lw=0,
+        zorder=4, gid="folds",
     )  # fmt: skip
     axes.scatter(
         failed, np.full(len(failed), 0.97), s=3 * point, marker="x", color=VERMILLION,

@@ -113,10 +113,13 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = ()) -> Figure:
         share = f"{100 * row.busy_seconds / total:.0f} %" if total else ""
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
+    # White between the bars must not pass for idle time where the bars are narrow.
+    median = float(np.median([unit.seconds for unit in units]))
+    thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     axes.add_collection(
         PolyCollection(
             bars, facecolors=faces, edgecolors=edges, gid="units", zorder=2,
-            linewidths=[1.4 if edge == VERMILLION else 0.5 for edge in edges],
+            linewidths=[1.4 if edge == VERMILLION else thin for edge in edges],
         ),
         autolim=False,
     )  # fmt: skip
@@ -177,7 +180,7 @@ class _GammaColours:
                 matplotlib.cm.ScalarMappable(self.norm, self.map),
                 ax=figure.axes[0], pad=0.06, fraction=0.03, aspect=14, label="log₁₀ gamma",
             )  # fmt: skip
-            bar.outline.set(edgecolor=GREY)  # type: ignore[operator]
+            bar.outline.set(edgecolor=GREY)
             log10_labels(bar.ax.yaxis, self.values, most=5)
 
 

@@ -1,0 +1,169 @@
+"""Small run folders, written the way a run leaves them."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+N_FOLDS, N_VALIDATION, STARTED = 4, 200, 1_763_633_600.0
+WORKERS = ("tcp://127.0.0.1:40001", "tcp://127.0.0.1:40002")
+
+
+def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
+    """Cells with the least errors at C = 10, gamma = 0.01, and with a spread over the folds."""
+    rows = []
+    for g in gamma:
+        for c in C:
+            distance = abs(np.log10(c) - 1) + abs(np.log10(g) + 2)
+            for fold in range(N_FOLDS):
+                n_errors = round(6 + 40 * distance) + (0, 3, 1, 8)[fold]
+                rows.append(
+                    {
+                        "C": c, "gamma": g, "fold": fold, "n_train": 600,
+                        "n_validation": N_VALIDATION, "n_errors": n_errors,
+                        "error": n_errors / N_VALIDATION, "n_support": 50 + fold,
+                        "n_iterations": 1000, "fit_seconds": 0.25, "score_seconds": 0.05,
+                        "worker": WORKERS[fold % 2], "status": "ok",
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def candidates_from(cells: pd.DataFrame) -> pd.DataFrame:
+    errors = cells.groupby(["C", "gamma"])["error"]
+    table = pd.DataFrame(
+        {"error_mean": errors.mean(), "error_std": errors.std(ddof=0), "n_ok": errors.count()}
+    ).reset_index()
+    table.loc[table["n_ok"] < N_FOLDS, ["error_mean", "error_std"]] = np.nan
+    table = table.sort_values(["error_mean", "C", "gamma"], na_position="last")
+    return table.assign(rank=np.arange(1, len(table) + 1)).reset_index(drop=True)
+
+
+def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """One unit for each gamma and fold; a worker runs its units one after another."""
+    ends = dict.fromkeys(WORKERS, STARTED)
+    records = []
+    for (gamma, fold), rows in cells.groupby(["gamma", "fold"]):
+        worker = rows["worker"].iloc[0]
+        records.append(
+            {
+                "unit": f"svm gamma={gamma:g} fold={fold}",
+                "worker": worker,
+                "started": ends[worker],
+                "seconds": 2.0,
+                "rows": json.loads(rows.to_json(orient="records")),
+            }
+        )
+        ends[worker] += 2.5
+    return records
+
+
+def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any]:
+    best = candidates.iloc[0]
+    return {
+        "command": "svm_grid",
+        "argv": ["python", "-m", "pipelines.svm_grid", "--results", "my results"],
+        "status": "finished",
+        "started": "2025-11-20T10:13:20+00:00",
+        "finished": "2025-11-20T10:14:02+00:00",
+        "wall_seconds": 125.2,
+        "options": {
+            "n_c": n_C, "n_gamma": n_gamma, "log_c": [-1.0, 3.0], "log_gamma": [-4.0, -1.0],
+            "folds": N_FOLDS, "solver": "sklearn", "limit": None,
+        },
+        "seed": 7,
+        "dataset": {
+            "name": "digits", "n_train": 800, "n_test": 6, "n_features": 12, "n_classes": 3,
+            "classes": ["zero", "one", "two"], "image_shape": [4, 3],
+            "scaling": {"kind": "constants", "mean": 127.5},
+            "fingerprint": "sha256:0123abcd",
+        },
+        "versions": {"python": "3.11.9", "dask": "2026.7.1"},
+        "commit": "c723bce",
+        "cluster": {
+            "kind": "local", "n_workers": 2, "dashboard": "http://127.0.0.1:8787/status",
+            "workers": [{"address": w, "host": "laptop", "gpu": None} for w in WORKERS],
+        },
+        "busy_share": 0.934, "n_cells": n_C * n_gamma * N_FOLDS, "n_failed": 0, "failures": [],
+        "best": {key: best[key] for key in ("C", "gamma", "error_mean", "error_std")},
+        "test_error": 2 / 6, "n_test_errors": 2,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a finished run folder and returns it.
+
+    ``C`` and ``gamma`` are the grid; ``change(cells)`` alters the cells before
+    the rest is made from them.
+    """
+
+    def make(
+        C: Sequence[float] = (0.1, 1.0, 10.0, 100.0, 1000.0),
+        gamma: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1),
+        change: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
+        name: str = "run",
+    ) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        cells = change(cells_of(C, gamma))
+        candidates = candidates_from(cells)
+        cells.to_parquet(folder / "cv_results.parquet")
+        candidates.to_parquet(folder / "candidates.parquet")
+        lines = [json.dumps(record) for record in journal_of(cells)]
+        (folder / "journal.jsonl").write_text("\n".join(lines) + "\n")
+        (folder / "run.json").write_text(json.dumps(record_of(candidates, len(C), len(gamma))))
+        true, predicted = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 1, 2, 0, 2, 1])
+        rows = np.arange(6)
+        pd.DataFrame({"row": rows, "true": true, "predicted": predicted}).to_parquet(
+            folder / "test_predictions.parquet"
+        )
+        wrong = true != predicted
+        np.savez(
+            folder / "test_errors.npz",
+            row=rows[wrong], true=true[wrong], predicted=predicted[wrong],
+            X=np.arange(24, dtype=np.uint8).reshape(2, 12),
+        )  # fmt: skip
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def edit_run() -> Callable[..., None]:
+    """A function that alters keys of a folder's ``run.json``; None removes a key."""
+
+    def edit(folder: Path, **changes: Any) -> None:
+        record = json.loads((folder / "run.json").read_text()) | changes
+        kept = {key: value for key, value in record.items() if value is not None}
+        (folder / "run.json").write_text(json.dumps(kept))
+
+    return edit
+
+
+@pytest.fixture
+def make_unfinished(
+    make_run: Callable[..., Path], edit_run: Callable[..., None]
+) -> Callable[..., Path]:
+    """A function that writes the folder of a stopped run: a record and a journal alone."""
+
+    def make(status: str = "stopped", n_units: int = 9) -> Path:
+        folder = make_run()
+        for path in folder.iterdir():
+            if path.name not in ("run.json", "journal.jsonl"):
+                path.unlink()
+        late = dict.fromkeys(
+            ("finished", "busy_share", "n_cells", "n_failed", "failures", "best", "test_error",
+             "n_test_errors")
+        )  # fmt: skip
+        edit_run(folder, status=status, **late)
+        journal = folder / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(lines[:n_units]) + lines[n_units][:80])
+        return folder
+
+    return make

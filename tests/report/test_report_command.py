@@ -1,0 +1,54 @@
+import subprocess
+import sys
+
+import pytest
+
+from pipelines.report.__main__ import main
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_each_named_run_is_redrawn(make_run, capsys):
+    folders = [make_run(name="one"), make_run(name="two")]
+    assert main([str(folder) for folder in folders]) == 0
+    pages = [str(folder / "report.html") for folder in folders]
+    assert capsys.readouterr().out.splitlines() == pages
+
+
+def test_a_folder_that_does_not_exist_is_one_line_and_status_2(tmp_path, capsys):
+    assert main([str(tmp_path / "absent")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"RUN must be a run folder that exists, got {str(tmp_path / 'absent')!r}: "
+        "name a folder that a command wrote with --results"
+    )
+
+
+def test_a_folder_without_a_run_is_one_line_and_status_2(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RUN must be a run folder with a run.json" in line
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_and_status_2(make_run, capsys):
+    folder = make_run()
+    (folder / "heat_map.svg").mkdir()  # stands in for any refusal of the file system
+    assert main([str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "RUN must be a folder that can be written" in line
+    assert str(folder) in line
+
+
+def test_no_run_at_all_is_status_2(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    assert "RUN" in capsys.readouterr().err
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, pipelines.report, pipelines.report.__main__; "
+        "print([m for m in ('matplotlib', 'pandas', 'jinja2', 'numpy') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,287 @@
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.report import write_report
+from pipelines.report.figures import FIGURES
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """The page's elements and visible text; fails on a tag that is not balanced."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def table(self, label: str) -> list[str]:
+        return self.text.split(label, 1)[1].split()
+
+
+def figures_in(folder: Path) -> set[str]:
+    svg, png = ({path.stem for path in folder.glob(f"*.{kind}")} for kind in ("svg", "png"))
+    assert svg == png
+    return svg
+
+
+def test_the_first_screen_has_the_answers_numbers(make_run):
+    path = write_report(make_run())
+    assert path.name == "report.html"
+    first = Page(path).text.split("Every gamma", 1)[0]
+
+    # Four folds with 6, 9, 7 and 14 errors of 200.
+    assert "best C 10 " in first
+    assert "best gamma 0.01 " in first
+    assert "cv error 4.50 % ± 1.54 %" in first
+    assert "test error 33.33 % 2 of 6 test points" in first
+    assert "wall time 2 min 05 s" in first
+    assert "busy share 93 %" in first
+    assert "5 C × 4 gamma, 4-fold cross-validation on 800 training points" in first
+
+
+def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(make_run):
+    folder = make_run()
+    page = Page(write_report(folder))
+
+    assert figures_in(folder) == set(FIGURES)
+    images = page.all("img")
+    assert len(images) == len(FIGURES)
+    for image in images:
+        assert image["alt"]
+        start = "data:image/svg+xml;base64,"
+        assert (image["src"] or "").startswith(start)
+        svg = base64.b64decode((image["src"] or "")[len(start) :])
+        assert b"<svg" in svg
+        assert svg in {path.read_bytes() for path in folder.glob("*.svg")}
+
+
+def test_the_page_needs_nothing_from_outside(make_run):
+    path = write_report(make_run())
+    page = Page(path)
+
+    for _, attributes in page.elements:
+        for name in ("src", "href", "srcset", "action", "data", "poster"):
+            value = attributes.get(name) or ""
+            assert not re.match(r"(?i)\s*(https?:|//|ftp:|file:)", value)
+    source = path.read_text()
+    assert "@import" not in source
+    assert "url(" not in source
+    assert "fetch(" not in source
+    assert "http://" not in source
+    assert "https://" not in source
+    assert page.all("script") == [{}]
+
+
+def test_headings_and_anchors_agree(make_run):
+    page = Page(write_report(make_run()))
+    targets = {attributes["id"] for _, attributes in page.elements if attributes.get("id")}
+    for link in page.all("a"):
+        href = link["href"] or ""
+        assert href[1:] in targets if href.startswith("#") else href.endswith(".svg")
+    assert len(page.all("h1")) == 1
+    assert page.all("html") == [{"lang": "en"}]
+
+
+def test_names_are_escaped(make_run, edit_run):
+    folder = make_run()
+    record = json.loads((folder / "run.json").read_text())
+    hostile = "<b>x</b>\"&'</script><script>alert(1)</script>"
+    edit_run(
+        folder,
+        dataset=record["dataset"]
+        | {"classes": [hostile, hostile, "<i>"], "name": hostile, "image_shape": None},
+        argv=["python", "-m", "pipelines.svm_grid", "--dataset", hostile],
+        options=record["options"] | {"dataset": hostile},
+        versions={hostile: hostile},
+        reason=hostile,
+        status=hostile,
+    )
+    (folder / "test_errors.npz").unlink()
+    page = Page(write_report(folder))
+
+    assert page.all("b") == page.all("i") == []
+    assert len(page.all("script")) == 1
+    assert "<b>x</b>" in page.text
+
+
+def test_the_candidates_are_a_table_best_first(make_run):
+    page = Page(write_report(make_run()))
+    body = page.text.split("fit time (s)", 1)[1]
+    # rank, C, gamma, error, standard deviation, folds, support vectors, fit time
+    assert body.split()[:10] == ["1", "10", "0.01", "4.50", "%", "1.54", "%", "4", "52", "1.00"]
+    cells = [td for td in page.all("td") if td["class"] == "number"]
+    assert cells[3]["data-sort"] == "0.045"
+
+
+def test_a_table_of_wrong_points_where_there_are_no_images(make_run, edit_run):
+    folder = make_run()
+    record = json.loads((folder / "run.json").read_text())
+    edit_run(folder, dataset=record["dataset"] | {"image_shape": None})
+    (folder / "test_errors.npz").unlink()
+    page = Page(write_report(folder))
+
+    assert "test_errors" not in figures_in(folder)
+    assert "row true predicted 4 one two 5 two one" in page.text
+
+
+def test_more_wrong_points_than_the_page_shows_are_counted(make_run):
+    folder = make_run()
+    n = 130
+    table = pd.DataFrame({"row": range(n), "true": 0, "predicted": 1})
+    table.to_parquet(folder / "test_predictions.parquet")
+    assert "The first 40 of 130 wrong test points" in Page(write_report(folder)).text
+    (folder / "test_errors.npz").unlink()
+    assert "The first 100 of 130 wrong test points" in Page(write_report(folder)).text
+
+
+def test_no_wrong_point_at_all(make_run):
+    folder = make_run()
+    table = pd.DataFrame({"row": range(3), "true": [0, 1, 2], "predicted": [0, 1, 2]})
+    table.to_parquet(folder / "test_predictions.parquet")
+    none = np.empty(0, dtype=int)
+    np.savez(
+        folder / "test_errors.npz",
+        row=none, true=none, predicted=none, X=np.empty((0, 12), dtype=np.uint8),
+    )  # fmt: skip
+    page = Page(write_report(folder))
+    assert "Every test point was classified right." in page.text
+    assert "confusion_matrix" in figures_in(folder)
+
+
+def test_failures_are_counted_by_their_status_and_named(make_run):
+    def fail(cells):
+        lost = (cells["C"] == 1000) & (cells["gamma"] == 0.1)
+        cells.loc[lost, "status"] = "failed: out of memory"
+        cells.loc[lost, ["error", "n_errors", "n_support"]] = np.nan
+        cells.loc[
+            (cells["C"] == 100) & (cells["gamma"] == 0.1) & (cells["fold"] == 2), "status"
+        ] = "not converged"
+        return cells
+
+    page = Page(write_report(make_run(change=fail)))
+    assert "4 cells failed: out of memory C = 1000, gamma = 0.1, fold 0" in page.text
+    assert "1 cell not converged C = 100, gamma = 0.1, fold 2" in page.text
+    assert "20 1000 0.1 failed –" in page.text  # the candidate, ranked last
+
+
+def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinished, edit_run):
+    folder = make_unfinished()
+    (folder / "journal.jsonl").unlink()
+    cells = [{"C": 10.0, "gamma": 0.1, "fold": 3}]
+    edit_run(folder, failures=[{"status": "failed: out of memory", "count": 2, "cells": cells}])
+    text = Page(write_report(folder)).text
+    assert "2 cells failed: out of memory C = 10, gamma = 0.1, fold 3 … and 1 more" in text
+
+
+def test_how_to_reproduce_has_the_exact_command(make_run):
+    text = Page(write_report(make_run())).text.split("How to reproduce")[-1]
+    assert "python -m pipelines.svm_grid --results 'my results'" in text
+    for fact in ("Seed 7", "sha256:0123abcd", "kind constants, mean 127.5", "2 × CPU on laptop",
+                 "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1"):  # fmt: skip
+        assert fact in text
+
+
+@pytest.mark.parametrize("status", ["running", "stopped", "failed"])
+def test_an_unfinished_run_draws_what_is_there(make_unfinished, status):
+    folder = make_unfinished(status)
+    page = Page(write_report(folder))
+
+    assert figures_in(folder) == {"heat_map", "fold_errors_best", "fold_errors", "timeline"}
+    assert "45 of 80 cells are here" in page.text
+    assert "test error" not in page.text
+    assert "busy share 93" not in page.text
+
+
+def test_a_run_that_has_only_begun_has_a_page(make_unfinished):
+    folder = make_unfinished("running")
+    (folder / "journal.jsonl").unlink()
+    text = Page(write_report(folder)).text
+    assert figures_in(folder) == set()
+    assert "No candidate has a score yet." in text
+    assert "0 of 80 cells are here" in text
+
+
+def test_a_record_with_nothing_in_it_has_a_page(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    assert "No candidate has a score yet." in Page(write_report(tmp_path)).text
+
+
+def test_a_run_of_failures_alone_has_a_page(make_run, edit_run):
+    def fail(cells):
+        return cells.assign(error=np.nan, status="failed: out of memory")
+
+    folder = make_run(change=fail)
+    edit_run(folder, best=None, test_error=None, status="stopped", reason="every candidate failed")
+    text = Page(write_report(folder)).text
+    assert "This run was stopped (every candidate failed)" in text
+    assert "80 cells failed: out of memory" in text
+
+
+def test_a_single_candidate(make_run):
+    folder = make_run(C=(10.0,), gamma=(0.01,))
+    text = Page(write_report(folder)).text
+    assert set(FIGURES) == figures_in(folder)
+    assert "1 C × 1 gamma" in text
+    assert "best C 10 " in text
+
+
+def test_a_single_row(make_run):
+    folder = make_run(C=(10.0,), gamma=(0.01,), change=lambda cells: cells.head(1))
+    text = Page(write_report(folder)).text
+    # One fold of four is no score, so there is no best gamma to draw.
+    assert set(FIGURES) - figures_in(folder) == {"fold_errors_best"}
+    assert "No candidate has a score yet." in text
+
+
+def test_a_redraw_gives_equal_files(make_run):
+    folder = make_run()
+    write_report(folder)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write_report(folder)
+    second = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+    assert not list(folder.glob("*.part"))
+
+
+def test_the_readers_own_matplotlib_settings_do_not_matter(make_run):
+    import matplotlib
+
+    write_report(folder := make_run())
+    plain = (folder / "heat_map.svg").read_bytes()
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
+        write_report(folder)
+    assert (folder / "heat_map.svg").read_bytes() == plain
