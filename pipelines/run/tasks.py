@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -112,7 +112,7 @@ class OnCluster:
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
             lost: list[AnyUnit] = []
             for outcome in self._one_round(work, shared, waiting):
-                if outcome is None or isinstance(outcome, Outcome):
+                if isinstance(outcome, Outcome):
                     yield outcome
                 else:
                     lost.append(outcome)
@@ -135,12 +135,7 @@ class OnCluster:
         try:
             for future in as_completed(list(futures), loop=self._client.loop):
                 unit = futures.pop(future)
-                if future.status == "finished":
-                    yield Outcome(unit, **future.result())
-                elif future.status == "error":
-                    yield Outcome(unit, error=describe(future.exception()))
-                else:
-                    yield unit
+                yield _outcome(future, unit) or unit
                 future.release()
         finally:
             if futures and self._client.status == "running":
@@ -176,6 +171,17 @@ class OnCluster:
 
 
 Runner = InProcess | OnCluster
+
+
+def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:
+    """The outcome a future stands for; None where it, or the data it needs, were lost."""
+    if future.status not in ("finished", "error"):
+        return None
+    try:
+        error = future.exception()
+        return Outcome(unit, error=describe(error)) if error else Outcome(unit, **future.result())
+    except CancelledError:  # the last worker died between the end of the task and now
+        return None
 
 
 def _measured(work: Work[AnyUnit], shared: Any, unit: AnyUnit, topic: str | None) -> dict[str, Any]:

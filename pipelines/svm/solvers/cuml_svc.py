@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from cuml.svm import SVC
 
 from pipelines.data.placement import Fold, release_device_memory, to_device, to_host
 from pipelines.svm.kernel_machine import codes_of, problems
@@ -69,8 +70,6 @@ class CumlSolver:
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``."""
-        from cuml.svm import SVC
-
         classes, codes = np.unique(y, return_inverse=True)
         binary, rows_of = [], []
         for positive, negative in problems(len(classes), settings.decision):

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
 
 from pipelines.data.placement import Fold
 from pipelines.svm.kernel_machine import problems
@@ -22,8 +25,6 @@ class SklearnSolver:
 
     def svc(self) -> type:
         """The class to fit with."""
-        from sklearn.svm import SVC
-
         return SVC
 
     def fit_cells(
@@ -40,9 +41,6 @@ class SklearnSolver:
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.multiclass import OneVsRestClassifier
-
         svc = self.svc()(C=C, gamma=gamma, tol=settings.tol, max_iter=settings.max_iter)
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sklearnex.svm import SVC
+
 from pipelines.svm.solvers.sklearn_svc import SklearnSolver
 
 
@@ -10,10 +12,7 @@ class SklearnexSolver(SklearnSolver):
 
     def svc(self) -> type:
         """The class to fit with."""
-        from sklearnex.svm import SVC
-
-        found: type = SVC
-        return found
+        return SVC
 
 
 SOLVER = SklearnexSolver()

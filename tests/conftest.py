@@ -1,0 +1,22 @@
+"""Clusters that tests share: opened once, as the program opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from distributed import Client
+
+from cluster_setup import open_cluster
+
+
+@pytest.fixture(scope="session")
+def one_worker() -> Iterator[Client]:
+    with open_cluster("local", 1) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def four_workers() -> Iterator[Client]:
+    with open_cluster("local", 4) as client:
+        yield client

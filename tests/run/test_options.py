@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.data.errors import InputError
+from pipelines.run.options import options_of_resumed_run, parse_options, print_error
+from pipelines.search.svm_options import Options
+
+
+def parse(*argv: str) -> tuple[Options, dict[str, object]]:
+    return parse_options(Options, "svm_grid", "what it does", argv)
+
+
+def test_no_option_gives_the_defaults() -> None:
+    options, given = parse()
+    assert options == Options()
+    assert given == {}
+    assert (options.dataset, options.n_c, options.n_gamma, options.folds) == ("digits", 8, 8, 5)
+
+
+def test_every_kind_of_option_is_read() -> None:
+    options, given = parse(
+        "--dataset", "my.csv", "--n-c", "24", "--log-c", "-3", "6.5", "--quiet", "--decision", "ovr"
+    )  # fmt: skip
+    assert options.log_c == (-3.0, 6.5)
+    assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
+    assert set(given) == {"dataset", "n_c", "log_c", "quiet", "decision"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--folds", "1"], "--folds must be at least 2, got 1"),
+        (["--n-c", "0"], "--n-c must be at least 1, got 0"),
+        (["--n-gamma", "-3"], "--n-gamma must be at least 1, got -3"),
+        (["--workers", "0"], "--workers must be at least 1, got 0"),
+        (["--folds", "five"], "--folds: must be a whole number, got 'five'"),
+        (["--test-size", "1.5"], "--test-size must be between 0 and 1, got 1.5"),
+        (["--log-c", "3", "-3"], "--log-c must be two finite numbers, the smaller first, got"),
+        (["--log-gamma", "0", "nan"], "--log-gamma must be two finite numbers"),
+        (["--log-c", "0", "400"], "--log-c must be between -300 and 300"),
+        (["--fold", "3"], "--fold is not an option of this command; did you mean --folds?"),
+        (["--frobnicate"], "--frobnicate is not an option of this command; --help lists"),
+        (["--decision", "all"], "--decision"),
+        (["--max-iter", "0"], "--max-iter must be at least 1, or -1 for no limit, got 0"),
+        (["--results", "a", "--resume", "b"], "--results and --resume exclude each other"),
+    ],
+)
+def test_a_broken_rule_is_one_line_that_names_it(argv: list[str], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(*argv)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--help")
+    assert caught.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--log-gamma FROM TO bounds of log10 gamma (default: -6.0 -2.0)" in text
+
+
+def test_a_resumed_run_keeps_what_was_recorded() -> None:
+    recorded = {"n_c": 3, "log_c": [-1.0, 2.0], "data_dir": "there", "workers": 7, "quiet": True}
+    options = options_of_resumed_run(Options, recorded, {"workers": 2, "n_c": 3}, Path("r"))
+    assert (options.n_c, options.log_c, options.data_dir) == (3, (-1.0, 2.0), "there")
+    assert (options.workers, options.quiet) == (2, False)
+
+
+def test_a_resumed_run_refuses_a_changed_option() -> None:
+    with pytest.raises(InputError, match="--folds must stay 5 to resume r, got 3; leave it out"):
+        options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("svm_grid", "first\n  second")
+    assert capsys.readouterr().err == "svm_grid: first second\n"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, get_worker
+
+from cluster_setup import open_cluster
+from pipelines.run.tasks import DEATHS_ALLOWED, RETRIES, InProcess, OnCluster, Runner
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"number-{self.value}"
+
+
+NUMBERS = [Number(value, cost=value % 7) for value in range(30)]
+
+
+def add(shared: int, unit: Number) -> int:
+    return shared + unit.value
+
+
+def fail_on_three(shared: int, unit: Number) -> int:
+    if unit.value == 3:
+        raise ZeroDivisionError("three\nand more")
+    return unit.value
+
+
+def note_order(shared: str, unit: Number) -> int:
+    with open(shared, "a") as file:
+        file.write(f"{unit.value}\n")
+    return unit.value
+
+
+def count_tries(shared: str, unit: Number) -> int:
+    tries = Path(shared) / str(unit.value)
+    with open(tries, "a") as file:
+        file.write("x")
+    if len(tries.read_text()) <= unit.cost:
+        raise OSError("try again")
+    return unit.value
+
+
+def die_on_three(shared: int, unit: Number) -> int:
+    if unit.value == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return shared + unit.value
+
+
+def size_of_shared(shared: np.ndarray, unit: Number) -> tuple[int, str]:
+    time.sleep(0.05)
+    return shared.nbytes, get_worker().address
+
+
+@pytest.fixture(params=["in process", "on a cluster"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    if request.param == "in process":
+        yield InProcess(2)
+    else:
+        yield OnCluster(request.getfixturevalue("four_workers"))
+
+
+def test_every_unit_has_one_outcome(runner: Runner) -> None:
+    outcomes = list(runner.outcomes(add, 100, NUMBERS))
+    assert sorted(outcome.unit.value for outcome in outcomes) == list(range(30))
+    assert all(outcome.result == 100 + outcome.unit.value for outcome in outcomes)
+    assert all(outcome.seconds >= 0 and outcome.started > 1e9 for outcome in outcomes)
+
+
+def test_an_error_is_the_outcome_of_its_unit_alone(runner: Runner) -> None:
+    outcomes = {one.unit.value: one for one in runner.outcomes(fail_on_three, 0, NUMBERS)}
+    assert outcomes.pop(3).error == "ZeroDivisionError: three"
+    assert all(outcome.error is None for outcome in outcomes.values())
+
+
+def test_a_consumer_may_stop_early(runner: Runner) -> None:
+    outcomes = runner.outcomes(add, 1, NUMBERS)
+    next(outcomes)
+    outcomes.close()
+    assert len(list(runner.outcomes(add, 1, NUMBERS))) == 30
+
+
+def test_nothing_to_do_is_nothing_done(runner: Runner) -> None:
+    assert list(runner.outcomes(add, 0, [])) == []
+
+
+@pytest.mark.parametrize("where", ["in process", "on a cluster"])
+def test_costly_units_begin_first(where: str, tmp_path: Path, one_worker: Client) -> None:
+    runner = InProcess(1) if where == "in process" else OnCluster(one_worker)
+    log = tmp_path / "order"
+    units = [Number(value, cost=value) for value in (3, 9, 1, 7, 5, 2)]
+    list(runner.outcomes(note_order, str(log), units))
+    assert log.read_text().split() == ["9", "7", "5", "3", "2", "1"]
+
+
+def test_a_unit_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:
+    units = [Number(1, cost=RETRIES), Number(2, cost=RETRIES + 1)]
+    outcomes = {o.unit.value: o for o in OnCluster(one_worker).outcomes(
+        count_tries, str(tmp_path), units)}  # fmt: skip
+    assert outcomes[1].result == 1
+    assert outcomes[2].error == "OSError: try again"
+    assert (tmp_path / "2").read_text() == "x" * (RETRIES + 1)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_unit_that_kills_its_worker_fails_alone(n_workers: int) -> None:
+    with open_cluster("local", n_workers) as client:
+        outcomes = {o.unit.value: o for o in OnCluster(client).outcomes(die_on_three, 5, NUMBERS)}
+    assert outcomes.pop(3).error == f"its worker died {DEATHS_ALLOWED + 1} times"
+    assert {value: o.result for value, o in outcomes.items()} == {
+        value: 5 + value for value in range(30) if value != 3
+    }
+
+
+def test_workers_killed_from_outside_cost_no_result() -> None:
+    shared = np.ones(1000)
+    with open_cluster("local", 2) as client:
+        pids = list(client.run(os.getpid).values())
+        outcomes = OnCluster(client).outcomes(size_of_shared, shared, NUMBERS)
+        results = [next(outcomes).result]
+        for pid in pids:  # all of them: the scattered data die too
+            os.kill(pid, signal.SIGKILL)
+        results += [outcome.result for outcome in outcomes]
+    assert [size for size, _ in results] == [8000] * 30
+
+
+def test_shared_data_reach_each_worker_once(four_workers: Client) -> None:
+    """Bytes read from sockets by each worker process, all of Dask's own talk included."""
+    shared = np.random.default_rng(0).random(2_000_000)  # 16 MB
+    four_workers.run(_count_bytes_read)
+    before = four_workers.run(_bytes_read)
+    units = [Number(value) for value in range(100)]
+    outcomes = list(OnCluster(four_workers).outcomes(size_of_shared, shared, units))
+    after = four_workers.run(_bytes_read)
+    received = {address: after[address] - before[address] for address in after}
+    assert {outcome.result[1] for outcome in outcomes} == set(received)
+    for count in received.values():
+        assert shared.nbytes <= count <= 1.1 * shared.nbytes
+
+
+def _count_bytes_read() -> None:
+    from tornado.iostream import IOStream
+
+    if hasattr(IOStream, "bytes_read_by_test"):
+        return
+    lock, read = threading.Lock(), IOStream.read_from_fd
+    IOStream.bytes_read_by_test = 0
+
+    def counted(self: IOStream, buffer: bytearray) -> int | None:
+        n_bytes = read(self, buffer)
+        with lock:
+            IOStream.bytes_read_by_test += n_bytes or 0
+        return n_bytes
+
+    IOStream.read_from_fd = counted
+
+
+def _bytes_read() -> int:
+    from tornado.iostream import IOStream
+
+    return IOStream.bytes_read_by_test
