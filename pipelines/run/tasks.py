@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 RETRIES = 2  # of a unit that raised
+SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 DEATHS_ALLOWED = 3  # of workers under one unit, as Dask's own allowed-failures
 
 
 class Unit(Protocol):
-    """What one task does."""
+    """What one task does; hashable."""
 
     @property
     def name(self) -> str:
@@ -84,7 +85,7 @@ class OnCluster:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._scattered: tuple[Any, Future] | None = None
-        self._topic = f"pleasingly-{uuid.uuid4().hex[:8]}"
+        self._topic = _new_topic()
 
     @property
     def n_workers(self) -> int:
@@ -105,37 +106,47 @@ class OnCluster:
         RunStopped
             No worker is left and none came.
         """
+        try:
+            yield from self._rounds(work, shared, units)
+        except OSError as error:
+            raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
+
+    def _rounds(
+        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+    ) -> Iterator[Outcome[AnyUnit]]:
+        """Submit until every unit has an outcome; one round is enough unless data are lost."""
         waiting = list(units)
         deaths: Counter[str] = Counter()
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
-            lost: list[AnyUnit] = []
-            for outcome in self._one_round(work, shared, waiting):
-                if isinstance(outcome, Outcome):
-                    yield outcome
+            n_workers = self.n_workers
+            lost = set()
+            for unit, outcome in self._one_round(work, shared, waiting):
+                if outcome is None:
+                    lost.add(unit)
                 else:
-                    lost.append(outcome)
+                    yield outcome
+            waiting = [unit for unit in waiting if unit in lost]
             if lost:
                 self._scattered = None
-                deaths.update(self._begun() & {unit.name for unit in lost})
-                self._topic = f"pleasingly-{uuid.uuid4().hex[:8]}"
-            waiting = [unit for unit in lost if deaths[unit.name] <= DEATHS_ALLOWED]
-            for unit in lost:
-                if unit not in waiting:
-                    yield Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
+                deaths.update(self._suspects(waiting, n_workers))
+                self._topic = _new_topic()
+            for unit in [unit for unit in waiting if deaths[unit.name] > DEATHS_ALLOWED]:
+                waiting.remove(unit)
+                yield Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
 
     def _one_round(
         self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
-    ) -> Iterator[Outcome[AnyUnit] | AnyUnit]:
-        """Submit units; give the outcome of each, or the unit itself where its data were lost."""
+    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None]]:
+        """Submit units; give each with its outcome, or with None where its data were lost."""
         from distributed import as_completed
 
         futures = self._submit(work, shared, units)
         try:
             for future in as_completed(list(futures), loop=self._client.loop):
                 unit = futures.pop(future)
-                yield _outcome(future, unit) or unit
+                yield unit, _outcome(future, unit)
                 future.release()
         finally:
             if futures and self._client.status == "running":
@@ -159,18 +170,34 @@ class OnCluster:
 
     def _scatter(self, shared: Any) -> Future:
         if self._scattered is None or self._scattered[0] is not shared:
-            try:
-                future = self._client.scatter(shared, broadcast=True, hash=False)
-            except (TimeoutError, OSError, RuntimeError) as error:
-                raise RunStopped(f"the cluster has no worker left ({error})") from None
-            self._scattered = (shared, future)
+            self._scattered = (shared, self._scatter_when_a_worker_is_there(shared))
         return self._scattered[1]
 
-    def _begun(self) -> set[str]:
-        return {name for _, name in self._client.get_events(self._topic)}
+    def _scatter_when_a_worker_is_there(self, shared: Any) -> Future:
+        until = time.monotonic() + SECONDS_FOR_A_WORKER
+        while True:
+            try:
+                self._client.wait_for_workers(1, timeout=max(1.0, until - time.monotonic()))
+                return self._client.scatter(shared, broadcast=True, hash=False)
+            except (TimeoutError, OSError, RuntimeError) as error:
+                # A worker may die between the two calls; its successor is worth waiting for.
+                if time.monotonic() > until or self._client.status != "running":
+                    raise RunStopped(f"the cluster has no worker left ({error})") from None
+                time.sleep(0.2)
+
+    def _suspects(self, lost: Sequence[AnyUnit], n_workers: int) -> set[str]:
+        """Names of the lost units that were running when the last worker died."""
+        names = [unit.name for unit in lost]
+        begun = {name for _, name in self._client.get_events(self._topic)}
+        # A worker killed at once has told nobody: then it was what stood first in the queue.
+        return begun.intersection(names) or set(names[:n_workers])
 
 
 Runner = InProcess | OnCluster
+
+
+def _new_topic() -> str:
+    return f"pleasingly-{uuid.uuid4().hex[:8]}"
 
 
 def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:

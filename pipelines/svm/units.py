@@ -115,7 +115,7 @@ def _row(data: FoldedData, C: float, gamma: float, fold: int, score: Cell) -> Ro
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Refit:
     """The one unit after the search: the best candidate on all training rows.
 

@@ -1,0 +1,1 @@
+"""The SVM grid search as a workload: our way, the peers' ways, and how they compare."""

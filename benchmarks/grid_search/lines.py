@@ -1,0 +1,161 @@
+"""One grid search done in several ways, each giving the errors of every cell."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data import Dataset, load_dataset, make_folds
+from pipelines.data.placement import Fold, FoldedData
+from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.search.grid import Grid, rank_candidates, search, tabulate
+from pipelines.svm.solvers import Settings
+from pipelines.svm.units import Unit, fit_unit
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# (C, gamma, fold) -> wrong rows of the fold; None where the fit failed.
+Errors = dict[tuple[float, float, int], int | None]
+
+# What is timed beside us: a name, where its SVC is, the extra that installs it.
+PEERS = {
+    "GridSearchCV(sklearn)": ("sklearn.svm", None),
+    "GridSearchCV(sklearnex)": ("sklearnex.svm", "intel"),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set, its folds and a grid: the same for every line.
+
+    Attributes
+    ----------
+    dataset : Dataset, of images: scaled by constants
+    folds : sequence of (training rows, validation rows)
+    Cs, gammas : tuples of float
+    """
+
+    dataset: Dataset
+    folds: Sequence[Fold]
+    Cs: tuple[float, ...]
+    gammas: tuple[float, ...]
+
+    def data(self) -> FoldedData:
+        """New at each call, so that no worker has kept anything of the turn before."""
+        one = self.dataset
+        return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, self.folds, one.scaling)
+
+    @property
+    def n_fits(self) -> int:
+        return len(self.Cs) * len(self.gammas) * len(self.folds)
+
+
+def make_problem(
+    name: str,
+    *,
+    Cs: Sequence[float],
+    gammas: Sequence[float],
+    n_folds: int,
+    limit: int | None = None,
+    data_dir: str = "data",
+    seed: int = 0,
+) -> Problem:
+    """Load a data set and cut its folds, as ``pipelines.svm_grid`` does.
+
+    Raises
+    ------
+    InputError
+        The data set cannot be had, or not be cut so.
+    """
+    dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
+    folds = make_folds(dataset.y_train, n_folds, seed, dataset.classes)
+    return Problem(dataset, folds, tuple(Cs), tuple(gammas))
+
+
+def search_with_us(
+    problem: Problem, solver: str, cores: int, client: Client | None = None
+) -> Errors:
+    """Our search, from unscaled arrays to ranked candidates.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str
+        A name in ``pipelines.svm.solvers.SOLVERS``.
+    cores : int
+        Threads of this process to use where there is no client.
+    client : distributed.Client, optional
+        Of a cluster of ``cores`` workers.
+    """
+    runner = InProcess(cores) if client is None else OnCluster(client)
+    data = problem.data()
+    grid = Grid(problem.Cs, problem.gammas, solver, Settings())
+    rows = [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
+    # GridSearchCV, too, ends with its candidates ranked.
+    rank_candidates(tabulate(rows), len(problem.folds), client)
+    return {(row["C"], row["gamma"], row["fold"]): row["n_errors"] for row in rows}
+
+
+def search_with_peer(problem: Problem, X: np.ndarray, svc: type, n_jobs: int = -1) -> Errors:
+    """``GridSearchCV`` of an SVC on the same folds.
+
+    Parameters
+    ----------
+    problem : Problem
+    X : array of shape (n_samples, n_features)
+        The training rows, scaled.
+    svc : type
+        ``sklearn.svm.SVC``, or a class that behaves so.
+    n_jobs : int
+    """
+    from sklearn.model_selection import GridSearchCV
+
+    grid = {"C": list(problem.Cs), "gamma": list(problem.gammas)}
+    peer = GridSearchCV(svc(), grid, cv=list(problem.folds), n_jobs=n_jobs, refit=False)
+    results = peer.fit(X, problem.dataset.y_train).cv_results_
+    errors: Errors = {}
+    for fold, (_, validation) in enumerate(problem.folds):
+        scores = results[f"split{fold}_test_score"]
+        for params, score in zip(results["params"], scores, strict=True):
+            wrong = None if np.isnan(score) else round((1 - score) * len(validation))
+            errors[params["C"], params["gamma"], fold] = wrong
+    return errors
+
+
+def peer_class(name: str) -> type | str:
+    """The peer's SVC, or the reason why there is none."""
+    module, extra = PEERS[name]
+    try:
+        found: type = importlib.import_module(module).SVC
+    except ImportError:
+        package = module.split(".")[0]
+        return f"{package} is not installed here; the extra {extra!r} brings it"
+    return found
+
+
+def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
+    """Have every worker import, and where it must compile, what the search will use."""
+    unit = Unit(problem.gammas[0], problem.Cs[:2], (0,))
+    client.run(fit_unit, problem.data(), unit, solver, Settings())
+
+
+def compare(ours: Errors, other: Errors) -> dict[str, Any]:
+    """In how many cells two lines differ, and by how many rows at most.
+
+    Cells that failed in either are left out and counted.
+    """
+    if ours.keys() != other.keys():
+        raise ValueError("two lines of one benchmark must have the same cells")
+    pairs = [(ours[cell], other[cell]) for cell in ours]
+    differences = [abs(a - b) for a, b in pairs if a is not None and b is not None]
+    return {
+        "n_cells": len(pairs),
+        "n_cells_failed": len(pairs) - len(differences),
+        "n_cells_that_differ": sum(difference > 0 for difference in differences),
+        "largest_difference_rows": max(differences, default=None),
+    }
