@@ -64,7 +64,7 @@ class InProcess:
         """Outcomes of ``units`` as they are done, the most costly begun first."""
         with ThreadPoolExecutor(self.n_workers) as pool:
             futures = {
-                pool.submit(_measured, work, shared, unit, None): unit
+                pool.submit(_measured, work, shared, unit): unit
                 for unit in sorted(units, key=lambda unit: -unit.cost)
             }
             try:
@@ -85,7 +85,8 @@ class OnCluster:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._scattered: tuple[Any, Future] | None = None
-        self._topic = _new_topic()
+        self._run = uuid.uuid4().hex[:8]
+        self._round = 0
 
     @property
     def n_workers(self) -> int:
@@ -120,7 +121,6 @@ class OnCluster:
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
-            n_workers = self.n_workers
             lost = set()
             for unit, outcome in self._one_round(work, shared, waiting):
                 if outcome is None:
@@ -130,8 +130,8 @@ class OnCluster:
             waiting = [unit for unit in waiting if unit in lost]
             if lost:
                 self._scattered = None
-                deaths.update(self._suspects(waiting, n_workers))
-                self._topic = _new_topic()
+                suspects = self._client.run_on_scheduler(_ran_on_dead_workers)
+                deaths.update(unit.name for unit in waiting if self._key(unit) in suspects)
             for unit in [unit for unit in waiting if deaths[unit.name] > DEATHS_ALLOWED]:
                 waiting.remove(unit)
                 yield Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
@@ -157,16 +157,21 @@ class OnCluster:
     ) -> dict[Future, AnyUnit]:
         import dask
 
+        self._round += 1
         data = self._scatter(shared)
         tasks = []
         for rank, unit in enumerate(units):
             with dask.annotate(priority=-rank, retries=RETRIES):
                 tasks.append(
                     dask.delayed(_measured, pure=False)(
-                        work, data, unit, self._topic, dask_key_name=f"{unit.name} {self._topic}"
+                        work, data, unit, dask_key_name=self._key(unit)
                     )
                 )
         return dict(zip(self._client.compute(tasks), units, strict=True))
+
+    def _key(self, unit: AnyUnit) -> str:
+        # A scheduler may serve several runs, and a round that was left must not meet the next.
+        return f"{unit.name} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> Future:
         if self._scattered is None or self._scattered[0] is not shared:
@@ -185,19 +190,15 @@ class OnCluster:
                     raise RunStopped(f"the cluster has no worker left ({error})") from None
                 time.sleep(0.2)
 
-    def _suspects(self, lost: Sequence[AnyUnit], n_workers: int) -> set[str]:
-        """Names of the lost units that were running when the last worker died."""
-        names = [unit.name for unit in lost]
-        begun = {name for _, name in self._client.get_events(self._topic)}
-        # A worker killed at once has told nobody: then it was what stood first in the queue.
-        return begun.intersection(names) or set(names[:n_workers])
-
 
 Runner = InProcess | OnCluster
 
 
-def _new_topic() -> str:
-    return f"pleasingly-{uuid.uuid4().hex[:8]}"
+def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
+    """Runs on the scheduler: keys that were given to workers which have died since."""
+    events = (event for _, event in dask_scheduler.get_events("all"))
+    deaths = (e for e in events if isinstance(e, dict) and e.get("action") == "remove-worker")
+    return {key for death in deaths for key in death["processing-tasks"]}
 
 
 def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:
@@ -211,19 +212,22 @@ def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:
         return None
 
 
-def _measured(work: Work[AnyUnit], shared: Any, unit: AnyUnit, topic: str | None) -> dict[str, Any]:
+def _measured(work: Work[AnyUnit], shared: Any, unit: AnyUnit) -> dict[str, Any]:
     """The task: the unit's result, with where and when it was computed."""
-    worker = "in process"
-    if topic is not None:
-        from distributed import get_worker
-
-        this = get_worker()
-        this.log_event(topic, unit.name)
-        worker = this.address
     started, clock = time.time(), time.perf_counter()
     result = work(shared, unit)
     seconds = time.perf_counter() - clock
-    return {"result": result, "worker": worker, "started": started, "seconds": seconds}
+    return {"result": result, "worker": _here(), "started": started, "seconds": seconds}
+
+
+def _here() -> str:
+    """Address of the worker this runs on."""
+    from distributed import get_worker
+
+    try:
+        return get_worker().address
+    except ValueError:
+        return "in process"
 
 
 def describe(error: BaseException) -> str:

@@ -1,0 +1,114 @@
+"""Carry out checks one by one, each in a process of its own that is ended in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.checks import Check, missing
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a check.
+
+    Attributes
+    ----------
+    check : Check
+    status : {"passed", "failed", "not run"}
+    seconds : float
+    figure : str
+        What the check found worth showing.
+    reason : str
+        Why it failed or was not run; may have many lines.
+    """
+
+    check: Check
+    status: str
+    seconds: float = 0.0
+    figure: str = ""
+    reason: str = ""
+
+
+def carry_out(
+    checks: Sequence[Check], seconds: float, say: Callable[[str], None] = print
+) -> Iterator[Outcome]:
+    """Run ``checks`` in turn with this Python; all of them end within ``seconds``."""
+    end = time.monotonic() + seconds
+    for check in checks:
+        reason = missing(check.needs)
+        left = end - time.monotonic()
+        if reason is None and left < 1:
+            reason = f"its turn did not come within {seconds:.0f} s"
+        if reason is not None:
+            outcome = Outcome(check, NOT_RUN, reason=reason)
+        else:
+            outcome = _run(check, min(check.seconds, left))
+        say(f"{outcome.status:8} {outcome.seconds:6.1f} s  {check.name}{_ending(outcome)}")
+        yield outcome
+
+
+def _ending(outcome: Outcome) -> str:
+    text = outcome.reason if outcome.status == NOT_RUN else outcome.figure
+    return f": {text}" if text else ""
+
+
+def _run(check: Check, limit: float) -> Outcome:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        ending = _run_process(
+            [sys.executable, "-m", "benchmarks.gpu.child", check.target, str(report)], limit
+        )
+        seconds = time.monotonic() - started
+        if not report.exists():
+            return Outcome(check, FAILED, seconds, reason=ending)
+        return judge(check, seconds, json.loads(report.read_text()))
+
+
+def _run_process(command: list[str], limit: float) -> str:
+    """Run a command, end it and all it started after ``limit`` seconds; how it ended."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit)
+        ending = f"ended with status {process.returncode}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        ending = f"not done within {limit:.0f} s"
+    except BaseException:  # Ctrl-C: its session is not ours, so it would live on
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return f"{ending}\n{output}"
+
+
+def judge(check: Check, seconds: float, report: dict[str, Any]) -> Outcome:
+    """The outcome that a child's report amounts to."""
+    figure = "; ".join(report["figures"])
+    skipped = [f"{name}: {reason}" for name, reason in report["skipped"].items()]
+    if report["failed"]:
+        reason = "\n".join(f"{name}: {text}" for name, text in report["failed"].items())
+        return Outcome(check, FAILED, seconds, figure, reason)
+    if not report["passed"]:
+        return Outcome(check, NOT_RUN, seconds, figure, "; ".join(skipped) or "no test in it")
+    return Outcome(check, PASSED, seconds, figure, "; ".join(skipped))

@@ -1,0 +1,106 @@
+"""The outcomes of all checks as a record to keep and a page to read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.carry_out import FAILED, NOT_RUN, ROOT, Outcome
+from benchmarks.gpu.checks import GPU
+from benchmarks.gpu.device import Driver, Gpu
+from benchmarks.keep import markdown_table
+from benchmarks.machine import describe_machine, in_words, installed
+from pipelines.run.environment import commit
+
+PACKAGES = (
+    "cuml", "cudf", "cupy", "cuda-python", "dask", "distributed", "numba", "numpy", "nvidia-",
+    "pylibraft", "pytest", "rmm", "scikit-learn", "scipy", "torch", "triton",
+)  # fmt: skip
+REASON_LINES = 25
+HEADER = ("check", "needs", "result", "seconds", "key figure")
+
+
+def describe(
+    outcomes: Sequence[Outcome], gpus: Sequence[Gpu], driver: Driver, today: str
+) -> dict[str, Any]:
+    """Everything worth keeping; every value can be written as JSON."""
+    return {
+        "benchmark": "gpu_check",
+        "date": today,
+        "gpus": [{"name": gpu.name, "memory_mib": gpu.memory_mib} for gpu in gpus],
+        "driver": driver.version,
+        "cuda": driver.cuda,
+        "machine": describe_machine(),
+        "versions": installed(PACKAGES),
+        "commit": commit(),
+        "checks": [
+            {
+                "check": one.check.name,
+                "needs": [GPU, *one.check.needs],
+                "result": one.status,
+                "seconds": round(one.seconds, 1),
+                "figure": one.figure,
+                "reason": without_paths("\n".join(one.reason.splitlines()[-REASON_LINES:])),
+            }
+            for one in outcomes
+        ],
+    }
+
+
+def table(record: dict[str, Any]) -> str:
+    """One line for each check."""
+    return markdown_table(
+        HEADER,
+        [
+            (
+                one["check"],
+                ", ".join(one["needs"]),
+                _result(one),
+                f"{one['seconds']:.1f}",
+                one["figure"],
+            )
+            for one in record["checks"]
+        ],
+    )
+
+
+def _result(one: dict[str, Any]) -> str:
+    if one["result"] == NOT_RUN:
+        return f"{NOT_RUN}: {one['reason']}"
+    if one["result"] == FAILED:
+        return FAILED
+    return one["result"] + (f" (not: {one['reason']})" if one["reason"] else "")
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as Markdown."""
+    gpus = ", ".join(f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in record["gpus"])
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    failures = "".join(
+        f"\n## Failed: {one['check']}\n\n```\n{one['reason']}\n```\n"
+        for one in record["checks"]
+        if one["result"] == FAILED
+    )
+    return f"""\
+# GPU check: {record["gpus"][0]["name"]}, {record["date"]}
+
+GPU: {gpus}; driver {record["driver"] or "unknown"}, CUDA up to {record["cuda"] or "unknown"}.
+
+Machine: {in_words(record["machine"])}.
+
+{table(record)}
+{failures}
+Versions: {versions}; commit {record["commit"] or "unknown"}.
+"""
+
+
+def without_paths(text: str) -> str:
+    """``text`` without where things lie on this machine."""
+    places = {str(ROOT): ".", sys.prefix: "PYTHON", sys.base_prefix: "PYTHON"}
+    places[str(Path.home())] = "~"
+    for place, name in places.items():
+        if len(place) > 1:  # a home of "/" says nothing, and is everywhere
+            text = text.replace(place, name)
+    return text

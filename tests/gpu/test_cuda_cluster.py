@@ -1,0 +1,55 @@
+"""``--cluster cuda``: one worker for each GPU, and each gets the data once.
+
+What runs on a worker is defined inside the tests, so that it travels by value:
+a worker cannot import a test file.
+"""
+
+import numpy as np
+
+from benchmarks.gpu.device import gpus
+from benchmarks.gpu.figures import note
+from cluster_setup import open_cluster
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.run.tasks import OnCluster
+from pipelines.svm.units import Unit
+
+
+def test_each_worker_has_a_gpu_of_its_own():
+    def which_gpu() -> str:
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["uuid"].hex()
+
+    with open_cluster("cuda") as client:
+        found = client.run(which_gpu)
+    assert len(found) == len(gpus())
+    assert len(set(found.values())) == len(found)
+    note(f"{len(found)} workers, each with a GPU of its own")
+
+
+def test_each_worker_gets_the_data_once():
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 256, (20_000, 784), dtype=np.uint8)
+    y = (np.arange(len(X)) % 2).astype(np.int32)
+    data = FoldedData(X, y, X[:0], y[:0], [(y, y)], Scaling("constants", 127.5, 73.61))
+    units = [Unit(float(i), (1.0,), (0,)) for i in range(1, 6 * len(gpus()) + 1)]
+
+    def where_it_lies(shared: FoldedData, unit: Unit) -> tuple[int, int, int]:
+        import os
+
+        return os.getpid(), id(shared), shared.scaled("gpu").data.ptr
+
+    def bytes_received(dask_worker) -> int:  # the name by which Dask hands its worker over
+        return dask_worker.transfer_incoming_bytes_total
+
+    with open_cluster("cuda") as client:
+        runner = OnCluster(client)
+        outcomes = list(runner.outcomes(where_it_lies, data, units))
+        received = client.run(bytes_received)
+    assert [outcome.error for outcome in outcomes] == [None] * len(units)
+    places = {outcome.result for outcome in outcomes}
+    # Process, host object, device array: three facts, and for each worker one place.
+    assert len(places) == len({process for process, _, _ in places})
+    # What comes from the client is not counted here; other workers may send it on once.
+    assert max(received.values()) <= 1.1 * X.nbytes

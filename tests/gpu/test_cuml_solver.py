@@ -1,0 +1,107 @@
+"""The cuml solver: the answers of scikit-learn, its own answers as plain numbers, no leak."""
+
+import gc
+
+import numpy as np
+
+from benchmarks.gpu.figures import note
+from pipelines.data import load_dataset, make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.units import Unit, fit_unit
+
+CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)
+MIB = 2**20
+
+
+def digits() -> FoldedData:
+    one = load_dataset("digits")
+    folds = make_folds(one.y_train, 2, 0)
+    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, folds, one.scaling)
+
+
+def rows_of(solver: str, data: FoldedData, decision: str) -> list[dict]:
+    settings = Settings(decision)
+    units = [Unit(gamma, CS, (fold,)) for gamma in GAMMAS for fold in (0, 1)]
+    return [row for unit in units for row in fit_unit(data, unit, solver, settings)]
+
+
+def agrees_with_sklearn(decision: str) -> None:
+    data = digits()
+    found, expected = (rows_of(solver, data, decision) for solver in ("cuml", "sklearn"))
+    assert [row["status"] for row in found] == ["ok"] * len(expected)
+    differences = [abs(a["n_errors"] - b["n_errors"]) for a, b in zip(found, expected, strict=True)]
+    note(f"{decision}: errors differ by at most {max(differences)} rows")
+    assert max(differences) <= 2
+    for a, b in zip(found, expected, strict=True):
+        assert abs(a["n_support"] - b["n_support"]) <= 0.05 * b["n_support"]
+
+
+def test_one_vs_one_agrees_with_sklearn():
+    agrees_with_sklearn("ovo")
+
+
+def test_one_vs_rest_agrees_with_sklearn():
+    agrees_with_sklearn("ovr")
+
+
+def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None:
+    import cupy
+    from cuml.svm import SVC
+
+    data = digits()
+    rows = np.isin(data.y, classes)
+    X, y = data.scaled("gpu")[cupy.asarray(rows)], data.y[rows]
+    solver = load_solver("cuml")
+    fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
+    support, coefficients, intercepts = solver.parts(fitted, X)
+    machine = KernelMachine(
+        X.get()[support], coefficients, intercepts, np.array(classes), 0.01, decision,
+        Scaling("none").fit(X.get()),
+    )  # fmt: skip
+    own = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
+    np.testing.assert_allclose(machine.decision_values(X.get()), own, atol=2e-3)
+    predicted = fitted.predict(X)
+    np.testing.assert_array_equal(machine.predict(X.get()), predicted)
+    # A third way: cuml's own multi-class wrapper, which breaks ties of votes differently.
+    wrapper = SVC(C=10.0, gamma=0.01, decision_function_shape=decision, output_type="numpy")
+    theirs = wrapper.fit(X, cupy.asarray(y)).predict(X)
+    assert np.sum(np.asarray(theirs).reshape(-1) != predicted) <= 2
+
+
+def test_numbers_of_one_vs_one_are_cumls_own():
+    numbers_are_the_solvers_own("ovo", (1, 3, 7, 8))
+
+
+def test_numbers_of_one_vs_rest_are_cumls_own():
+    numbers_are_the_solvers_own("ovr", (1, 3, 7, 8))
+
+
+def test_numbers_of_two_classes_are_cumls_own():
+    numbers_are_the_solvers_own("ovo", (3, 8))
+    numbers_are_the_solvers_own("ovr", (3, 8))
+
+
+def test_memory_does_not_grow_over_30_fits():
+    import cupy
+
+    # With so small a C every row is a support vector: a model that stayed would be 9 MiB.
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 256, (3000, 784), dtype=np.uint8)
+    y = (np.arange(len(X)) % 2).astype(np.int32)
+    rows = np.arange(len(X), dtype=np.int32)
+    data = FoldedData(X, y, X[:0], y[:0], [(rows, rows[:100])], Scaling("constants", 127.5, 73.61))
+
+    def used_after_a_fit() -> int:
+        (row,) = fit_unit(data, Unit(1e-3, (1e-3,), (0,)), "cuml", Settings())
+        assert row["n_support"] == len(X)
+        gc.collect()
+        free, total = cupy.cuda.runtime.memGetInfo()
+        return total - free
+
+    first = [used_after_a_fit() for _ in range(3)][-1]
+    growth = max(used_after_a_fit() for _ in range(30)) - first
+    note(f"memory grew by {growth / MIB:.0f} MiB over 30 fits")
+    assert growth < 60 * MIB

@@ -1,0 +1,117 @@
+"""The GPU packages are installed, of the right versions, and work with this program.
+
+Run by ``make test-gpu-install`` with the Python of ``.venv-gpu``. It needs no GPU:
+one line for each package, a last line on what is off, and status 1 if anything is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DASK = "2026.7.1"
+RAPIDS = "26.10."
+
+# What is imported -> its distribution, and how its version must begin.
+PACKAGES = {
+    "dask": ("dask", DASK),
+    "distributed": ("distributed", DASK),
+    "cupy": ("cupy-cuda13x", ""),
+    "cuml": ("cuml-cu13", RAPIDS),
+    "cudf": ("cudf-cu13", RAPIDS),
+    "dask_cudf": ("dask-cudf-cu13", RAPIDS),
+    "dask_cuda": ("dask-cuda", RAPIDS),
+    "torch": ("torch", ""),
+    "torchvision": ("torchvision", ""),
+    "dask_jobqueue": ("dask-jobqueue", ""),
+}
+
+
+def package(module: str) -> str | None:
+    """Import a package and hold its version against what we need; what is wrong, or None."""
+    distribution, start = PACKAGES[module]
+    importlib.import_module(module)
+    found = version(distribution)
+    print(f"{distribution} {found}")
+    if not found.startswith(start):
+        return f"{distribution} must be {start}, is {found}"
+    return None
+
+
+def our_gpu_files() -> str | None:
+    """The files that know these packages can be imported beside them."""
+    from cluster_setup import cuda
+    from pipelines.svm.solvers import cuml_svc, resolve_solver
+
+    if not cuda.is_installed():
+        return "cluster_setup.cuda does not find dask-cuda"
+    if resolve_solver("auto", "gpu") != "cuml" or cuml_svc.SOLVER.device != "gpu":
+        return "a GPU's own solver is not cuml"
+    print("cluster_setup.cuda, pipelines.svm.solvers.cuml_svc")
+    return None
+
+
+def command_has_help() -> str | None:
+    """``python -m pipelines.svm_grid --help`` works."""
+    done = _svm_grid("--help")
+    if done.returncode != 0 or "--solver" not in done.stdout:
+        return f"pipelines.svm_grid --help ended with status {done.returncode}: {done.stderr}"
+    print("pipelines.svm_grid --help")
+    return None
+
+
+def no_gpu_is_one_line() -> str | None:
+    """Without a GPU, ``--cluster cuda`` says so in one line, with status 2."""
+    from cluster_setup.cuda import visible_gpus
+
+    if visible_gpus():
+        print("pipelines.svm_grid --cluster cuda: not tried without a GPU, for there is one")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        done = _svm_grid("--cluster", "cuda", "--results", f"{folder}/run")
+    lines = done.stderr.splitlines()
+    if done.returncode != 2 or len(lines) != 1 or "needs a GPU" not in lines[0]:
+        return f"--cluster cuda without a GPU: status {done.returncode}, stderr {done.stderr!r}"
+    print(lines[0])
+    return None
+
+
+def _svm_grid(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipelines.svm_grid", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def _problems() -> Iterator[str]:
+    steps: list[tuple[str, Callable[[], str | None]]] = [
+        *((name, lambda name=name: package(name)) for name in PACKAGES),
+        ("our GPU files", our_gpu_files),
+        ("--help", command_has_help),
+        ("--cluster cuda", no_gpu_is_one_line),
+    ]
+    for name, step in steps:
+        try:
+            problem = step()
+        except Exception as error:
+            problem = f"{name}: {type(error).__name__}: {error}"
+        if problem:
+            yield " ".join(problem.split())
+
+
+def main() -> int:
+    """Take every step, whatever became of the one before."""
+    sys.path.insert(0, str(ROOT))
+    problems = list(_problems())
+    for problem in problems:
+        print(f"gpu_install: {problem}", file=sys.stderr)
+    print("the GPU stack is " + ("NOT as it should be" if problems else "complete"))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
