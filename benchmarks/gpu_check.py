@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = keep(Path(options.results), f"gpu-check-{slug(found[0].name)}", record, page(record))
     failed = [one for one in outcomes if one.status == FAILED]
     for one in failed:
-        print(f"\n{one.check.name} failed:\n{one.reason}", file=sys.stderr)
+        print(f"\n{one.check.name} {FAILED}:\n{one.reason}", file=sys.stderr)
     counts = ", ".join(
         f"{sum(one.status == status for one in outcomes)} {status}"
         for status in (PASSED, FAILED, NOT_RUN)

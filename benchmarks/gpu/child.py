@@ -88,7 +88,7 @@ def _run_pytest(report: Report, target: str) -> None:
             report.passed.append(name)
 
     # A library's deprecation is no verdict on this GPU: here warnings are no errors.
-    options = ["-q", "-W", "default", "-p", "no:cacheprovider"]
+    options = ["-q", "--tb=short", "-W", "default", "-p", "no:cacheprovider"]
     status = pytest.main([*options, target], plugins=[Recorder()])
     if status != 0 and not report.failed:
         report.failed[target] = f"pytest ended with status {int(status)}"

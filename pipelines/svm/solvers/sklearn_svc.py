@@ -80,7 +80,12 @@ def _summarise(fitted: Any) -> tuple[int, int, bool]:
     svcs = getattr(fitted, "estimators_", [fitted])
     n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
     n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
-    return n_support, n_iterations, all(svc.fit_status_ == 0 for svc in svcs)
+    return n_support, n_iterations, all(_converged(svc) for svc in svcs)
+
+
+def _converged(svc: Any) -> bool:
+    # oneDAL's fit_status_ is always 0; there, reaching the limit is the only sign.
+    return svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
 
 
 SOLVER = SklearnSolver()

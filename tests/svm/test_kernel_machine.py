@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_classification
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
+
+from pipelines.data.errors import InputError
+from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel_machine import KernelMachine, codes_of, problems
+from pipelines.svm.solvers import Settings, load_solver
+
+DIGITS = load_digits(return_X_y=True)
+TWO = make_classification(300, 8, random_state=0)
+
+
+def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachine, object]:
+    solver = load_solver("sklearn")
+    scaling = Scaling("standardise").fit(X)
+    fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
+    support, coefficients, intercepts = solver.parts(fitted, X)
+    machine = KernelMachine(
+        scaling.transform(X[support]), coefficients, intercepts, np.unique(y), 0.01, decision,
+        scaling,
+    )  # fmt: skip
+    return machine, fitted
+
+
+def test_one_vs_one_values_are_libsvms() -> None:
+    X, y = DIGITS
+    machine, fitted = machine_of(X, y, "ovo")
+    svc: SVC = fitted  # type: ignore[assignment]
+    svc.decision_function_shape = "ovo"
+    scaled = machine.scaling.transform(X)
+    np.testing.assert_allclose(machine.decision_values(X), svc.decision_function(scaled), atol=1e-6)
+    np.testing.assert_array_equal(machine.predict(X), svc.predict(scaled))
+
+
+def test_one_vs_rest_values_are_scikit_learns() -> None:
+    X, y = DIGITS
+    machine, fitted = machine_of(X, y, "ovr")
+    rest: OneVsRestClassifier = fitted  # type: ignore[assignment]
+    scaled = machine.scaling.transform(X)
+    np.testing.assert_allclose(
+        machine.decision_values(X), rest.decision_function(scaled), atol=1e-6
+    )
+    np.testing.assert_array_equal(machine.predict(X), rest.predict(scaled))
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_two_classes_make_one_problem(decision: str) -> None:
+    X, y = TWO
+    machine, fitted = machine_of(X, y, decision)
+    assert machine.coefficients.shape[1] == 1
+    np.testing.assert_array_equal(
+        machine.predict(X),
+        fitted.predict(machine.scaling.transform(X)),  # type: ignore[attr-defined]
+    )
+
+
+def test_values_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = DIGITS
+    machine, _ = machine_of(X, y, "ovo")
+    whole = machine.decision_values(X[:50])
+    monkeypatch.setattr("pipelines.svm.kernel_machine.BLOCK_ENTRIES", 7 * len(machine.coefficients))
+    np.testing.assert_allclose(machine.decision_values(X[:50]), whole, atol=1e-10)
+    assert machine.decision_values(X[:0]).shape == (0, 45)
+
+
+def test_votes_that_tie_go_to_the_smallest_class() -> None:
+    assert problems(3, "ovo") == [(0, 1), (0, 2), (1, 2)]
+    assert problems(3, "ovr") == [(0, -1), (1, -1), (2, -1)]
+    round_robin = np.array([[1.0, -1.0, 1.0]])  # 0 beats 1, 2 beats 0, 1 beats 2
+    assert codes_of(round_robin, 3, "ovo").tolist() == [0]
+    assert codes_of(np.array([[-3.0, -1.0, -2.0]]), 3, "ovr").tolist() == [1]
+
+
+@pytest.mark.parametrize("labels", ["numbers", "words"])
+def test_a_saved_machine_predicts_the_same(tmp_path: Path, labels: str) -> None:
+    X, y = DIGITS
+    if labels == "words":
+        y = np.array([f"digit {code}" for code in y])
+    machine, _ = machine_of(X, y, "ovo")
+    machine.save(tmp_path / "model.safetensors")
+    loaded = KernelMachine.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
+    assert loaded.classes.tolist() == machine.classes.tolist()
+
+
+def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(InputError, match="must be a model that this program saved"):
+        KernelMachine.load(path)
+    path.write_bytes(b"\x80\x04 a pickle, perhaps")
+    with pytest.raises(InputError, match="must be a model that this program saved"):
+        KernelMachine.load(path)

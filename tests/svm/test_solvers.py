@@ -1,0 +1,116 @@
+"""One contract for every solver; one that cannot run here is skipped by name."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
+
+from cluster_setup.cuda import visible_gpus
+from pipelines.data.errors import InputError
+from pipelines.data.placement import to_device
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.data.scaling import Scaling
+from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
+from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Solver
+
+X, y = load_digits(return_X_y=True)
+X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)
+CS, GAMMA = (0.1, 10.0, 1000.0), 0.01
+
+
+@pytest.fixture(params=list(SOLVERS))
+def solver(request: pytest.FixtureRequest) -> Solver:
+    entry = SOLVERS[request.param]
+    if entry.device == "gpu" and not visible_gpus():
+        pytest.skip(f"--solver {request.param} needs a GPU, and NVML sees none here")
+    if importlib.util.find_spec(entry.needs) is None:
+        pytest.skip(f"--solver {request.param} needs {entry.needs}, which is not installed")
+    return load_solver(request.param)
+
+
+def reference(C: float, decision: str) -> SVC | OneVsRestClassifier:
+    svc = SVC(C=C, gamma=GAMMA)
+    return OneVsRestClassifier(svc) if decision == "ovr" else svc
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+@pytest.mark.parametrize(
+    "splitter", [StratifiedKFold(3), ShuffleSplit(2, random_state=0)], ids=["folds", "shuffled"]
+)
+def test_fold_errors_are_scikit_learns(
+    solver: Solver, decision: str, splitter: StratifiedKFold | ShuffleSplit
+) -> None:
+    folds = list(splitter.split(X, y))
+    device_X = to_device(X, solver.device)
+    cells = solver.fit_cells(device_X, y, GAMMA, CS, folds, Settings(decision))
+    assert len(cells) == len(folds) * len(CS)
+    for index, cell in enumerate(cells):
+        train, validation = folds[index // len(CS)]
+        fitted = reference(CS[index % len(CS)], decision).fit(X[train], y[train])
+        expected = int(np.sum(fitted.predict(X[validation]) != y[validation]))
+        assert cell.n_errors is not None
+        assert abs(cell.n_errors - expected) <= 1
+        assert cell.status == "ok"
+        assert cell.n_support
+        assert cell.n_iterations
+        assert cell.fit_seconds
+        assert cell.score_seconds
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_a_fit_in_numbers_predicts_as_the_fit_does(solver: Solver, decision: str) -> None:
+    device_X = to_device(X, solver.device)
+    fitted = solver.fit(device_X, y, 10.0, GAMMA, Settings(decision))
+    support, coefficients, intercepts = solver.parts(fitted, device_X)
+    machine = KernelMachine(
+        X[support], coefficients, intercepts, np.unique(y), GAMMA, decision,
+        Scaling("none").fit(X),
+    )  # fmt: skip
+    np.testing.assert_array_equal(machine.predict(X), fitted.predict(device_X))
+
+
+def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
+    folds = list(StratifiedKFold(3).split(X, y))[:1]
+    device_X = to_device(X, solver.device)
+    (cell,) = solver.fit_cells(device_X, y, GAMMA, (1000.0,), folds, Settings(max_iter=2))
+    assert cell.status == NOT_CONVERGED
+    assert cell.n_errors is not None
+
+
+def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*arguments: object) -> None:
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr(type(solver), "fit", exhausted)
+    folds = list(StratifiedKFold(3).split(X, y))[:1]
+    (cell,) = solver.fit_cells(to_device(X, solver.device), y, GAMMA, (1.0,), folds, Settings())
+    assert cell.status == OUT_OF_MEMORY
+    assert cell.n_errors is None
+
+
+def test_auto_is_the_solver_of_the_device() -> None:
+    assert resolve_solver("auto", "cpu") == "sklearn"
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "words"),
+    [
+        ("sklaern", "cpu", "--solver must be auto or one of .* got 'sklaern'; did you mean"),
+        ("sklearn", "gpu", "--solver sklearn runs on the cpu, got --device gpu; use --device cpu"),
+    ],
+)
+def test_a_solver_that_cannot_be_had_is_refused(name: str, device: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        resolve_solver(name, device)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"cuml, which is not installed here; run pip .*\[gpu\]"):
+        resolve_solver("cuml", "gpu")

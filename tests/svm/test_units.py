@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from pipelines.data import make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.svm.solvers import Settings
+from pipelines.svm.units import Refit, Unit, cut_units, failed_rows, fit_unit, refit_and_test
+
+X, y = load_wine(return_X_y=True)
+y = y.astype(np.int32)
+DATA = FoldedData(X[::2], y[::2], X[1::2], y[1::2], make_folds(y[::2], 3, 0), Scaling("standardise"))
+
+
+@pytest.mark.parametrize(
+    ("shares_c", "shares_folds", "n_units"),
+    [(False, False, 24), (True, False, 8), (False, True, 6), (True, True, 2)],
+)
+def test_units_cover_the_grid_once(shares_c: bool, shares_folds: bool, n_units: int) -> None:
+    units = cut_units([10.0, 0.1, 1.0], [0.1, 0.2], 4, shares_c, shares_folds)
+    assert len(units) == n_units
+    assert len({unit.name for unit in units}) == n_units
+    cells = [cell for unit in units for cell in unit.cells]
+    assert sorted(cells) == sorted(
+        (C, gamma, fold) for C in (0.1, 1.0, 10.0) for gamma in (0.1, 0.2) for fold in range(4)
+    )
+
+
+def test_neighbours_on_a_fine_grid_have_names_of_their_own() -> None:
+    Cs = np.logspace(-3, 6, 500).tolist()
+    units = cut_units(Cs, [0.1], 1)
+    assert len({unit.name for unit in units}) == 500
+
+
+def test_tables_are_standardised_on_the_training_rows_of_each_fold() -> None:
+    for fold, (train, validation) in enumerate(DATA.folds):
+        pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1))
+        pipeline.fit(DATA.X[train], DATA.y[train])
+        n_errors = int(np.sum(pipeline.predict(DATA.X[validation]) != DATA.y[validation]))
+        (row,) = fit_unit(DATA, Unit(0.1, (1.0,), (fold,)), "sklearn", Settings())
+        assert row["n_errors"] == n_errors
+        assert row["n_support"] == len(pipeline[-1].support_)
+        assert (row["n_train"], row["n_validation"]) == (len(train), len(validation))
+
+
+def test_the_refit_standardises_on_all_training_rows() -> None:
+    unit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
+    machine, predicted = refit_and_test(DATA, unit, "sklearn", Settings())
+    pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
+    np.testing.assert_array_equal(predicted, pipeline.predict(DATA.X_test))
+    assert machine.predict(DATA.X_test).tolist() == [unit.classes[code] for code in predicted]
+
+
+def test_a_failed_unit_has_a_row_for_each_cell() -> None:
+    rows = failed_rows(DATA, Unit(0.1, (1.0, 2.0), (0, 1)), "out of memory")
+    assert [(row["C"], row["fold"]) for row in rows] == [(1.0, 0), (2.0, 0), (1.0, 1), (2.0, 1)]
+    assert {row["status"] for row in rows} == {"failed: out of memory"}
+    assert all(row["error"] is None and row["n_errors"] is None for row in rows)
