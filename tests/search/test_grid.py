@@ -28,7 +28,9 @@ def folded() -> FoldedData:
 
 def results_of(runner: Runner, solver: str = "sklearn") -> pd.DataFrame:
     data, grid = folded(), Grid(CS, GAMMAS, solver, Settings())
-    return tabulate([row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows])
+    return tabulate(
+        [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
+    )
 
 
 def what_counts(results: pd.DataFrame) -> pd.DataFrame:

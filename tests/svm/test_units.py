@@ -15,7 +15,9 @@ from pipelines.svm.units import Refit, Unit, cut_units, failed_rows, fit_unit, r
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
-DATA = FoldedData(X[::2], y[::2], X[1::2], y[1::2], make_folds(y[::2], 3, 0), Scaling("standardise"))
+DATA = FoldedData(
+    X[::2], y[::2], X[1::2], y[1::2], make_folds(y[::2], 3, 0), Scaling("standardise")
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,196 @@
+"""gpu_check: its table, its answer where there is no GPU, and how it carries out checks."""
+
+import ast
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gpu_check
+from benchmarks.gpu import carry_out, checks, child, cuml_fits, device
+from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
+from benchmarks.gpu.checks import CHECKS, Check, missing, needs_of
+from benchmarks.gpu.device import Driver, Gpu
+from benchmarks.gpu.page import describe, page, table, without_paths
+from benchmarks.timing import Timed
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE_GPU = [Gpu("NVIDIA Example 1", 81920)]
+
+
+@pytest.fixture
+def with_a_gpu(monkeypatch):
+    for module in (checks, gpu_check):
+        monkeypatch.setattr(module, "gpus", lambda: ONE_GPU)
+
+
+def write(path: Path, source: str) -> Path:
+    path.write_text(source)
+    return path
+
+
+def test_without_a_gpu_it_says_what_is_needed(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(gpu_check, "gpus", list)
+    assert gpu_check.main(["--results", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "needs an NVIDIA GPU" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_gpu_test_has_its_entry():
+    files = {f"tests/gpu/{path.name}" for path in (ROOT / "tests/gpu").glob("test_*.py")}
+    assert files == {check.target for check in CHECKS if check.target.endswith(".py")}
+
+
+def test_every_benchmark_of_the_table_is_there():
+    for check in CHECKS:
+        if not check.target.endswith(".py"):
+            assert check.target == "benchmarks.gpu.cuml_fits:compare_fits"
+            assert callable(cuml_fits.compare_fits)
+
+
+def test_gpu_tests_take_no_fixtures():
+    for path in (ROOT / "tests/gpu").glob("test_*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                assert not node.args.args, f"{path.name}: {node.name}"
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(checks, "gpus", list)
+    assert missing(("json",)) == "needs a GPU, and CUDA sees none here"
+    monkeypatch.setattr(checks, "gpus", lambda: ONE_GPU)
+    assert missing(("json",)) is None
+    assert missing(("json", "nothing_a")) == "needs nothing_a, not installed here"
+
+
+def test_needs_are_found_by_the_name_of_a_file():
+    assert needs_of("test_torch.py") == ("torch",)
+    with pytest.raises(LookupError, match=r"test_new\.py has no entry"):
+        needs_of("test_new.py")
+
+
+def test_a_machine_without_a_driver_has_no_gpu(monkeypatch):
+    def no_library(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(device.ctypes, "CDLL", no_library)
+    assert device.gpus() == []
+    assert device.driver() == Driver(None, None)
+
+
+def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
+    good = write(
+        tmp_path / "test_good.py",
+        "from benchmarks.gpu.figures import note\ndef test_one():\n    note('42 of them')\n",
+    )
+    bad = write(tmp_path / "test_bad.py", "def test_two():\n    assert 1 == 2\n")
+    skipped = write(
+        tmp_path / "test_skipped.py",
+        "import unittest\ndef test_three():\n    raise unittest.SkipTest('needs two')\n",
+    )
+    table_of_checks = [
+        Check("good", str(good), ()),
+        Check("bad", str(bad), ()),
+        Check("skipped", str(skipped), ()),
+        Check("absent", str(good), ("nothing_a",)),
+        Check("a benchmark", "benchmarks.machine:describe_machine", ()),
+    ]
+    said = []
+    outcomes = list(carry_out.carry_out(table_of_checks, 100, said.append))
+    statuses = [PASSED, FAILED, NOT_RUN, NOT_RUN, PASSED]
+    assert [one.status for one in outcomes] == statuses
+    assert outcomes[0].figure == "42 of them"
+    assert "assert 1 == 2" in outcomes[1].reason
+    assert "needs two" in outcomes[2].reason
+    assert "nothing_a" in outcomes[3].reason
+    assert len(said) == len(outcomes)
+
+
+def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
+    slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(60)\n")
+    started = time.monotonic()
+    first, second = carry_out.carry_out(
+        [Check("slow", str(slow), (), seconds=3), Check("later", str(slow), ())], 3, lambda _: None
+    )
+    assert time.monotonic() - started < 30
+    assert first.status == FAILED
+    assert "not done within" in first.reason
+    assert second.status == NOT_RUN
+    assert "its turn did not come" in second.reason
+
+
+def test_tests_run_without_pytest(tmp_path):
+    path = write(
+        tmp_path / "test_plain.py",
+        "import unittest\n"
+        "def helper(): raise RuntimeError\n"
+        "def test_a(): pass\n"
+        "def test_b(): assert not 'so'\n"
+        "def test_c(): raise unittest.SkipTest('why')\n",
+    )
+    report = child.Report()
+    child.call_tests(report, path)
+    assert report.passed == ["test_a"]
+    assert report.skipped == {"test_c": "why"}
+    assert "AssertionError" in report.failed["test_b"]
+
+
+def test_the_table_tells_every_outcome():
+    check = Check("a check", "tests/gpu/test_a.py", ("cupy",))
+    outcomes = [
+        Outcome(check, PASSED, 1.26, "7 GB/s"),
+        Outcome(check, FAILED, 2.0, reason=f"{ROOT}/tests/gpu/test_a.py:3: wrong"),
+        Outcome(check, NOT_RUN, reason="needs cupy, not installed here"),
+    ]
+    record = describe(outcomes, ONE_GPU, Driver("580.1", "13.0"), "2026-01-02")
+    lines = table(record).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert cells == [
+        ["a check", "a GPU, cupy", "passed", "1.3", "7 GB/s"],
+        ["a check", "a GPU, cupy", "failed", "2.0", ""],
+        ["a check", "a GPU, cupy", "not run: needs cupy, not installed here", "0.0", ""],
+    ]
+    text = page(record)
+    assert "NVIDIA Example 1 (81920 MiB); driver 580.1, CUDA up to 13.0" in text
+    assert "./tests/gpu/test_a.py:3: wrong" in text
+    assert str(ROOT) not in json.dumps(record)
+
+
+def test_the_command_keeps_what_it_found(with_a_gpu, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(gpu_check, "CHECKS", [Check("absent", "tests/gpu/x.py", ("nothing_a",))])
+    monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
+    assert gpu_check.main(["--results", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("????-??-??-gpu-check-nvidia-example-1.json")
+    record = json.loads(path.read_text())
+    assert record["gpus"] == [{"name": "NVIDIA Example 1", "memory_mib": 81920}]
+    assert record["checks"][0]["result"] == NOT_RUN
+    assert path.with_suffix(".md").exists()
+    assert "0 passed, 0 failed, 1 not run" in capsys.readouterr().out
+
+
+def test_a_failed_check_is_an_exit_status(with_a_gpu, monkeypatch, tmp_path, capsys):
+    outcome = Outcome(CHECKS[0], FAILED, 1.0, reason="wrong by 3")
+    monkeypatch.setattr(gpu_check, "carry_out", lambda *_: [outcome])
+    assert gpu_check.main(["--results", str(tmp_path)]) == 1
+    assert "wrong by 3" in capsys.readouterr().err
+
+
+def test_results_name_no_place():
+    assert without_paths(f"{ROOT}/a.py and {Path.home()}/b") == "./a.py and ~/b"
+
+
+def test_the_fit_benchmark_counts_fits():
+    problem = cuml_fits.small_problem(None)
+    small = cuml_fits.Problem(problem.dataset, problem.folds, (10.0,), (1e-2,))
+    errors = cuml_fits.fit_cells(small, "sklearn")
+    assert list(errors) == [(10.0, 1e-2, 0)]
+    text = cuml_fits.sentence(
+        small, Timed("cuml", (1.0, 2.0), errors), Timed("sklearn", (4.0, 4.0), errors)
+    )
+    assert "cuml 1.5 s" in text
+    assert "2.7 × (2.0 to 4.0)" in text
+    assert "at most 0 rows" in text
