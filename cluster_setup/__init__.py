@@ -33,7 +33,6 @@ SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,
     # Replicas of the scattered data are wanted on every worker to the end.
     "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.worker.preload": ["cluster_setup.ignore_interrupt"],
 }
 
 

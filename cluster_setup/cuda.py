@@ -6,13 +6,14 @@ The only file that knows dask-cuda and NVML.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.local import LOOPBACK, dashboard_address
+from cluster_setup.local import INTERRUPT_PRELOAD, LOOPBACK, dashboard_address
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,6 +50,9 @@ def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[s
         return names
     chosen = []
     for entry in (part.strip() for part in visible.split(",")):
+        if entry.startswith("MIG-"):  # a slice of a GPU, which NVML lists under that GPU
+            chosen.append("MIG slice")
+            continue
         if entry.isdigit():
             matches = [int(entry)] if int(entry) < len(names) else []
         else:
@@ -89,6 +93,9 @@ def open_client(kind: str, workers: int | None, threads_per_worker: int) -> Iter
             dashboard_address=dashboard_address(),
             # Spilling covers only objects that Dask stores; ours live in the solvers.
             device_memory_limit=None,
+            # Named here too: dask-cuda passes preloads of its own, which hide the configured one.
+            preload=[INTERRUPT_PRELOAD],
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

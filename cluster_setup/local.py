@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD_PORT = 8787
+INTERRUPT_PRELOAD = "cluster_setup.ignore_interrupt"
 
 
 def available_cores() -> int:
@@ -43,6 +44,7 @@ def open_client(kind: str, workers: int | None, threads_per_worker: int) -> Iter
             dashboard_address=dashboard_address(),
             # A worker that dies is restarted and shown in the summary: no need to alarm.
             silence_logs=logging.CRITICAL,
+            preload=[INTERRUPT_PRELOAD],
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

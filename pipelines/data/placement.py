@@ -99,10 +99,3 @@ def to_device(array: np.ndarray, device: str) -> Any:
 def to_host(array: Any) -> np.ndarray:
     """A numpy array with the content of a numpy or cupy array."""
     return array if isinstance(array, np.ndarray) else array.get()
-
-
-def release_device_memory() -> None:
-    """Give the GPU memory that cupy holds in reserve back to the device."""
-    import cupy
-
-    cupy.get_default_memory_pool().free_all_blocks()

@@ -63,7 +63,7 @@ class KernelMachine:
     support_vectors : array of shape (n_support, n_features), scaled
     coefficients : float64 array of shape (n_support, n_problems)
     intercepts : float64 array of shape (n_problems,)
-    classes : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,)
     gamma : float
         Of the kernel exp(-gamma * |x - z|^2).
     decision : {"ovo", "ovr"}
@@ -74,7 +74,7 @@ class KernelMachine:
     support_vectors: np.ndarray
     coefficients: np.ndarray
     intercepts: np.ndarray
-    classes: np.ndarray
+    classes_: np.ndarray
     gamma: float
     decision: str
     scaling: FittedScaling
@@ -102,13 +102,24 @@ class KernelMachine:
         kernel = rbf_kernel(rows, self.support_vectors.astype(np.float64), gamma=self.gamma)
         return kernel @ self.coefficients + self.intercepts
 
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        """Decision values in scikit-learn's form.
+
+        Returns
+        -------
+        float64 array of shape (n_samples,) for two classes, positive for the
+        second, else of shape (n_samples, n_problems)
+        """
+        values = self.decision_values(X)
+        return -values[:, 0] if len(self.classes_) == 2 else values
+
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Classes of unscaled rows, an array of shape (n_samples,)."""
-        return self.classes[self.predict_codes(X)]
+        return self.classes_[self.predict_codes(X)]
 
     def predict_codes(self, X: np.ndarray) -> np.ndarray:
-        """Indices into ``classes`` for unscaled rows, an int array of shape (n_samples,)."""
-        return codes_of(self.decision_values(X), len(self.classes), self.decision)
+        """Indices into ``classes_`` for unscaled rows, an int array of shape (n_samples,)."""
+        return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
     def save(self, path: Path) -> None:
         """Write the machine as safetensors: numbers and text, no code."""
@@ -122,7 +133,7 @@ class KernelMachine:
             "scaling.scale": np.atleast_1d(self.scaling.scale),
         }
         about = {
-            "classes": json.dumps(self.classes.tolist()),
+            "classes": json.dumps(self.classes_.tolist()),
             "gamma": repr(float(self.gamma)),
             "decision": self.decision,
         }

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.data.placement import FoldedData
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import Cell
+from pipelines.svm.solvers.base import Cell, Solver
 
 Row = dict[str, Any]
 
@@ -137,10 +137,18 @@ class Refit:
 
 
 def refit_estimator(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Any:
-    """Fit on all training rows; gives the solver's own estimator, of the labels."""
+    """Fit on all training rows.
+
+    Returns
+    -------
+    estimator of the labels
+        The solver's own; a ``KernelMachine`` in place of one that lives on a GPU,
+        so that it can be used where there is none.
+    """
     found = load_solver(solver)
     X = data.scaled(found.device)
-    return found.fit(X, unit.classes[data.y], unit.C, unit.gamma, settings)
+    fitted = found.fit(X, unit.classes[data.y], unit.C, unit.gamma, settings)
+    return fitted if found.device == "cpu" else _machine(found, fitted, data, unit, settings)
 
 
 def refit_and_test(
@@ -154,17 +162,22 @@ def refit_and_test(
     predictions : int array of shape (n_test,), class codes
     """
     found = load_solver(solver)
-    X = data.scaled(found.device)
-    fitted = found.fit(X, data.y, unit.C, unit.gamma, settings)
-    support, coefficients, intercepts = found.parts(fitted, X)
+    fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
+    machine = _machine(found, fitted, data, unit, settings)
+    return machine, machine.predict_codes(data.X_test)
+
+
+def _machine(
+    solver: Solver, fitted: Any, data: FoldedData, unit: Refit, settings: Settings
+) -> KernelMachine:
+    support, coefficients, intercepts = solver.parts(fitted, data.X)
     scaling = data.scaling_for(None)
-    machine = KernelMachine(
+    return KernelMachine(
         support_vectors=scaling.transform(data.X[support]),
         coefficients=coefficients,
         intercepts=intercepts,
-        classes=unit.classes,
+        classes_=unit.classes,
         gamma=unit.gamma,
         decision=settings.decision,
         scaling=scaling,
     )
-    return machine, machine.predict_codes(data.X_test)

@@ -96,6 +96,7 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
         ("1,7,0", ["B"]),
         ("GPU-bb", ["B"]),
         ("-1", []),
+        ("MIG-1234", ["MIG slice"]),
     ],
 )
 def test_visible_gpus_are_cudas(visible: str | None, names: list[str]) -> None:

@@ -77,5 +77,5 @@ def test_a_unit_that_fails_is_rows_that_say_why() -> None:
 
 def test_a_refit_that_fails_stops_the_run() -> None:
     data, grid = folded(), Grid(CS, GAMMAS, "sklearn", Settings())
-    with pytest.raises(RunStopped, match="the refit of C=-1 gamma=0.1 failed"):
+    with pytest.raises(RunStopped, match=r"the refit of C=-1 gamma=0\.1 failed"):
         refit(InProcess(1), data, grid, Refit(-1.0, 0.1, DIGITS.classes), refit_estimator)

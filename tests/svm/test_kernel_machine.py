@@ -59,6 +59,11 @@ def test_two_classes_make_one_problem(decision: str) -> None:
         machine.predict(X),
         fitted.predict(machine.scaling.transform(X)),  # type: ignore[attr-defined]
     )
+    np.testing.assert_allclose(
+        machine.decision_function(X),
+        fitted.decision_function(machine.scaling.transform(X)),  # type: ignore[attr-defined]
+        atol=1e-6,
+    )
 
 
 def test_values_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +92,7 @@ def test_a_saved_machine_predicts_the_same(tmp_path: Path, labels: str) -> None:
     machine.save(tmp_path / "model.safetensors")
     loaded = KernelMachine.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
-    assert loaded.classes.tolist() == machine.classes.tolist()
+    assert loaded.classes_.tolist() == machine.classes_.tolist()
 
 
 def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:

@@ -121,10 +121,10 @@ def one_by_one(
     """
     cells = []
     for train, validation in folds:
-        X_train = X[to_device(train, solver.device)]
-        X_validation = X[to_device(validation, solver.device)]
         for C in Cs:
             try:
+                X_train = X[to_device(train, solver.device)]
+                X_validation = X[to_device(validation, solver.device)]
                 started = perf_counter()
                 fitted = solver.fit(X_train, y[train], C, gamma, settings)
                 between = perf_counter()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from cuml.svm import SVC
 
-from pipelines.data.placement import Fold, release_device_memory, to_device, to_host
+from pipelines.data.placement import Fold, to_device, to_host
 from pipelines.svm.kernel_machine import codes_of, problems
 from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
 
@@ -66,7 +66,6 @@ class CumlSolver:
         finally:
             # Device memory grew with each SVC in long runs: collect the cycles they leave.
             gc.collect()
-            release_device_memory()
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``."""
@@ -112,7 +111,8 @@ def _summarise(fitted: Any) -> tuple[int, int, bool]:
         rows[to_host(svc.support_)] for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
     ]
     iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
-    # cuml's fit_status_ is always 0; reaching the limit is the only sign there is.
+    # cuml's fit_status_ is always 0; reaching the limit is the only sign there is. Without
+    # a limit cuml still gives up after 100 n iterations, or 1000 without progress, unseen.
     limit = fitted.binary[0].max_iter
     converged = limit == -1 or max(iterations) < limit
     return len(np.unique(np.concatenate(support))), sum(iterations), converged

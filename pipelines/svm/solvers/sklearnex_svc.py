@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
+import daal4py
 from sklearnex.svm import SVC
 
 from pipelines.svm.solvers.sklearn_svc import SklearnSolver
+
+# Units share the cores among them; threads within one would only be in their way.
+daal4py.daalinit(1)
+# Said at every fit off the main thread, which is where tasks run.
+warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported", UserWarning)
 
 
 class SklearnexSolver(SklearnSolver):
