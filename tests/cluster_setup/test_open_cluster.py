@@ -74,7 +74,7 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
     @contextlib.contextmanager
     def local_cuda_cluster(**options: object) -> Iterator[LocalCluster]:
         asked.update(options)
-        with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster:
             yield cluster
 
     module = types.ModuleType("dask_cuda")
