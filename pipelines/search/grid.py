@@ -61,6 +61,7 @@ class Grid:
             self.Cs,
             self.gammas,
             len(data.folds),
+            data.X.shape[1],
             shares_c=solver.shares_c,
             shares_folds=solver.shares_folds and not alone,
         )

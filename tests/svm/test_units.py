@@ -11,7 +11,15 @@ from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.solvers import Settings
-from pipelines.svm.units import Refit, Unit, cut_units, failed_rows, fit_unit, refit_and_test
+from pipelines.svm.units import (
+    Refit,
+    Unit,
+    cut_units,
+    failed_rows,
+    fit_unit,
+    predicted_cost,
+    refit_and_test,
+)
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -25,7 +33,7 @@ DATA = FoldedData(
     [(False, False, 24), (True, False, 8), (False, True, 6), (True, True, 2)],
 )
 def test_units_cover_the_grid_once(shares_c: bool, shares_folds: bool, n_units: int) -> None:
-    units = cut_units([10.0, 0.1, 1.0], [0.1, 0.2], 4, shares_c, shares_folds)
+    units = cut_units([10.0, 0.1, 1.0], [0.1, 0.2], 4, 64, shares_c, shares_folds)
     assert len(units) == n_units
     assert len({unit.name for unit in units}) == n_units
     cells = [cell for unit in units for cell in unit.cells]
@@ -36,8 +44,14 @@ def test_units_cover_the_grid_once(shares_c: bool, shares_folds: bool, n_units: 
 
 def test_neighbours_on_a_fine_grid_have_names_of_their_own() -> None:
     Cs = np.logspace(-3, 6, 500).tolist()
-    units = cut_units(Cs, [0.1], 1)
+    units = cut_units(Cs, [0.1], 1, 64)
     assert len({unit.name for unit in units}) == 500
+
+
+def test_costs_follow_what_was_measured() -> None:
+    """Underfitted cells take about ten times as long as well fitted ones (MNIST, 5,000 rows)."""
+    assert predicted_cost(1e-3, 1e-6, 784) > 5 * predicted_cost(1e3, 1e-4, 784)
+    assert predicted_cost(1e3, 1e-2, 784) > 3 * predicted_cost(1e3, 1e-4, 784)
 
 
 def test_tables_are_standardised_on_the_training_rows_of_each_fold() -> None:
