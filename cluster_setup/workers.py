@@ -5,18 +5,20 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.cuda import visible_gpus
 from cluster_setup.errors import ClusterError
+from cluster_setup.local import available_cores
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 def describe_workers(client: Client) -> list[dict[str, Any]]:
-    """Address, host, process, GPU and Dask version of every worker.
+    """Address, host, process, cores, threads, GPU and Dask version of every worker.
 
     Raises
     ------
@@ -34,16 +36,26 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
     return [{"address": address, **about} for address, about in sorted(found.items())]
 
 
-def _describe() -> dict[str, Any]:
+def _describe(dask_worker: Any) -> dict[str, Any]:
     import dask
 
     gpus = visible_gpus()
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
+        "cores": available_cores(),
+        "threads": dask_worker.state.nthreads,
         "gpu": gpus[0] if gpus else None,
         "dask": dask.__version__,
     }
+
+
+def threads_per_task(workers: list[dict[str, Any]]) -> int:
+    """Threads each task may use so that the tasks of a host fill its cores, at least 1."""
+    tasks_of = Counter[str]()
+    for worker in workers:
+        tasks_of[worker["host"]] += worker["threads"]
+    return max(1, min(worker["cores"] // tasks_of[worker["host"]] for worker in workers))
 
 
 def how_to_watch(client: Client) -> list[str]:

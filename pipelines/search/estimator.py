@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cluster_setup.cuda import visible_gpus
 from cluster_setup.local import available_cores
-from cluster_setup.workers import describe_workers
+from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
-from pipelines.svm.solvers import Settings, resolve_solver
+from pipelines.svm.solvers import Settings, load_solver, resolve_solver
 from pipelines.svm.units import Refit, refit_estimator
 
 if TYPE_CHECKING:
@@ -126,8 +126,10 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
             X, codes.astype(np.int32), X[:0], codes[:0].astype(np.int32), folds, Scaling("none")
         )
         solver = resolve_solver(self.solver, self._device())
-        grid = Grid(Cs, gammas, solver, Settings(self.decision, self.tol, self.max_iter))
-        self._search(self._runner(), data, grid)
+        settings = Settings(
+            self.decision, self.tol, self.max_iter, n_threads=self._n_threads(solver)
+        )
+        self._search(self._runner(solver), data, Grid(Cs, gammas, solver, settings))
         return self
 
     def _device(self) -> str:
@@ -137,8 +139,16 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
             return "gpu" if visible_gpus() else "cpu"
         return "gpu" if all(worker["gpu"] for worker in describe_workers(self.client)) else "cpu"
 
-    def _runner(self) -> Runner:
-        return InProcess(available_cores()) if self.client is None else OnCluster(self.client)
+    def _n_threads(self, solver: str) -> int:
+        if self.client is not None:
+            return threads_per_task(describe_workers(self.client))
+        return available_cores() if load_solver(solver).shares_c else 1
+
+    def _runner(self, solver: str) -> Runner:
+        if self.client is not None:
+            return OnCluster(self.client)
+        # A solver that shares work fills the cores from one unit, another from many.
+        return InProcess(1 if load_solver(solver).shares_c else available_cores())
 
     def _search(self, runner: Runner, data: FoldedData, grid: Grid) -> None:
         rows = [

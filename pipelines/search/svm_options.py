@@ -17,6 +17,10 @@ def _positive_or_unlimited(value: int) -> str | None:
     return None if value == -1 or value >= 1 else "at least 1, or -1 for no limit"
 
 
+def _positive(value: float) -> str | None:
+    return None if value > 0 else "above 0"
+
+
 @dataclass(frozen=True)
 class Options(RunOptions):
     """Options of ``svm_grid``."""
@@ -35,7 +39,17 @@ class Options(RunOptions):
         5, "folds of the cross-validation", parse=int, check=at_least(2), metavar="N"
     )
     decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
-    solver: str = option("auto", "auto, sklearn, sklearnex or cuml", metavar="NAME")
+    kernel: str = option(
+        "rbf", "kernel of the machine", choices=("rbf", "linear", "poly", "sigmoid")
+    )
+    degree: int = option(3, "degree of --kernel poly", parse=int, check=at_least(1), metavar="N")
+    coef0: float = option(
+        0.0, "constant of --kernel poly and sigmoid", parse=float, metavar="NUMBER"
+    )
+    class_weight: str = option(
+        "none", "balanced gives small classes a larger C", choices=("none", "balanced")
+    )
+    solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
         1e-3, "tolerance of the stopping criterion",
         parse=float, check=inside_unit_interval,
@@ -44,4 +58,8 @@ class Options(RunOptions):
     max_iter: int = option(
         -1, "most iterations of one binary problem, -1 for no limit",
         parse=int, check=_positive_or_unlimited, metavar="N",
+    )  # fmt: skip
+    memory: float = option(
+        4.0, "GiB of kernel matrices that --solver path may hold before it works in blocks",
+        parse=float, check=_positive, metavar="GIB", changes_results=False,
     )  # fmt: skip

@@ -14,7 +14,8 @@ import numpy as np
 
 from cluster_setup import open_cluster, resolve_kind
 from cluster_setup.errors import ClusterError
-from cluster_setup.workers import describe_workers, how_to_watch
+from cluster_setup.local import available_cores
+from cluster_setup.workers import describe_workers, how_to_watch, threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.report import write_report
@@ -27,6 +28,7 @@ from pipelines.run.signals import terminate_as_interrupt
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
 from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.solvers import Settings, resolve_solver
 from pipelines.svm.units import Refit, Row, Unit, refit_and_test
 
@@ -42,6 +44,7 @@ Say = Callable[[str], None]
 MODEL = "model.safetensors"
 RESULTS = "cv_results.parquet"
 CANDIDATES = "candidates.parquet"
+CORES_PER_WORKER = 8  # of a worker that runs the path solver on a CPU
 
 
 def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
@@ -85,52 +88,53 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         _leave_no_empty_folder(folder),
         _stopped_cleanly(folder, command),
         terminate_as_interrupt(),
-        open_cluster(kind, options.workers) as client,
+        open_cluster(kind, _n_workers(options, kind, folder)) as client,
     ):
         workers = describe_workers(client)
-        grid = Grid(
-            Cs, gammas, _solver(options, workers, folder),
-            Settings(options.decision, options.tol, options.max_iter),
-        )  # fmt: skip
+        grid = Grid(Cs, gammas, _solver(options, workers, folder), _settings(options, workers))
         say(summary.of_cluster(kind, workers, grid.solver))
         for line in how_to_watch(client):
             say(line)
-        started = time.perf_counter()
-        wall_before = folder.record.get("wall_seconds", 0.0)
-        folder.update(
-            argv=["python", "-m", f"pipelines.{command}", *argv],
-            status="running",
-            started=folder.record.get("started", _now()),
-            finished=None,
-            options=asdict(options),
-            seed=options.seed,
-            solver=grid.solver,
-            dataset=dataset.describe(),
-            versions=versions(),
-            commit=commit(),
-            machine=machine(),
-            cluster={
-                "kind": kind,
-                "n_workers": len(workers),
-                "workers": workers,
-                "dashboard": client.dashboard_link,
-            },
-        )
+        cluster = {"kind": kind, "n_workers": len(workers), "workers": workers,
+                   "dashboard": client.dashboard_link}  # fmt: skip
+        _describe(folder, options, argv, grid, dataset, cluster)
+        started, wall_before = time.perf_counter(), folder.record.get("wall_seconds", 0.0)
         with folder.journal() as journal:
             facts = _search(client, data, grid, journal, folder.path, say)
         facts |= _answer(client, data, grid, folder.path, dataset)
-        folder.update(
-            status="finished",
-            finished=_now(),
-            wall_seconds=wall_before + time.perf_counter() - started,
-            **facts,
-        )
+        wall = wall_before + time.perf_counter() - started
+        folder.update(status="finished", finished=_now(), wall_seconds=wall, **facts)
     report = write_report(folder.path)
     for line in summary.of_run(folder.record, report):
         say(line)
     if options.quiet:
         print(folder.path)
     return 0
+
+
+def _describe(
+    folder: RunFolder,
+    options: Options,
+    argv: list[str],
+    grid: Grid,
+    dataset: Dataset,
+    cluster: dict[str, Any],
+) -> None:
+    """Write what is known of a run before its first unit."""
+    folder.update(
+        argv=["python", "-m", f"pipelines.{folder.record['command']}", *argv],
+        status="running",
+        started=folder.record.get("started", _now()),
+        finished=None,
+        options=asdict(options),
+        seed=options.seed,
+        solver=grid.solver,
+        dataset=dataset.describe(),
+        versions=versions(),
+        commit=commit(),
+        machine=machine(),
+        cluster=cluster,
+    )
 
 
 def _load(options: Options, kind: str) -> Dataset:
@@ -155,6 +159,26 @@ def _fold(dataset: Dataset, options: Options) -> FoldedData:
 
 def _axis(n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
     return tuple(np.logspace(*log_bounds, n).tolist())
+
+
+def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
+    """Workers to open; the path solver fills several cores from one process, on common arrays."""
+    solver = folder.record.get("solver", options.solver)
+    if options.workers is None and kind == "local" and solver in ("auto", "path"):
+        return max(1, available_cores() // CORES_PER_WORKER)
+    return options.workers
+
+
+def _settings(options: Options, workers: list[dict[str, Any]]) -> Settings:
+    return Settings(
+        options.decision,
+        options.tol,
+        options.max_iter,
+        Kernel(options.kernel, options.degree, options.coef0),
+        None if options.class_weight == "none" else options.class_weight,
+        n_threads=threads_per_task(workers),
+        memory_bytes=int(options.memory * 2**30),
+    )
 
 
 def _solver(options: Options, workers: list[dict[str, Any]], folder: RunFolder) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import FittedScaling
+from pipelines.svm.path.kernels import Kernel
 
 BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
 
@@ -64,8 +65,8 @@ class KernelMachine:
     coefficients : float64 array of shape (n_support, n_problems)
     intercepts : float64 array of shape (n_problems,)
     classes_ : array of shape (n_classes,)
+    kernel : Kernel
     gamma : float
-        Of the kernel exp(-gamma * |x - z|^2).
     decision : {"ovo", "ovr"}
     scaling : FittedScaling
         Applied to rows before the kernel.
@@ -75,6 +76,7 @@ class KernelMachine:
     coefficients: np.ndarray
     intercepts: np.ndarray
     classes_: np.ndarray
+    kernel: Kernel
     gamma: float
     decision: str
     scaling: FittedScaling
@@ -96,11 +98,18 @@ class KernelMachine:
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercepts)))
 
     def _block(self, X: np.ndarray) -> np.ndarray:
-        from sklearn.metrics.pairwise import rbf_kernel
+        from sklearn.metrics.pairwise import pairwise_kernels
 
-        rows = self.scaling.transform(X).astype(np.float64)
-        kernel = rbf_kernel(rows, self.support_vectors.astype(np.float64), gamma=self.gamma)
-        return kernel @ self.coefficients + self.intercepts
+        values = pairwise_kernels(
+            self.scaling.transform(X).astype(np.float64),
+            self.support_vectors.astype(np.float64),
+            metric=self.kernel.name,
+            filter_params=True,
+            gamma=self.gamma,
+            degree=self.kernel.degree,
+            coef0=self.kernel.coef0,
+        )
+        return values @ self.coefficients + self.intercepts
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         """Decision values in scikit-learn's form.
@@ -134,6 +143,7 @@ class KernelMachine:
         }
         about = {
             "classes": json.dumps(self.classes_.tolist()),
+            "kernel": json.dumps(asdict(self.kernel)),
             "gamma": repr(float(self.gamma)),
             "decision": self.decision,
         }
@@ -161,6 +171,7 @@ class KernelMachine:
                 arrays["coefficients"],
                 arrays["intercepts"],
                 np.asarray(json.loads(about["classes"])),
+                Kernel(**json.loads(about["kernel"])),
                 float(about["gamma"]),
                 about["decision"],
                 FittedScaling(arrays["scaling.center"], arrays["scaling.scale"]),

@@ -187,6 +187,7 @@ def _machine(
         coefficients=coefficients,
         intercepts=intercepts,
         classes_=unit.classes,
+        kernel=settings.kernel,
         gamma=unit.gamma,
         decision=settings.decision,
         scaling=scaling,

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel_machine import KernelMachine, codes_of, problems
+from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 
 DIGITS = load_digits(return_X_y=True)
@@ -23,7 +24,7 @@ def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachi
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)
     machine = KernelMachine(
-        scaling.transform(X[support]), coefficients, intercepts, np.unique(y), 0.01, decision,
+        scaling.transform(X[support]), coefficients, intercepts, np.unique(y), RBF, 0.01, decision,
         scaling,
     )  # fmt: skip
     return machine, fitted

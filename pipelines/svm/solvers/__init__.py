@@ -24,11 +24,12 @@ class Entry:
 
 
 SOLVERS = {
+    "path": Entry("pipelines.svm.solvers.path_cpu", "cpu", "numba"),
     "sklearn": Entry("pipelines.svm.solvers.sklearn_svc", "cpu", "sklearn"),
     "sklearnex": Entry("pipelines.svm.solvers.sklearnex_svc", "cpu", "sklearnex", "intel"),
     "cuml": Entry("pipelines.svm.solvers.cuml_svc", "gpu", "cuml", "gpu"),
 }
-DEFAULT = {"cpu": "sklearn", "gpu": "cuml"}
+DEFAULT = {"cpu": "path", "gpu": "cuml"}
 
 
 def load_solver(name: str) -> Solver:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipelines.data.placement import Fold, to_device
+from pipelines.svm.path.kernels import RBF, Kernel
 
 OK = "ok"
 NOT_CONVERGED = "not converged"
@@ -28,11 +29,21 @@ class Settings:
         LIBSVM's tolerance of the stopping criterion.
     max_iter : int
         Most iterations of one binary problem; -1 for no limit.
+    kernel : Kernel
+    class_weight : None or "balanced"
+    n_threads : int
+        Threads a solver may use on a CPU worker.
+    memory_bytes : int
+        What a solver may hold of kernel matrices; beyond it, it works in blocks.
     """
 
     decision: str = "ovo"
     tol: float = 1e-3
     max_iter: int = -1
+    kernel: Kernel = RBF
+    class_weight: str | None = None
+    n_threads: int = 1
+    memory_bytes: int = 4 << 30
 
 
 @dataclass(frozen=True)

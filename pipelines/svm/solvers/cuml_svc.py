@@ -76,6 +76,10 @@ class CumlSolver:
             svc = SVC(
                 C=C,
                 gamma=gamma,
+                kernel=settings.kernel.name,
+                degree=settings.kernel.degree,
+                coef0=settings.kernel.coef0,
+                class_weight=_factors(codes, positive, negative, settings),
                 tol=settings.tol,
                 max_iter=settings.max_iter,
                 output_type="cupy",
@@ -98,6 +102,20 @@ class CumlSolver:
                 for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
             ]
         )
+
+
+def _factors(
+    codes: np.ndarray, positive: int, negative: int, settings: Settings
+) -> dict[int, float] | None:
+    """Factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
+    if settings.class_weight is None:
+        return None
+    counts = np.bincount(codes)
+    if negative == -1:
+        own = counts[positive]
+        return {0: len(codes) / (2 * (len(codes) - own)), 1: len(codes) / (2 * own)}
+    scale = len(codes) / len(counts)
+    return {0: scale / counts[negative], 1: scale / counts[positive]}
 
 
 def _rows(codes: np.ndarray, positive: int, negative: int) -> np.ndarray:
