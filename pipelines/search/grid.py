@@ -34,6 +34,15 @@ COLUMNS = {
     "status": "str",
 }
 PARAMETERS = ["C", "gamma"]
+CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
+
+
+def workers_for(solver: str, cores: int) -> int:
+    """Worker processes that fill the cores of one machine.
+
+    A solver that shares arrays between fits holds them once for several cores.
+    """
+    return max(1, cores // CORES_PER_WORKER) if load_solver(solver).shares_c else cores
 
 
 @dataclass(frozen=True)

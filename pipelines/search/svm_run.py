@@ -27,7 +27,14 @@ from pipelines.run.progress import show_progress
 from pipelines.run.signals import terminate_as_interrupt
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
-from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.search.grid import (
+    Grid,
+    rank_candidates,
+    refit,
+    search,
+    tabulate,
+    workers_for,
+)
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.solvers import Settings, resolve_solver
 from pipelines.svm.units import Refit, Row, Unit, refit_and_test
@@ -44,7 +51,6 @@ Say = Callable[[str], None]
 MODEL = "model.safetensors"
 RESULTS = "cv_results.parquet"
 CANDIDATES = "candidates.parquet"
-CORES_PER_WORKER = 8  # of a worker that runs the path solver on a CPU
 
 
 def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
@@ -162,10 +168,10 @@ def _axis(n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
 
 
 def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
-    """Workers to open; the path solver fills several cores from one process, on common arrays."""
+    """Workers to open; None for as many as the cluster has GPUs or cores."""
     solver = folder.record.get("solver", options.solver)
     if options.workers is None and kind == "local" and solver in ("auto", "path"):
-        return max(1, available_cores() // CORES_PER_WORKER)
+        return workers_for("path", available_cores())
     return options.workers
 
 

@@ -9,6 +9,7 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.units import Unit, fit_unit
 
@@ -58,7 +59,7 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
     fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)
     machine = KernelMachine(
-        X.get()[support], coefficients, intercepts, np.array(classes), 0.01, decision,
+        X.get()[support], coefficients, intercepts, np.array(classes), RBF, 0.01, decision,
         Scaling("none").fit(X.get()),
     )  # fmt: skip
     own = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
