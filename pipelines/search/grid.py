@@ -38,11 +38,12 @@ CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
 def workers_for(solver: str, cores: int) -> int:
-    """Worker processes that fill the cores of one machine.
+    """Worker processes that fill the cores of one machine without a GPU.
 
     A solver that shares arrays between fits holds them once for several cores.
     """
-    return max(1, cores // CORES_PER_WORKER) if load_solver(solver).shares_c else cores
+    shares = load_solver(solver, "cpu").shares_c
+    return max(1, cores // CORES_PER_WORKER) if shares else cores
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Grid:
 
     def units(self, data: FoldedData) -> list[Unit]:
         """The units of this grid on these data."""
-        solver = load_solver(self.solver)
+        solver = load_solver(self.solver, self.settings.device)
         alone = data.scaling.kind == "standardise"
         return cut_units(
             self.Cs,

@@ -97,7 +97,10 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         open_cluster(kind, _n_workers(options, kind, folder)) as client,
     ):
         workers = describe_workers(client)
-        grid = Grid(Cs, gammas, _solver(options, workers, folder), _settings(options, workers))
+        device = _device(options, workers)
+        # A resumed run keeps the solver it began with.
+        solver = resolve_solver(folder.record.get("solver", options.solver), device)
+        grid = Grid(Cs, gammas, solver, _settings(options, workers, device))
         say(summary.of_cluster(kind, workers, grid.solver))
         for line in how_to_watch(client):
             say(line)
@@ -175,7 +178,7 @@ def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
     return options.workers
 
 
-def _settings(options: Options, workers: list[dict[str, Any]]) -> Settings:
+def _settings(options: Options, workers: list[dict[str, Any]], device: str) -> Settings:
     return Settings(
         options.decision,
         options.tol,
@@ -184,21 +187,20 @@ def _settings(options: Options, workers: list[dict[str, Any]]) -> Settings:
         None if options.class_weight == "none" else options.class_weight,
         n_threads=threads_per_task(workers),
         memory_bytes=int(options.memory * 2**30),
+        device=device,
     )
 
 
-def _solver(options: Options, workers: list[dict[str, Any]], folder: RunFolder) -> str:
-    """The solver's name; a resumed run keeps the one it began with."""
+def _device(options: Options, workers: list[dict[str, Any]]) -> str:
     have_gpus = all(worker["gpu"] for worker in workers)
     if options.device == "gpu" and not have_gpus:
         raise InputError(
             "--device gpu needs workers with a GPU, and at least one has none; "
             "use --device cpu, or --cluster cuda on a machine with a GPU"
         )
-    asked = folder.record.get("solver", options.solver)
-    if options.device != "auto":
-        return resolve_solver(asked, options.device)
-    return resolve_solver(asked, "gpu" if have_gpus else "cpu")
+    if options.device == "auto":
+        return "gpu" if have_gpus else "cpu"
+    return options.device
 
 
 def _refuse_other_data(earlier: RunFolder, dataset: Dataset) -> None:

@@ -94,7 +94,7 @@ def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> l
     list of dict
         One row for each of ``unit.cells``; the caller adds ``worker``.
     """
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     folds = [data.folds[fold] for fold in unit.folds]
     # Standardisation is fitted on the training rows, so such folds share no arrays.
     X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)
@@ -155,7 +155,7 @@ def refit_estimator(data: FoldedData, unit: Refit, solver: str, settings: Settin
         The solver's own; a ``KernelMachine`` in place of one that lives on a GPU,
         so that it can be used where there is none.
     """
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     X = data.scaled(found.device)
     fitted = found.fit(X, unit.classes[data.y], unit.C, unit.gamma, settings)
     return fitted if found.device == "cpu" else _machine(found, fitted, data, unit, settings)
@@ -171,7 +171,7 @@ def refit_and_test(
     machine : KernelMachine
     predictions : int array of shape (n_test,), class codes
     """
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
     machine = _machine(found, fitted, data, unit, settings)
     return machine, machine.predict_codes(data.X_test)

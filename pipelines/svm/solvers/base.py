@@ -35,6 +35,8 @@ class Settings:
         Threads a solver may use on a CPU worker.
     memory_bytes : int
         What a solver may hold of kernel matrices; beyond it, it works in blocks.
+    device : {"cpu", "gpu"}
+        Where a worker computes.
     """
 
     decision: str = "ovo"
@@ -44,6 +46,7 @@ class Settings:
     class_weight: str | None = None
     n_threads: int = 1
     memory_bytes: int = 4 << 30
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
