@@ -113,6 +113,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             n_threads=self.n_threads,
+            memory_bytes=self.memory_bytes,
             class_weight=self.class_weight,
             sample_weight=sample_weight,
             kernel=self.kernel,
