@@ -1,0 +1,96 @@
+"""A solver's fit, its scaling within, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pipelines.data.placement import to_device
+from pipelines.data.scaling import FittedScaling, Scaling
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers.base import Solver
+
+
+class SolverClassifier(ClassifierMixin, BaseEstimator):
+    """Fits unscaled rows: the scaling is learned from the rows of each fit alone.
+
+    For scikit-learn's own tools, which clone and fit it on parts of a data set.
+
+    Parameters
+    ----------
+    solver : str, a name in ``SOLVERS``
+    C, gamma : float
+    settings : Settings
+    scaling : Scaling
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    fitted_ : what the solver gave; it takes scaled rows
+    machine_ : KernelMachine of the same model; it takes unscaled rows
+    """
+
+    def __init__(
+        self, solver: str, C: float, gamma: float, settings: Settings, scaling: Scaling
+    ) -> None:
+        self.solver = solver
+        self.C = C
+        self.gamma = gamma
+        self.settings = settings
+        self.scaling = scaling
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Fit on rows of shape (n_samples, n_features) and their labels."""
+        solver = load_solver(self.solver)
+        scaling = self.scaling.fit(X)
+        scaled = scaling.transform(X)
+        if solver.device == "gpu":
+            scaled = to_device(scaled.astype(np.float32), solver.device)
+        self.fitted_ = solver.fit(scaled, y, self.C, self.gamma, self.settings)
+        self.classes_ = np.unique(y)
+        self.machine_ = machine_of(
+            solver, self.fitted_, X, scaling, self.classes_, self.gamma, self.settings
+        )
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Classes of unscaled rows, an array of shape (n_samples,)."""
+        return self.machine_.predict(X)
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        """Decision values of unscaled rows, in the form of ``SVC.decision_function``."""
+        return self.machine_.decision_function(X)
+
+
+def machine_of(
+    solver: Solver,
+    fitted: Any,
+    X: np.ndarray,
+    scaling: FittedScaling,
+    classes: np.ndarray,
+    gamma: float,
+    settings: Settings,
+) -> KernelMachine:
+    """A fit as plain numbers.
+
+    Parameters
+    ----------
+    fitted : what ``solver.fit`` gave
+    X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
+    scaling : the scaling of those rows
+    classes : labels of shape (n_classes,)
+    """
+    support, coefficients, intercepts = solver.parts(fitted, X)
+    return KernelMachine(
+        support_vectors=scaling.transform(X[support]),
+        coefficients=coefficients,
+        intercepts=intercepts,
+        classes_=classes,
+        kernel=settings.kernel,
+        gamma=gamma,
+        decision=settings.decision,
+        scaling=scaling,
+    )
