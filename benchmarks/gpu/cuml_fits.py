@@ -47,7 +47,12 @@ def fit_cells(problem: Problem, solver: str) -> Errors:
         row
         for gamma in problem.gammas
         for C in problem.Cs
-        for row in fit_unit(data, Unit(gamma, (C,), (FOLD,)), solver, Settings())
+        for row in fit_unit(
+            data,
+            Unit(gamma, (C,), (FOLD,)),
+            solver,
+            Settings(device="gpu" if solver == "cuml" else "cpu"),
+        )
     ]
     failed = [row["status"] for row in rows if row["n_errors"] is None]
     if failed:

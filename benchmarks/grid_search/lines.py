@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.grid import Grid, rank_candidates, search, tabulate
+from pipelines.search.grid import Grid, rank_candidates, search, tabulate, workers_for
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit, fit_unit
 
@@ -88,13 +88,14 @@ def search_with_us(
     solver : str
         A name in ``pipelines.svm.solvers.SOLVERS``.
     cores : int
-        Threads of this process to use where there is no client.
+        To fill, by the workers of ``client`` or the threads of this process.
     client : distributed.Client, optional
-        Of a cluster of ``cores`` workers.
+        Of a cluster of ``workers_for(solver, cores)`` workers.
     """
-    runner = InProcess(cores) if client is None else OnCluster(client)
+    n_workers = workers_for(solver, cores)
+    runner = InProcess(n_workers) if client is None else OnCluster(client)
     data = problem.data()
-    grid = Grid(problem.Cs, problem.gammas, solver, Settings())
+    grid = Grid(problem.Cs, problem.gammas, solver, Settings(n_threads=cores // n_workers))
     rows = [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
     # GridSearchCV, too, ends with its candidates ranked.
     rank_candidates(tabulate(rows), len(problem.folds), client)
@@ -140,8 +141,8 @@ def peer_class(name: str) -> type | str:
 
 def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
     """Have every worker import, and where it must compile, what the search will use."""
-    unit = Unit(problem.gammas[0], problem.Cs[:2], (0,))
-    client.run(fit_unit, problem.data(), unit, solver, Settings())
+    unit = Unit(problem.gammas[0], problem.Cs[:2], (0, 1))
+    client.run(fit_unit, problem.data(), unit, solver, Settings(n_threads=2))
 
 
 def compare(ours: Errors, other: Errors) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from functools import partial
 from benchmarks.grid_search import lines
 from benchmarks.grid_search.lines import Errors, Problem
 from benchmarks.timing import Timed, in_turn
+from cluster_setup import open_cluster
+from pipelines.search.grid import workers_for
 from pipelines.svm.solvers import resolve_solver
 
 Say = Callable[[str], None]
@@ -27,7 +29,7 @@ class Measured:
     missing : dict
         Peer -> why it was not timed.
     warm_up : dict
-        Name of a line, or ``"open the cluster"`` -> seconds.
+        Name of a line, or of opening its cluster -> seconds.
     where : str
         What our lines ran on.
     """
@@ -77,13 +79,12 @@ def measure(
     seconds: dict[str, float] = {}
     todo: dict[str, Callable[[], Errors]] = {}
     with ExitStack() as stack:
-        client = None
-        if runner == "cluster":
-            from cluster_setup import open_cluster
-
-            with _clocked(seconds, "open the cluster", say):
-                client = stack.enter_context(open_cluster("local", cores))
         for name, solver in chosen.items():
+            client = None
+            if runner == "cluster":
+                with _clocked(seconds, f"{name}: open the cluster", say):
+                    workers = workers_for(solver, cores)
+                    client = stack.enter_context(open_cluster("local", workers))
             todo[name] = partial(lines.search_with_us, problem, solver, cores, client)
             with _clocked(seconds, name, say):
                 lines.search_with_us(warm_up_problem, solver, cores, client)
@@ -95,7 +96,7 @@ def measure(
                 with _clocked(seconds, name, say):
                     lines.search_with_peer(warm_up_problem, X_warm_up, svc)
         timed = in_turn(todo, repeats, say)
-    where = f"{cores} " + ("threads" if client is None else "worker processes of a local cluster")
+    where = f"{cores} cores, " + ("threads" if runner == "threads" else "a local cluster")
     return Measured(timed[: len(chosen)], timed[len(chosen) :], missing, seconds, where)
 
 

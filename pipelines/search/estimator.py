@@ -164,18 +164,21 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         data = FoldedData(
             X, codes.astype(np.int32), X[:0], codes[:0].astype(np.int32), folds, Scaling("none")
         )
-        solver = resolve_solver(self.solver, self._device())
+        device = self._device()
+        solver = resolve_solver(self.solver, device)
+        shares = load_solver(solver, device).shares_c
         settings = Settings(
             self.decision,
             self.tol,
             self.max_iter,
             Kernel(self.kernel, self.degree, self.coef0),
             self._class_weight(solver),
-            n_threads=self._n_threads(solver),
+            n_threads=self._n_threads(shares),
+            device=device,
             scoring=scoring.on(self.classes_) if scoring else None,
         )
         self.scorer_ = scoring.scorer if scoring else get_scorer(DEFAULT)
-        self._search(self._runner(solver), data, Grid(Cs, gammas, solver, settings))
+        self._search(self._runner(shares), data, Grid(Cs, gammas, solver, settings))
         return self
 
     def _check(self) -> None:
@@ -200,16 +203,16 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
             return "gpu" if visible_gpus() else "cpu"
         return "gpu" if all(worker["gpu"] for worker in describe_workers(self.client)) else "cpu"
 
-    def _n_threads(self, solver: str) -> int:
+    def _n_threads(self, shares: bool) -> int:
         if self.client is not None:
             return threads_per_task(describe_workers(self.client))
-        return available_cores() if load_solver(solver).shares_c else 1
+        return available_cores() if shares else 1
 
-    def _runner(self, solver: str) -> Runner:
+    def _runner(self, shares: bool) -> Runner:
         if self.client is not None:
             return OnCluster(self.client)
         # A solver that shares work fills the cores from one unit, another from many.
-        return InProcess(1 if load_solver(solver).shares_c else available_cores())
+        return InProcess(1 if shares else available_cores())
 
     def _search(self, runner: Runner, data: FoldedData, grid: Grid) -> None:
         rows = [

@@ -36,6 +36,16 @@ COLUMNS = {
     "status": "str",
 }
 PARAMETERS = ["C", "gamma"]
+CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
+
+
+def workers_for(solver: str, cores: int) -> int:
+    """Worker processes that fill the cores of one machine without a GPU.
+
+    A solver that shares arrays between fits holds them once for several cores.
+    """
+    shares = load_solver(solver, "cpu").shares_c
+    return max(1, cores // CORES_PER_WORKER) if shares else cores
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ class Grid:
 
     def units(self, data: FoldedData) -> list[Unit]:
         """The units of this grid on these data."""
-        solver = load_solver(self.solver)
+        solver = load_solver(self.solver, self.settings.device)
         alone = data.scaling.kind == "standardise"
         return cut_units(
             self.Cs,

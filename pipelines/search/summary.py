@@ -42,8 +42,9 @@ def of_grid(options: Options) -> str:
 def of_cluster(kind: str, workers: list[dict[str, Any]], solver: str) -> str:
     """One line on the workers."""
     gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
+    counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
     with_gpus = f" with {', '.join(gpus)}" if gpus else ""
-    return f"cluster    {kind}, {len(workers)} workers{with_gpus}, solver {solver}"
+    return f"cluster    {kind}, {counted}{with_gpus}, solver {solver}"
 
 
 def failures(results: pd.DataFrame) -> dict[str, Any]:

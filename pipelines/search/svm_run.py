@@ -28,7 +28,7 @@ from pipelines.run.signals import terminate_as_interrupt
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
 from pipelines.search.answer import RESULTS, answer
-from pipelines.search.grid import Grid, search, tabulate
+from pipelines.search.grid import Grid, search, tabulate, workers_for
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.scoring import Scoring, resolve_scoring
 from pipelines.svm.solvers import Settings, resolve_solver
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from pipelines.search.svm_options import Options
 
 Say = Callable[[str], None]
-
-CORES_PER_WORKER = 8  # of a worker that runs the path solver on a CPU
 
 
 def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
@@ -92,8 +90,10 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         open_cluster(kind, _n_workers(options, kind, folder)) as client,
     ):
         workers = describe_workers(client)
-        settings = _settings(options, workers, scoring)
-        grid = Grid(Cs, gammas, _solver(options, workers, folder), settings)
+        device = _device(options, workers)
+        # A resumed run keeps the solver it began with.
+        solver = resolve_solver(folder.record.get("solver", options.solver), device)
+        grid = Grid(Cs, gammas, solver, _settings(options, workers, device, scoring))
         say(summary.of_cluster(kind, workers, grid.solver))
         for line in how_to_watch(client):
             say(line)
@@ -164,14 +164,16 @@ def _axis(n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
 
 
 def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
-    """Workers to open; the path solver fills several cores from one process, on common arrays."""
+    """Workers to open; None for as many as the cluster has GPUs or cores."""
     solver = folder.record.get("solver", options.solver)
     if options.workers is None and kind == "local" and solver in ("auto", "path"):
-        return max(1, available_cores() // CORES_PER_WORKER)
+        return workers_for("path", available_cores())
     return options.workers
 
 
-def _settings(options: Options, workers: list[dict[str, Any]], scoring: Scoring | None) -> Settings:
+def _settings(
+    options: Options, workers: list[dict[str, Any]], device: str, scoring: Scoring | None
+) -> Settings:
     return Settings(
         options.decision,
         options.tol,
@@ -180,22 +182,21 @@ def _settings(options: Options, workers: list[dict[str, Any]], scoring: Scoring 
         None if options.class_weight == "none" else options.class_weight,
         n_threads=threads_per_task(workers),
         memory_bytes=int(options.memory * 2**30),
+        device=device,
         scoring=scoring,
     )
 
 
-def _solver(options: Options, workers: list[dict[str, Any]], folder: RunFolder) -> str:
-    """The solver's name; a resumed run keeps the one it began with."""
+def _device(options: Options, workers: list[dict[str, Any]]) -> str:
     have_gpus = all(worker["gpu"] for worker in workers)
     if options.device == "gpu" and not have_gpus:
         raise InputError(
             "--device gpu needs workers with a GPU, and at least one has none; "
             "use --device cpu, or --cluster cuda on a machine with a GPU"
         )
-    asked = folder.record.get("solver", options.solver)
-    if options.device != "auto":
-        return resolve_solver(asked, options.device)
-    return resolve_solver(asked, "gpu" if have_gpus else "cpu")
+    if options.device == "auto":
+        return "gpu" if have_gpus else "cpu"
+    return options.device
 
 
 def _refuse_other_data(earlier: RunFolder, dataset: Dataset) -> None:

@@ -42,7 +42,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     n_threads : int, optional
         Every core by default.
     memory_bytes : int
-        What may be held of kernel matrices.
+        What may be held of kernel matrices; beyond it the fit works in blocks.
 
     Attributes
     ----------
@@ -127,6 +127,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             n_threads=self.n_threads,
+            memory_bytes=self.memory_bytes,
             class_weight=self._factors(classes, codes),
             sample_weight=weights,
             kernel=self.kernel,

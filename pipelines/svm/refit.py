@@ -69,7 +69,7 @@ def refit_estimator(
     calibration : Calibration or None
         Of the estimator's decision values.
     """
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     labels, settings = unit.classes[data.y], _for_labels(settings, unit.classes)
     if unit.probability:
         classifier, calibration = _calibrated(data, labels, unit, solver, settings)
@@ -90,7 +90,7 @@ def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Setting
         return Tested(
             machine, machine.predict_codes(data.X_test), machine.predict_proba(data.X_test)
         )
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
     scaling = data.scaling_for(None)
     machine = machine_of(found, fitted, data.X, scaling, unit.classes, unit.gamma, settings)

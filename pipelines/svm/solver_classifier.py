@@ -44,7 +44,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Fit on rows of shape (n_samples, n_features) and their labels."""
-        solver = load_solver(self.solver)
+        solver = load_solver(self.solver, self.settings.device)
         scaling = self.scaling.fit(X)
         scaled = scaling.transform(X)
         if solver.device == "gpu":

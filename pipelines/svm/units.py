@@ -91,7 +91,7 @@ def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> l
     list of dict
         One row for each of ``unit.cells``; the caller adds ``worker``.
     """
-    found = load_solver(solver)
+    found = load_solver(solver, settings.device)
     folds = [data.folds[fold] for fold in unit.folds]
     # Standardisation is fitted on the training rows, so such folds share no arrays.
     X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)

@@ -9,6 +9,7 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.units import Unit, fit_unit
 
@@ -23,7 +24,7 @@ def digits() -> FoldedData:
 
 
 def rows_of(solver: str, data: FoldedData, decision: str) -> list[dict]:
-    settings = Settings(decision)
+    settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
     units = [Unit(gamma, CS, (fold,)) for gamma in GAMMAS for fold in (0, 1)]
     return [row for unit in units for row in fit_unit(data, unit, solver, settings)]
 
@@ -54,11 +55,11 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
     data = digits()
     rows = np.isin(data.y, classes)
     X, y = data.scaled("gpu")[cupy.asarray(rows)], data.y[rows]
-    solver = load_solver("cuml")
+    solver = load_solver("cuml", "gpu")
     fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)
     machine = KernelMachine(
-        X.get()[support], coefficients, intercepts, np.array(classes), 0.01, decision,
+        X.get()[support], coefficients, intercepts, np.array(classes), RBF, 0.01, decision,
         Scaling("none").fit(X.get()),
     )  # fmt: skip
     own = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
@@ -95,7 +96,7 @@ def test_memory_does_not_grow_over_30_fits():
     data = FoldedData(X, y, X[:0], y[:0], [(rows, rows[:100])], Scaling("constants", 127.5, 73.61))
 
     def used_after_a_fit() -> int:
-        (row,) = fit_unit(data, Unit(1e-3, (1e-3,), (0,)), "cuml", Settings())
+        (row,) = fit_unit(data, Unit(1e-3, (1e-3,), (0,)), "cuml", Settings(device="gpu"))
         assert row["n_support"] == len(X)
         gc.collect()
         free, total = cupy.cuda.runtime.memGetInfo()

@@ -44,11 +44,9 @@ def test_rows_of_an_earlier_data_set_make_room():
 
     import cupy
 
-    from pipelines.data.placement import release_device_memory
-
     def used() -> int:
         gc.collect()
-        release_device_memory()
+        cupy.get_default_memory_pool().free_all_blocks()
         free, total = cupy.cuda.runtime.memGetInfo()
         return total - free
 

@@ -20,7 +20,7 @@ TWO = make_classification(300, 8, random_state=0)
 
 
 def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachine, object]:
-    solver = load_solver("sklearn")
+    solver = load_solver("sklearn", "cpu")
     scaling = Scaling("standardise").fit(X)
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)

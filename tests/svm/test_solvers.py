@@ -25,14 +25,17 @@ X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)
 CS, GAMMA = (0.1, 10.0, 1000.0), 0.01
 
 
-@pytest.fixture(params=list(SOLVERS))
+@pytest.fixture(
+    params=[(name, device) for name in SOLVERS for device in SOLVERS[name]], ids="-".join
+)
 def solver(request: pytest.FixtureRequest) -> Solver:
-    entry = SOLVERS[request.param]
-    if entry.device == "gpu" and not visible_gpus():
-        pytest.skip(f"--solver {request.param} needs a GPU, and NVML sees none here")
-    if importlib.util.find_spec(entry.needs) is None:
-        pytest.skip(f"--solver {request.param} needs {entry.needs}, which is not installed")
-    return load_solver(request.param)
+    name, device = request.param
+    if device == "gpu" and not visible_gpus():
+        pytest.skip(f"--solver {name} --device gpu needs a GPU, and NVML sees none here")
+    needs = SOLVERS[name][device].needs
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"--solver {name} --device {device} needs {needs}, which is not installed")
+    return load_solver(name, device)
 
 
 def reference(C: float, decision: str) -> SVC | OneVsRestClassifier:

@@ -1,17 +1,18 @@
 """Contiguous kernels of pairs of classes, and sums over them."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import compiled
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _copy(source, target):
+@compiled()
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
     for k in range(source.size):
         target[k] = source[k]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def copy_block(kernel, runs, block):
+@compiled()
+def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
     """``block = kernel`` restricted to the rows and columns in ``runs``.
 
     kernel : float32 (N, N); runs : int64 (n_runs, 2), start and stop;
@@ -28,8 +29,8 @@ def copy_block(kernel, runs, block):
             p += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
-def weighted_sum(values, weight):
+@compiled("reassoc", "nsz", "contract")
+def weighted_sum(values: np.ndarray, weight: np.ndarray) -> float:
     """Sum of float32 values times float64 weights, in float64."""
     total = 0.0
     for k in range(values.size):
@@ -37,8 +38,15 @@ def weighted_sum(values, weight):
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def class_pulls(kernel, starts, weight, first, last, pulls):
+@compiled()
+def class_pulls(
+    kernel: np.ndarray,
+    starts: np.ndarray,
+    weight: np.ndarray,
+    first: int,
+    last: int,
+    pulls: np.ndarray,
+) -> None:
     """``pulls[f, c, k]``: kernel row k times fold f's weights over class c.
 
     kernel : float32 (n, m); starts : int64 (n_classes + 1,), of the columns;
@@ -52,8 +60,8 @@ def class_pulls(kernel, starts, weight, first, last, pulls):
                 pulls[f, c, k] = weighted_sum(kernel[k, lo:hi], weight[f, lo:hi])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def mark_support(coefficients, support):
+@compiled()
+def mark_support(coefficients: np.ndarray, support: np.ndarray) -> None:
     """Which rows are support vectors of any pair.
 
     coefficients : float32 (n, n_classes, n_C); support : bool (n_C, n), output.

@@ -1,12 +1,17 @@
 """One fit: the model of one C and gamma, for the refit and for an estimator."""
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
+from .beyond_memory import solve_rest_by_rows
 from .kernels import Kernel, cross_products, kernel_values, prepare_rows, shared_products
-from .layout import Layout, Problem, problems_of, sort_rows
-from .solve import Settings, empty_solutions, solve_pairs, solve_rest
+from .layout import ClassWeight, Layout, Problem, problems_of, sort_rows
+from .pairwise import solve_pairwise
+from .search import Search
+from .smo import MAX_ROWS
+from .solve import Settings, Solutions, solve_pairs, solve_rest
 from .threads import open_pool
 
 # The path that leads to one C: from where most multipliers are at their bound,
@@ -56,7 +61,8 @@ def fit_path(
     tol: float = 1e-3,
     max_iter: int = -1,
     n_threads: int | None = None,
-    class_weight: dict | str | None = None,
+    memory_bytes: int = 4 << 30,
+    class_weight: ClassWeight = None,
     sample_weight: np.ndarray | None = None,
     kernel: str = "rbf",
     degree: int = 3,
@@ -74,24 +80,42 @@ def fit_path(
     """
     X = np.asarray(X)
     layout = sort_rows(y)
-    problems = problems_of(layout.n_classes, decision)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    weights = np.ascontiguousarray(weight[layout.order][None])
-    settings = Settings(path_to(C), tol, max_iter, class_weight)
-    form = Kernel(kernel, degree, coef0)
-    rows = prepare_rows(X, form)[layout.order]
-    out = empty_solutions(1, len(problems), settings.Cs.size, len(X))
-    one_vs_one = problems[0].second is not None
-    solve = solve_pairs if one_vs_one else solve_rest
+    search = Search(
+        layout, problems_of(layout.n_classes, decision),
+        np.ascontiguousarray(weight[layout.order][None]), [],
+        Settings(path_to(C), tol, max_iter, class_weight), Kernel(kernel, degree, coef0),
+    )  # fmt: skip
+    rows = prepare_rows(X, search.kernel)[layout.order]
     with open_pool(n_threads) as pool:
-        shared = shared_products(rows, form, pool)
-        values = kernel_values(shared, form, gamma, shared, pool)
-        solve(values, layout, problems, weights, settings, out, pool)
-    last = out.coefficients[0, :, :, -1] if one_vs_one else out.multipliers[0, :, -1].T
-    return _model(layout, problems, out, last)
+        out = _solve(search, rows, gamma, pool, memory_bytes)
+    if search.one_vs_one:
+        return _model(layout, search.problems, out, out.pairs[0, :, :, -1])
+    assert out.multipliers is not None
+    return _model(layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
-def _model(layout: Layout, problems: list[Problem], out, last: np.ndarray) -> FittedPath:
+def _solve(
+    search: Search, rows: np.ndarray, gamma: float, pool: Executor, memory_bytes: int
+) -> Solutions:
+    if not 4 * len(rows) ** 2 <= 0.8 * memory_bytes or len(rows) > MAX_ROWS:
+        if search.one_vs_one:
+            return solve_pairwise(search, rows, np.array([gamma]), pool, memory_bytes)[0]
+        out = search.empty_solutions()
+        solve_rest_by_rows(
+            rows, search.kernel, gamma, search.layout, search.problems, search.weights,
+            search.settings, out, pool, memory_bytes,
+        )  # fmt: skip
+        return out
+    out = search.empty_solutions()
+    shared = shared_products(rows, search.kernel, pool)
+    values = kernel_values(shared, search.kernel, gamma, shared, pool)
+    solve = solve_pairs if search.one_vs_one else solve_rest
+    solve(values, search.layout, search.problems, search.weights, search.settings, out, pool)
+    return out
+
+
+def _model(layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray) -> FittedPath:
     """Support vectors of all problems in the order of X.
 
     last : float32 (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest

@@ -67,7 +67,7 @@ def prepare_rows(X: np.ndarray, kernel: Kernel) -> np.ndarray:
     return np.ascontiguousarray(np.subtract(X, mean), dtype=dtype)
 
 
-def _finish_distances(
+def finish_distances(
     products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray, out: np.ndarray
 ) -> None:
     """``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
@@ -119,7 +119,7 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
     out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
 
     def finish(piece: slice) -> None:
-        _finish_distances(products[piece], norms[piece], norms, out[piece])
+        finish_distances(products[piece], norms[piece], norms, out[piece])
 
     run_pieces(finish, len(rows), rows.shape[0] * products.itemsize, pool)
     np.fill_diagonal(out, 0)
@@ -138,20 +138,20 @@ def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.n
         return products.astype(np.float32, copy=False)
     out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
     norms = np.einsum("ij,ij->i", rows, rows)
-    _finish_distances(products, norms, np.einsum("ij,ij->i", others, others), out)
+    finish_distances(products, norms, np.einsum("ij,ij->i", others, others), out)
     return out
 
 
 def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel, gamma: float) -> None:
-    gamma = np.float32(gamma)
+    factor = np.float32(gamma)
     if kernel.name == "rbf":
-        np.multiply(shared, -gamma, out=out)
+        np.multiply(shared, -factor, out=out)
         np.expm1(out, out=out)
         return
     if kernel.name == "linear":
         out[...] = shared
         return
-    np.multiply(shared, gamma, out=out)
+    np.multiply(shared, factor, out=out)
     out += np.float32(kernel.coef0)
     if kernel.name == "poly":
         np.power(out, kernel.degree, out=out)

@@ -5,19 +5,21 @@ scalar.  The gradient never holds a NaN, so these three say less and run eight
 lanes at a time.
 """
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types  # type: ignore[import-untyped]
+from numba.extending import intrinsic  # type: ignore[import-untyped]
 
 _DOUBLE = ir.DoubleType()
 
 
-def _extremum(llvm_name: str):
+def _extremum(llvm_name: str) -> Any:
     """A float64 maximum or minimum that may assume its arguments are not NaN."""
 
-    @intrinsic
-    def extremum(typingctx, a, b):
-        def codegen(context, builder, signature, args):
+    @intrinsic  # type: ignore[untyped-decorator]
+    def extremum(typing_context: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLE])
             function = builder.module.declare_intrinsic(llvm_name, [_DOUBLE], kind)
             return builder.call(function, args, fastmath=("nnan", "nsz"))
@@ -31,11 +33,11 @@ larger = _extremum("llvm.maxnum")
 smaller = _extremum("llvm.minnum")
 
 
-@intrinsic
-def bits_of(typingctx, x):
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing_context: Any, x: Any) -> Any:
     """The 64 bits of a float64 as an int64 (no conversion)."""
 
-    def codegen(context, builder, signature, args):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen

@@ -1,10 +1,12 @@
 """Rows in the order the solver wants, folds as weights, and the binary problems."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+ClassWeight = Mapping[Any, float] | str | None
 DECISIONS = ("ovo", "ovr")
 
 
@@ -54,7 +56,7 @@ def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
     return Layout(order.astype(np.int64), classes, codes[order].astype(np.int64), starts)
 
 
-def first_validation_fold(folds: Sequence, n: int) -> np.ndarray:
+def first_validation_fold(folds: Sequence[tuple[np.ndarray, np.ndarray]], n: int) -> np.ndarray:
     """The number of the first fold that validates each row (-1: none)."""
     fold_of = np.full(n, -1, np.int64)
     for number in reversed(range(len(folds))):
@@ -62,7 +64,7 @@ def first_validation_fold(folds: Sequence, n: int) -> np.ndarray:
     return fold_of
 
 
-def fold_weights(folds: Sequence, order: np.ndarray) -> np.ndarray:
+def fold_weights(folds: Sequence[tuple[np.ndarray, np.ndarray]], order: np.ndarray) -> np.ndarray:
     """How often each sorted row trains in each fold.
 
     Two copies of a row, each bounded by C, are one row bounded by 2 C, so a
@@ -92,7 +94,10 @@ def problems_of(n_classes: int, decision: str) -> list[Problem]:
 
 
 def class_factors(
-    layout: Layout, problem: Problem, weight: np.ndarray, class_weight: dict | str | None
+    layout: Layout,
+    problem: Problem,
+    weight: np.ndarray,
+    class_weight: ClassWeight,
 ) -> np.ndarray:
     """What multiplies C for each class of a problem.
 
@@ -109,7 +114,7 @@ def class_factors(
     n_classes = layout.n_classes
     if class_weight is None:
         return np.ones(n_classes)
-    if isinstance(class_weight, dict):
+    if isinstance(class_weight, Mapping):
         return np.array([float(class_weight.get(c, 1.0)) for c in layout.classes.tolist()])
     if class_weight != "balanced":
         raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
@@ -119,5 +124,5 @@ def class_factors(
         counts = np.where(own, counts[problem.first], counts.sum() - counts[problem.first])
         present = 2
     else:
-        present = np.count_nonzero(counts)
+        present = int(np.count_nonzero(counts))
     return weight.sum() / (present * np.maximum(counts, 1.0))

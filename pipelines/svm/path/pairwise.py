@@ -7,13 +7,19 @@ from functools import partial
 
 import numpy as np
 
+from .beyond_memory import solve_pair_by_rows
 from .blocks import mark_support
-from .kernels import cross_products, kernel_values, shared_products
+from .kernels import Kernel, cross_products, kernel_values, shared_products
+from .layout import Problem
 from .score import Scores, score_pairs
-from .solve import Solutions, drop_scratch, empty_solutions, longest_first, solve_pair
+from .search import Clock, Search
+from .solve import Solutions, drop_scratch, longest_first, solve_pair
+
+# For each gamma and fold, places among the validation rows and their scores.
+_Pieces = list[list[list[tuple[np.ndarray, Scores]]]]
 
 
-def _gammas_at_once(search, n: int, memory_bytes: int) -> int:
+def _gammas_at_once(search: Search, n: int, memory_bytes: int) -> int:
     """How many gammas' multipliers fit in half of the memory."""
     one = 4 * n * search.layout.n_classes * search.settings.Cs.size * len(search.weights)
     return max(1, int(0.5 * memory_bytes // one))
@@ -24,57 +30,126 @@ def _rows_at_once(n: int, memory_bytes: int) -> int:
     return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
 
 
-def _solve_pair_all(search, rows, gammas, solutions: list[Solutions], number: int) -> None:
+def _members(search: Search, problem: Problem) -> np.ndarray:
+    """All rows of a pair's classes, sorted numbers."""
+    slices = [search.layout.rows_of(code) for code in (problem.first, problem.second)
+              if code is not None]  # fmt: skip
+    return np.concatenate([np.arange(s.start, s.stop) for s in slices])
+
+
+def _solve_pair_all(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    number: int,
+) -> None:
     """One pair for every gamma and fold: its products are made once."""
-    layout, problem = search.layout, search.problems[number]
-    members = np.concatenate([
-        np.arange(s.start, s.stop)
-        for s in (layout.rows_of(problem.first), layout.rows_of(problem.second))
-    ])  # fmt: skip
+    problem = search.problems[number]
+    members = _members(search, problem)
     shared = shared_products(np.ascontiguousarray(rows[members]), search.kernel)
+    transform = None
+    if len(gammas) == 1:  # no other gamma needs the products
+        kernel_values(shared, search.kernel, gammas[0], out=shared)
     for gamma, out in zip(gammas, solutions, strict=True):
-        transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
+        if len(gammas) > 1:
+            transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
         for fold, weight in enumerate(search.weights):
             places = np.flatnonzero(weight[members])
-            solve_pair(shared, places, members[places], layout, problem, number, fold,
+            solve_pair(shared, places, members[places], search.layout, problem, number, fold,
                        weight, search.settings, out, transform)  # fmt: skip
     drop_scratch()
 
 
-def _kernel_in_place(block: np.ndarray, kernel, gamma: float) -> None:
+def _solve_pair_by_rows(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    pool: Executor,
+    memory_bytes: int,
+    number: int,
+) -> None:
+    """One pair that does not fit, for every gamma and fold."""
+    problem = search.problems[number]
+    members = _members(search, problem)
+    for gamma, out in zip(gammas, solutions, strict=True):
+        for fold, weight in enumerate(search.weights):
+            solve_pair_by_rows(
+                rows, search.kernel, gamma, members[weight[members] > 0], search.layout, problem,
+                number, fold, weight, search.settings, out, pool, memory_bytes,
+            )  # fmt: skip
+
+
+def _kernel_in_place(block: np.ndarray, kernel: Kernel, gamma: float) -> None:
     kernel_values(block, kernel, gamma, out=block)
 
 
-def _solve_all(search, rows, gammas, pool: Executor) -> list[Solutions]:
-    n, n_C = len(rows), search.settings.Cs.size
+def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
+    """Memory of a pair's kernel, and of its products where several gammas share them."""
+    n = len(_members(search, search.problems[number]))
+    whole = one_gamma and all(weight.all() for weight in search.weights)
+    return 4 * n * n * (1 if whole else 2)
+
+
+def solve_pairwise(
+    search: Search, rows: np.ndarray, gammas: np.ndarray, pool: Executor, memory_bytes: int
+) -> list[Solutions]:
+    """Every pair for every gamma and fold, within memory for pairs' blocks.
+
+    Pairs that fit beside each other are solved on the pool's threads, others one
+    after another, and those that do not fit from kernel rows.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
+
+    Returns
+    -------
+    Solutions of each gamma, with ``coefficients``
+    """
     solutions = []
     for _ in gammas:
-        out = empty_solutions(len(search.weights), len(search.problems), n_C, n)
-        shape = (len(search.weights), n, search.layout.n_classes, n_C)
+        out = search.empty_solutions()
+        shape = (len(search.weights), len(rows), search.layout.n_classes, search.settings.Cs.size)
         out.coefficients = np.zeros(shape, np.float32)
         solutions.append(out)
     numbers = longest_first(search.layout, search.problems)
-    list(pool.map(partial(_solve_pair_all, search, rows, gammas, solutions), numbers))
+    needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
+    n_threads = getattr(pool, "_max_workers", 1)
+    solve = partial(_solve_pair_all, search, rows, gammas, solutions)
+    by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, pool, memory_bytes)
+    beside = []
+    for number, size in zip(numbers, needed, strict=True):
+        if size * n_threads <= 0.8 * memory_bytes:
+            beside.append(number)
+        elif size <= 0.8 * memory_bytes:
+            solve(number)
+        else:
+            by_rows(number)
+    list(pool.map(solve, beside))
     for out in solutions:
-        list(pool.map(mark_support, out.coefficients, out.support))
+        list(pool.map(mark_support, out.pairs, out.support))
     return solutions
 
 
-def _join(pieces: list[tuple[np.ndarray, Scores]], n_rows: int, with_values: bool) -> Scores:
+def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
     """Scores of some rows each, in the order of the fold's validation rows."""
-    codes = np.empty((n_rows, pieces[0][1].codes.shape[1]), np.int64)
-    values = None
-    if with_values:
-        values = np.empty((n_rows, *pieces[0][1].values.shape[1:]), np.float32)
-    for at, piece in pieces:
-        codes[at] = piece.codes
-        if with_values:
-            values[at] = piece.values
-    return Scores(codes, values)
+    order = np.argsort(np.concatenate([at for at, _ in pieces]))
+    codes = np.concatenate([piece.codes for _, piece in pieces])[order]
+    if not with_values:
+        return Scores(codes)
+    found = [piece.values for _, piece in pieces if piece.values is not None]
+    return Scores(codes, np.concatenate(found)[order])
 
 
 def solve_and_score_pairwise(
-    search, rows: np.ndarray, gammas: np.ndarray, pool: Executor, memory_bytes: int, clock
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    pool: Executor,
+    memory_bytes: int,
+    clock: Clock,
 ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
     """As the search in memory, with memory for a pair's block per thread.
 
@@ -84,16 +159,17 @@ def solve_and_score_pairwise(
     batch = _gammas_at_once(search, len(rows), memory_bytes)
     for at in range(0, len(gammas), batch):
         some = gammas[at : at + batch]
-        solutions = _solve_all(search, rows, some, pool)
+        solutions = solve_pairwise(search, rows, some, pool, memory_bytes)
         clock.lap("solve")
         pieces, seconds = _score_all(search, rows, some, solutions, pool, memory_bytes, clock)
         for g, out in enumerate(solutions):
-            folds = [_join(pieces[g][fold], len(validation), search.with_values)
-                     for fold, validation in enumerate(search.validation)]  # fmt: skip
+            folds = [_join(found, search.with_values) for found in pieces[g]]  # fmt: skip
             yield out, folds, seconds[g]
 
 
-def _score_fold(search, values, first: int, solutions: Solutions, fold: int):
+def _score_fold(
+    search: Search, values: np.ndarray, first: int, solutions: Solutions, fold: int
+) -> tuple[np.ndarray, Scores, float]:
     """Scores of the fold's validation rows among the rows of ``values``."""
     began, validation = time.perf_counter(), search.validation[fold]
     at = np.flatnonzero((validation >= first) & (validation < first + len(values)))
@@ -102,9 +178,18 @@ def _score_fold(search, values, first: int, solutions: Solutions, fold: int):
     return at, found, time.perf_counter() - began
 
 
-def _score_all(search, rows, gammas, solutions, pool, memory_bytes, clock):
+def _score_all(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    pool: Executor,
+    memory_bytes: int,
+    clock: Clock,
+) -> tuple[_Pieces, np.ndarray]:
+    """Scores of every gamma and fold, a block of rows at a time."""
     n, n_folds = len(rows), len(search.weights)
-    pieces = [[[] for _ in range(n_folds)] for _ in gammas]
+    pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in gammas]
     seconds = np.zeros((len(gammas), n_folds))
     step = _rows_at_once(n, memory_bytes)
     for first in range(0, n, step):

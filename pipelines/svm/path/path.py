@@ -5,14 +5,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from .beyond_memory import solve_rest_by_rows
 from .kernels import Kernel, kernel_values, prepare_rows, shared_products
-from .layout import Layout, first_validation_fold, fold_weights, problems_of, sort_rows
+from .layout import ClassWeight, first_validation_fold, fold_weights, problems_of, sort_rows
 from .pairwise import solve_and_score_pairwise
 from .score import Scores, score_pairs, score_rest
-from .solve import Settings, Solutions, empty_solutions, solve_pairs, solve_rest
+from .search import Clock, Search, fits_in_memory
+from .solve import Settings, Solutions, solve_pairs, solve_rest
 from .threads import open_pool
 
 STATUS_WORDS = ("converged", "iteration limit", "stalled")
@@ -50,26 +53,14 @@ class PathResult:
     objectives: np.ndarray
     n_train: np.ndarray
     n_validation: np.ndarray
-    predictions: list | None = None
-    decisions: list | None = None
+    predictions: list[Any] | None = None
+    decisions: list[Any] | None = None
     phases: dict[str, float] = field(default_factory=dict)
 
 
-class _Clock:
-    """Adds up wall time by phase."""
-
-    def __init__(self) -> None:
-        self.phases: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> float:
-        now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self.phases[phase] = self.phases.get(phase, 0.0) + spent
-        return spent
-
-
-def _check(X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, folds: list) -> None:
+def _check(
+    X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, folds: list[Any]
+) -> None:
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must have shape (n, n_features) with n = len(y), got {X.shape}")
     if not np.isfinite(X).all():
@@ -79,11 +70,6 @@ def _check(X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, fol
             raise ValueError(f"{name} must be finite and above 0, got {values.tolist()}")
     if not folds:
         raise ValueError("folds must hold at least 1 (train, validation) pair, got 0")
-
-
-def fits_in_memory(n: int, memory_bytes: int) -> bool:
-    """Whether shared products and one kernel of all rows may be held at once."""
-    return 2 * 4 * n * n <= 0.8 * memory_bytes
 
 
 def cross_validate_path(
@@ -98,7 +84,7 @@ def cross_validate_path(
     max_iter: int = -1,
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
-    class_weight: dict | str | None = None,
+    class_weight: ClassWeight = None,
     kernel: str = "rbf",
     degree: int = 3,
     coef0: float = 0.0,
@@ -140,13 +126,13 @@ def cross_validate_path(
     C_values = np.asarray(Cs, dtype=np.float64)
     folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]
     _check(X, y, gamma_values, C_values, folds)
-    clock = _Clock()
+    clock = Clock()
     layout = sort_rows(y, first_validation_fold(folds, len(y)))
     weights = fold_weights(folds, layout.order)
     place = np.empty_like(layout.order)
     place[layout.order] = np.arange(len(y))
     ascending = np.argsort(C_values, kind="stable")
-    search = _Search(
+    search = Search(
         layout, problems_of(layout.n_classes, decision), weights,
         [place[validation] for _, validation in folds],
         Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter, class_weight),
@@ -157,92 +143,121 @@ def cross_validate_path(
     result = _empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
         for g, (solutions, scores, score_seconds) in enumerate(
-            search.run(rows, gamma_values, pool, memory_bytes, clock)
+            _search_all(search, rows, gamma_values, pool, memory_bytes, clock)
         ):
             _fill(result, g, ascending, search, solutions, scores, score_seconds)
     result.phases = clock.phases
     return result
 
 
-@dataclass(frozen=True)
-class _Search:
-    """One call's problems, prepared."""
-
-    layout: Layout
-    problems: list
-    weights: np.ndarray
-    validation: list[np.ndarray]
-    settings: Settings
-    kernel: Kernel
-    with_values: bool
-    kept: dict[str, np.ndarray]
-
-    def run(
-        self, rows: np.ndarray, gammas: np.ndarray, pool: Executor, memory_bytes: int, clock: _Clock
-    ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
-        """Solutions and scores of each gamma, in order."""
-        if fits_in_memory(len(rows), memory_bytes):
-            yield from self._run_in_memory(rows, gammas, pool, clock)
-        elif self.problems[0].second is not None:
-            yield from solve_and_score_pairwise(self, rows, gammas, pool, memory_bytes, clock)
-        else:
-            raise MemoryError(
-                f"decision='ovr' needs {8 * len(rows) ** 2 / 0.8:.3g} bytes for {len(rows)} rows, "
-                f"got memory_bytes={memory_bytes}; raise it, or use decision='ovo'"
-            )
-
-    def _run_in_memory(self, rows, gammas, pool, clock):
-        if not self.kept:
-            self.kept["products"] = shared_products(rows, self.kernel, pool)
-            self.kept["values"] = np.empty_like(self.kept["products"])
-        shared, values = self.kept["products"], self.kept["values"]
-        clock.lap("distances")
-        for gamma in gammas:
-            kernel_values(shared, self.kernel, gamma, values, pool)
-            clock.lap("kernel")
-            solutions = empty_solutions(
-                len(self.weights), len(self.problems), self.settings.Cs.size, len(rows)
-            )
-            one_vs_one = self.problems[0].second is not None
-            solve = solve_pairs if one_vs_one else solve_rest
-            solve(values, self.layout, self.problems, self.weights, self.settings, solutions, pool)
-            clock.lap("solve")
-
-            score = partial(self._score_fold, values, solutions)
-            scores, seconds = zip(*pool.map(score, range(len(self.weights))), strict=True)
-            clock.lap("score")
-            yield solutions, list(scores), np.array(seconds)
-
-    def _score_fold(
-        self, values: np.ndarray, solutions: Solutions, fold: int
-    ) -> tuple[Scores, float]:
-        """Scores of a fold from the kernel of all rows, and the seconds they took."""
-        began, rows = time.perf_counter(), self.validation[fold]
-        if self.problems[0].second is None:
-            found = score_rest(rows, fold, solutions, self.with_values)
-        else:
-            found = score_pairs(values, rows, fold, solutions, self.layout, self.with_values)
-        return found, time.perf_counter() - began
+def _search_all(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    pool: Executor,
+    memory_bytes: int,
+    clock: Clock,
+) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+    """Solutions and scores of each gamma, in order."""
+    if fits_in_memory(len(rows), memory_bytes):
+        yield from _search_in_memory(search, rows, gammas, pool, clock)
+    elif search.one_vs_one:
+        yield from solve_and_score_pairwise(search, rows, gammas, pool, memory_bytes, clock)
+    else:
+        yield from _search_rest_by_rows(search, rows, gammas, pool, memory_bytes, clock)
 
 
-def _empty_result(gammas, Cs, search: _Search, folds, return_predictions: bool) -> PathResult:
+def _search_in_memory(
+    search: Search, rows: np.ndarray, gammas: np.ndarray, pool: Executor, clock: Clock
+) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+    if not search.kept:
+        search.kept["products"] = shared_products(rows, search.kernel, pool)
+        search.kept["values"] = np.empty_like(search.kept["products"])
+    shared, values = search.kept["products"], search.kept["values"]
+    clock.lap("distances")
+    for gamma in gammas:
+        kernel_values(shared, search.kernel, gamma, values, pool)
+        clock.lap("kernel")
+        solutions = search.empty_solutions()
+        solve = solve_pairs if search.one_vs_one else solve_rest
+        solve(values, search.layout, search.problems, search.weights, search.settings,
+              solutions, pool)  # fmt: skip
+        clock.lap("solve")
+        yield _scored(search, values, solutions, pool, clock)
+
+
+def _search_rest_by_rows(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    pool: Executor,
+    memory_bytes: int,
+    clock: Clock,
+) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+    for gamma in gammas:
+        solutions = search.empty_solutions()
+        solve_rest_by_rows(
+            rows, search.kernel, gamma, search.layout, search.problems, search.weights,
+            search.settings, solutions, pool, memory_bytes,
+        )  # fmt: skip
+        clock.lap("solve")
+        yield _scored(search, None, solutions, pool, clock)
+
+
+def _scored(
+    search: Search, values: np.ndarray | None, solutions: Solutions, pool: Executor, clock: Clock
+) -> tuple[Solutions, list[Scores], np.ndarray]:
+    folds = range(len(search.weights))
+    scores, seconds = zip(
+        *pool.map(partial(_score_fold, search, values, solutions), folds), strict=True
+    )
+    clock.lap("score")
+    return solutions, list(scores), np.array(seconds)
+
+
+def _score_fold(
+    search: Search, values: np.ndarray | None, solutions: Solutions, fold: int
+) -> tuple[Scores, float]:
+    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
+    began, rows = time.perf_counter(), search.validation[fold]
+    if values is None or not search.one_vs_one:
+        found = score_rest(rows, fold, solutions, search.with_values)
+    else:
+        found = score_pairs(values, rows, fold, solutions, search.layout, search.with_values)
+    return found, time.perf_counter() - began
+
+
+def _empty_result(
+    gammas: np.ndarray,
+    Cs: np.ndarray,
+    search: Search,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    return_predictions: bool,
+) -> PathResult:
     shape = (gammas.size, Cs.size, len(folds))
-    integers = [np.zeros(shape, np.int64) for _ in range(4)]
     return PathResult(
-        gammas, Cs, search.layout.classes, *integers, np.zeros(shape), np.zeros(shape),
-        np.zeros((*shape, len(search.problems))),
-        np.array([len(train) for train, _ in folds]),
-        np.array([len(validation) for _, validation in folds]),
-        [None] * gammas.size if return_predictions else None,
-        [None] * gammas.size if search.with_values else None,
-    )  # fmt: skip
+        gammas=gammas,
+        Cs=Cs,
+        classes=search.layout.classes,
+        n_errors=np.zeros(shape, np.int64),
+        n_support=np.zeros(shape, np.int64),
+        n_iterations=np.zeros(shape, np.int64),
+        status=np.zeros(shape, np.int64),
+        fit_seconds=np.zeros(shape),
+        score_seconds=np.zeros(shape),
+        objectives=np.zeros((*shape, len(search.problems))),
+        n_train=np.array([len(train) for train, _ in folds]),
+        n_validation=np.array([len(validation) for _, validation in folds]),
+        predictions=[None] * gammas.size if return_predictions else None,
+        decisions=[None] * gammas.size if search.with_values else None,
+    )
 
 
 def _fill(
     result: PathResult,
     g: int,
     ascending: np.ndarray,
-    search: _Search,
+    search: Search,
     solutions: Solutions,
     scores: list[Scores],
     score_seconds: np.ndarray,
@@ -264,4 +279,9 @@ def _fill(
     if result.predictions is not None:
         result.predictions[g] = [score.codes.T[back] for score in scores]
     if result.decisions is not None:
-        result.decisions[g] = [score.values.transpose(2, 0, 1)[back] for score in scores]
+        result.decisions[g] = [_values(score).transpose(2, 0, 1)[back] for score in scores]
+
+
+def _values(score: Scores) -> np.ndarray:
+    assert score.values is not None
+    return score.values

@@ -66,7 +66,7 @@ def score_pairs(
         some = rows[at : at + step]
         parts = pair_parts(
             lambda columns: kernel[some, columns],  # noqa: B023 - used at once
-            solutions.coefficients[fold], layout, different,
+            solutions.pairs[fold], layout, different,
         )  # fmt: skip
         predicted = np.empty((len(some), different), np.int64)
         vote(parts, intercepts, predicted)
@@ -85,6 +85,6 @@ def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: b
 
     rows : int64 (n_rows,), sorted rows to score
     """
-    values = solutions.decisions[fold][:, :, rows]
+    values = solutions.rest[fold][:, :, rows]
     codes = values.argmax(axis=0).T.astype(np.int64)
     return Scores(codes, values.transpose(2, 0, 1).copy() if with_values else None)

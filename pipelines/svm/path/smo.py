@@ -21,15 +21,11 @@ updates the residual, so both loops are branch-free and vectorise.
 """
 
 import numpy as np
-from numba import njit
 
+from .compiled import NO_NAN, compiled
 from .lanes import bits_of, larger, smaller
 
 CONVERGED, ITERATION_LIMIT, STALLED = 0, 1, 2
-
-# nnan and nsz let reductions vectorise; infinities, which mark the rows that may
-# not move, keep their meaning, and no operation is re-associated.
-_FLAGS = {"nnan", "nsz", "contract"}
 
 # The row's index travels in the low bits of the key that is maximised: a float64
 # keeps 35 bits of mantissa, and no second scan has to look for the winner.
@@ -41,8 +37,15 @@ MAX_ROWS = 1 << 17
 _MIN_CURVATURE = 1e-12
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_FLAGS)
-def move_and_pick(residual, row_i, row_j, step, rise, fall):
+@compiled(*NO_NAN)
+def move_and_pick(
+    residual: np.ndarray,
+    row_i: np.ndarray,
+    row_j: np.ndarray,
+    step: float,
+    rise: np.ndarray,
+    fall: np.ndarray,
+) -> tuple[np.int64, float]:
     """``residual -= step * (row_i - row_j)``; then the row most eager to rise.
 
     Returns its index and the smallest residual among the rows that may fall.
@@ -61,8 +64,15 @@ def move_and_pick(residual, row_i, row_j, step, rise, fall):
     return best & _INDEX_BITS, lowest
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_FLAGS)
-def pick_partner(residual, row_i, diagonal, r_i, k_ii, fall):
+@compiled(*NO_NAN)
+def pick_partner(
+    residual: np.ndarray,
+    row_i: np.ndarray,
+    diagonal: np.ndarray,
+    r_i: float,
+    k_ii: float,
+    fall: np.ndarray,
+) -> np.int64:
     """The row whose pair with row i promises the largest decrease of the dual."""
     best = np.int64(0)
     for k in range(residual.size):
@@ -73,21 +83,38 @@ def pick_partner(residual, row_i, diagonal, r_i, k_ii, fall):
     return best & _INDEX_BITS
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def _mark(k, beta, lower, upper, rise, fall):
+@compiled()
+def _mark(
+    k: int | np.int64,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    rise: np.ndarray,
+    fall: np.ndarray,
+) -> None:
     rise[k] = 0.0 if beta[k] < upper[k] else -np.inf
     fall[k] = 0.0 if beta[k] > lower[k] else np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def mark_all(beta, lower, upper, rise, fall):
+@compiled()
+def mark_all(
+    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, rise: np.ndarray, fall: np.ndarray
+) -> None:
     """Fill ``rise`` and ``fall`` from the multipliers and their bounds."""
     for k in range(beta.size):
         _mark(k, beta, lower, upper, rise, fall)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _step(i, j, curvature, residual, beta, lower, upper):
+@compiled()
+def _step(
+    i: int | np.int64,
+    j: int | np.int64,
+    curvature: float,
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> float:
     """Move ``beta[i]`` up and ``beta[j]`` down as far as gain and bounds allow.
 
     A multiplier that reaches its bound is set to it exactly, so that later tests
@@ -104,8 +131,19 @@ def _step(i, j, curvature, residual, beta, lower, upper):
     return step
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def solve_dense(kernel, diagonal, residual, beta, lower, upper, rise, fall, tol, limit):
+@compiled()
+def solve_dense(
+    kernel: np.ndarray,
+    diagonal: np.ndarray,
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    rise: np.ndarray,
+    fall: np.ndarray,
+    tol: float,
+    limit: int,
+) -> tuple[int, int]:
     """SMO until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
 
     Parameters

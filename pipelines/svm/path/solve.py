@@ -5,16 +5,20 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .blocks import class_pulls, copy_block, mark_support
-from .layout import Layout, Problem, class_factors
+from .layout import ClassWeight, Layout, Problem, class_factors
 from .runs import as_runs
-from .smo import CONVERGED, MAX_ROWS
+from .smo import CONVERGED
 from .walk import walk
 
 _local = threading.local()
+
+# ``walk`` or ``walk_rows`` with their kernel given.
+Walker = Callable[..., int]
 
 
 @dataclass(frozen=True)
@@ -24,15 +28,13 @@ class Settings:
     Cs: np.ndarray  # float64 (n_C,), ascending
     tol: float = 1e-3
     max_iter: int = -1  # -1: LIBSVM's own limit
-    class_weight: dict | str | None = None
+    class_weight: ClassWeight = None
 
     def limit(self, n: int) -> int:
         """The largest number of iterations for one C of a problem of n rows.
 
         LIBSVM's own where none is given.
         """
-        if n > MAX_ROWS:
-            raise ValueError(f"a binary problem must have at most {MAX_ROWS} rows, got {n}")
         return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
 
 
@@ -64,6 +66,18 @@ class Solutions:
     coefficients: np.ndarray | None = None
     multipliers: np.ndarray | None = None
     decisions: np.ndarray | None = None
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """``coefficients`` of one-vs-one."""
+        assert self.coefficients is not None
+        return self.coefficients
+
+    @property
+    def rest(self) -> np.ndarray:
+        """``decisions`` of one-vs-rest."""
+        assert self.decisions is not None
+        return self.decisions
 
 
 def empty_solutions(n_folds: int, n_problems: int, n_C: int, n: int) -> Solutions:
@@ -121,37 +135,84 @@ def solve_pair(
     weight : float64 array of shape (n,), the fold's training weights
     transform : makes the kernel from the block of shared products, in place
     """
-    began = time.perf_counter()
-    n, n_C = rows.size, settings.Cs.size
-    factors = class_factors(layout, problem, weight, settings.class_weight)
-    own = layout.codes[rows] == problem.first
-    n_first = int(np.count_nonzero(own))
-    if n_first in (0, n):
-        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
+    began, n = time.perf_counter(), rows.size
+    found = pair_labels(rows, layout, problem, number, fold, weight, settings, out)
+    if found is None:
         return
-    block = scratch(n)
-    copy_block(source, as_runs(places), block)
+    y, bounds, n_first = found
+    block = source
+    if transform is not None or n < len(source):
+        block = scratch(n)
+        copy_block(source, as_runs(places), block)
     if transform is not None:
         transform(block)
-    y = np.where(own, 1.0, -1.0)
-    bounds = weight[rows] * factors[layout.codes[rows]]
     pulls = np.empty((1, 2, n))
     class_pulls(block, np.array([0, n_first, n]), bounds[None], 0, n, pulls)
-    betas = np.empty((n_C, n), np.float32)
-    out.solved[fold, number] = walk(
-        block, np.diagonal(block).copy(), y, bounds, pulls[0, 0], pulls[0, 1],
-        settings.Cs, settings.tol, settings.limit(n), betas, np.empty((0, 0), np.float32),
-        out.intercepts[fold, number], out.objectives[fold, number],
-        out.iterations[fold, number], np.empty(n_C, np.int64), out.status[fold, number],
-    )  # fmt: skip
-    out.coefficients[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
-    out.coefficients[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
+    betas = np.empty((settings.Cs.size, n), np.float32)
+    walker = partial(walk, block, np.diagonal(block).copy())
+    write_pair(
+        walker, y, bounds, pulls[0], betas, rows, n_first, problem, number, fold, settings, out
+    )
     out.seconds[fold, number] = time.perf_counter() - began
 
 
+def pair_labels(
+    rows: np.ndarray,
+    layout: Layout,
+    problem: Problem,
+    number: int,
+    fold: int,
+    weight: np.ndarray,
+    settings: Settings,
+    out: Solutions,
+) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Labels and bounds (at C = 1) of a pair's rows, and how many are the first's.
+
+    None where one class has no rows; that is then written to ``out``.
+    """
+    own = layout.codes[rows] == problem.first
+    n_first = int(np.count_nonzero(own))
+    if n_first in (0, rows.size):
+        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
+        return None
+    factors = class_factors(layout, problem, weight, settings.class_weight)
+    return np.where(own, 1.0, -1.0), weight[rows] * factors[layout.codes[rows]], n_first
+
+
+def write_pair(
+    walker: Walker,
+    y: np.ndarray,
+    bounds: np.ndarray,
+    pulls: np.ndarray,
+    betas: np.ndarray,
+    rows: np.ndarray,
+    n_first: int,
+    problem: Problem,
+    number: int,
+    fold: int,
+    settings: Settings,
+    out: Solutions,
+) -> None:
+    """Walk a pair's path and write its place in ``out``.
+
+    pulls : float64 (2, n_rows); betas : float32 (n_C, n_rows), work space
+    """
+    assert problem.second is not None
+    out.solved[fold, number] = walker(
+        y, bounds, pulls[0], pulls[1], settings.Cs, settings.tol, settings.limit(y.size),
+        betas, np.empty((0, 0), np.float32),
+        out.intercepts[fold, number], out.objectives[fold, number],
+        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
+        out.status[fold, number],
+    )  # fmt: skip
+    out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
+    out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
+
+
 def _training_rows(layout: Layout, problem: Problem, weight: np.ndarray) -> np.ndarray:
-    rows = [np.flatnonzero(weight[s]) + s.start
-            for s in (layout.rows_of(problem.first), layout.rows_of(problem.second))]  # fmt: skip
+    slices = [layout.rows_of(code) for code in (problem.first, problem.second)
+              if code is not None]  # fmt: skip
+    rows = [np.flatnonzero(weight[s]) + s.start for s in slices]
     return np.concatenate(rows)
 
 
@@ -191,10 +252,12 @@ def solve_pairs(
     if len(tasks) < 16:
         tasks = [[one] for task in tasks for one in task]
     list(pool.map(run, tasks))
-    list(pool.map(mark_support, out.coefficients, out.support))
+    list(pool.map(mark_support, out.pairs, out.support))
 
 
-def all_pulls(kernel, layout: Layout, weights: np.ndarray, pool: Executor) -> np.ndarray:
+def all_pulls(
+    kernel: np.ndarray, layout: Layout, weights: np.ndarray, pool: Executor
+) -> np.ndarray:
     """Kernel times fold weights over each class; float64 (n_folds, n_classes, n)."""
     n = len(layout.order)
     pulls = np.empty((len(weights), layout.n_classes, n))
@@ -226,40 +289,56 @@ def solve_rest(
     if len(weights) == 1:
         out.multipliers = np.zeros((1, len(problems), n_C, n), np.float32)
     pulls = all_pulls(kernel, layout, weights, pool)
-    diagonal = np.diagonal(kernel).copy()
-    guard = threading.Lock()
+    walker, guard = partial(walk, kernel, np.diagonal(kernel).copy()), threading.Lock()
 
     def run(task: tuple[int, int]) -> None:
-        fold, number = task
-        began = time.perf_counter()
-        problem, weight = problems[number], weights[fold]
-        own = layout.codes == problem.first
-        trained = np.count_nonzero(weight[own])
-        if trained in (0, np.count_nonzero(weight)):
-            _one_sided(out, fold, number, 1.0 if trained else -np.inf)
-            out.decisions[fold, number] = out.intercepts[fold, number, 0]
-            return
-        y = np.where(own, 1.0, -1.0)
-        factors = class_factors(layout, problem, weight, settings.class_weight)
-        pull = pulls[fold] * factors[:, None]
-        betas, residuals = np.empty((n_C, n), np.float32), out.decisions[fold, number]
-        out.solved[fold, number] = walk(
-            kernel, diagonal, y, weight * factors[layout.codes], pull[problem.first],
-            pull.sum(axis=0) - pull[problem.first], settings.Cs, settings.tol,
-            settings.limit(n), betas, residuals,
-            out.intercepts[fold, number], out.objectives[fold, number],
-            out.iterations[fold, number], np.empty(n_C, np.int64), out.status[fold, number],
-        )  # fmt: skip
-        np.subtract(y[None], residuals, out=residuals)
-        residuals += out.intercepts[fold, number, :, None]
-        if out.multipliers is not None:
-            out.multipliers[fold, number] = betas
-        with guard:
-            out.support[fold] |= betas != 0
-        out.seconds[fold, number] = time.perf_counter() - began
+        number, fold = task
+        solve_one_rest(walker, layout, problems[number], number, fold, weights[fold],
+                       pulls[fold], settings, out, guard)  # fmt: skip
 
-    list(
-        pool.map(
-            run, [(f, p) for p in longest_first(layout, problems) for f in range(len(weights))]
-        )
-    )
+    tasks = [(p, f) for p in longest_first(layout, problems) for f in range(len(weights))]
+    list(pool.map(run, tasks))
+
+
+def solve_one_rest(
+    walker: Walker,
+    layout: Layout,
+    problem: Problem,
+    number: int,
+    fold: int,
+    weight: np.ndarray,
+    pulls: np.ndarray,
+    settings: Settings,
+    out: Solutions,
+    guard: threading.Lock,
+) -> None:
+    """One class against all others on one fold; writes its place in ``out``.
+
+    pulls : float64 (n_classes, n), the kernel times the fold's weights
+    """
+    began = time.perf_counter()
+    own = layout.codes == problem.first
+    trained = np.count_nonzero(weight[own])
+    if trained in (0, np.count_nonzero(weight)):
+        _one_sided(out, fold, number, 1.0 if trained else -np.inf)
+        out.rest[fold, number] = out.intercepts[fold, number, 0]
+        return
+    y = np.where(own, 1.0, -1.0)
+    factors = class_factors(layout, problem, weight, settings.class_weight)
+    pull = pulls * factors[:, None]
+    betas, residuals = np.empty((settings.Cs.size, y.size), np.float32), out.rest[fold, number]
+    out.solved[fold, number] = walker(
+        y, weight * factors[layout.codes], pull[problem.first],
+        pull.sum(axis=0) - pull[problem.first], settings.Cs, settings.tol,
+        settings.limit(y.size), betas, residuals,
+        out.intercepts[fold, number], out.objectives[fold, number],
+        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
+        out.status[fold, number],
+    )  # fmt: skip
+    np.subtract(y[None], residuals, out=residuals)
+    residuals += out.intercepts[fold, number, :, None]
+    if out.multipliers is not None:
+        out.multipliers[fold, number] = betas
+    with guard:
+        out.support[fold] |= betas != 0
+    out.seconds[fold, number] = time.perf_counter() - began

@@ -1,11 +1,12 @@
 """From products of kernel and multipliers to predicted classes."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import compiled
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def vote(parts, intercepts, predicted):
+@compiled()
+def vote(parts: np.ndarray, intercepts: np.ndarray, predicted: np.ndarray) -> None:
     """One-vs-one votes as LIBSVM counts them.
 
     A decision value above 0 is a vote for the pair's first class, otherwise for
@@ -40,8 +41,8 @@ def vote(parts, intercepts, predicted):
             predicted[v, c] = best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def pair_decisions(parts, intercepts, values):
+@compiled()
+def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray) -> None:
     """Decision values of every pair; ``values`` : float32 (n_rows, n_pairs, n_C)."""
     n_classes = parts.shape[0]
     for v in range(parts.shape[1]):

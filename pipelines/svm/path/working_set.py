@@ -9,21 +9,55 @@ the stopping rule is always tested on every row.
 """
 
 import numpy as np
-from numba import njit
 
-_FLAGS = {"nnan", "nsz", "contract"}
+from .compiled import NO_NAN, compiled
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_FLAGS)
-def _subtract_four(residual, a, b, c, d, fa, fb, fc, fd):
+@compiled(*NO_NAN)
+def _subtract_four(
+    residual: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+    d: np.ndarray,
+    fa: float,
+    fb: float,
+    fc: float,
+    fd: float,
+) -> None:
     for k in range(residual.size):
         residual[k] -= (fa * np.float64(a[k]) + fb * np.float64(b[k])) + (
             fc * np.float64(c[k]) + fd * np.float64(d[k])
         )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def subtract_rows(residual, kernel, rows, factors):
+@compiled()
+def subtract_rows_part(
+    residual: np.ndarray,
+    kernel: np.ndarray,
+    rows: np.ndarray,
+    factors: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """``subtract_rows`` for the entries from start to stop."""
+    m = rows.size
+    part = residual[start:stop]
+    for r in range(0, m, 4):
+        a = rows[r]
+        b, fb = (rows[r + 1], factors[r + 1]) if r + 1 < m else (a, 0.0)
+        c, fc = (rows[r + 2], factors[r + 2]) if r + 2 < m else (a, 0.0)
+        d, fd = (rows[r + 3], factors[r + 3]) if r + 3 < m else (a, 0.0)
+        _subtract_four(
+            part, kernel[a, start:stop], kernel[b, start:stop], kernel[c, start:stop],
+            kernel[d, start:stop], factors[r], fb, fc, fd,
+        )  # fmt: skip
+
+
+@compiled()
+def subtract_rows(
+    residual: np.ndarray, kernel: np.ndarray, rows: np.ndarray, factors: np.ndarray
+) -> None:
     """``residual -= factors @ kernel[rows]``.
 
     Four rows at a time, so that the residual is read and written a quarter as
@@ -32,17 +66,13 @@ def subtract_rows(residual, kernel, rows, factors):
     residual : float64 (n,); kernel : float32 (n, n); rows : int64 (m,);
     factors : float64 (m,).
     """
-    m = rows.size
-    for r in range(0, m, 4):
-        a = rows[r]
-        b, fb = (rows[r + 1], factors[r + 1]) if r + 1 < m else (a, 0.0)
-        c, fc = (rows[r + 2], factors[r + 2]) if r + 2 < m else (a, 0.0)
-        d, fd = (rows[r + 3], factors[r + 3]) if r + 3 < m else (a, 0.0)
-        _subtract_four(residual, kernel[a], kernel[b], kernel[c], kernel[d], factors[r], fb, fc, fd)
+    subtract_rows_part(residual, kernel, rows, factors, 0, residual.size)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def optimality(residual, beta, lower, upper):
+@compiled()
+def optimality(
+    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, float, int, int]:
     """Largest residual that may rise, smallest that may fall, and their rows."""
     top, bottom, i, j = -np.inf, np.inf, -1, -1
     for k in range(residual.size):
@@ -54,8 +84,10 @@ def optimality(residual, beta, lower, upper):
     return top, bottom, i, j
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def intercept_of(residual, beta, lower, upper):
+@compiled()
+def intercept_of(
+    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> float:
     """The b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
 
     The mean residual of the free multipliers; with none free, the middle of the
@@ -75,8 +107,17 @@ def intercept_of(residual, beta, lower, upper):
     return total / n_free if n_free else 0.5 * (top + bottom)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def select(residual, beta, lower, upper, level, i, j, chosen):
+@compiled()
+def select(
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    level: float,
+    i: int,
+    j: int,
+    chosen: np.ndarray,
+) -> int:
     """Mark in ``chosen`` the rows an inner solve needs; returns their number.
 
     Free multipliers, and those that violate their condition against ``level``, an
@@ -96,8 +137,16 @@ def select(residual, beta, lower, upper, level, i, j, chosen):
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def gather(kernel, chosen, n_chosen, members, n_members, place, compact):
+@compiled()
+def gather(
+    kernel: np.ndarray,
+    chosen: np.ndarray,
+    n_chosen: int,
+    members: np.ndarray,
+    n_members: int,
+    place: np.ndarray,
+    compact: np.ndarray,
+) -> int:
     """Bring the compact kernel to hold at least the chosen rows.
 
     Members of earlier solves stay while they are few against those needed: a

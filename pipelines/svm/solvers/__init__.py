@@ -15,26 +15,26 @@ __all__ = ["SOLVERS", "Settings", "load_solver", "resolve_solver"]
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a solver is, what it needs, and the extra that brings that."""
+    """Where a solver for a device is, what it needs, and the extra that brings that."""
 
     module: str
-    device: str
     needs: str
     extra: str | None = None
 
 
+# Name -> device -> file. A new solver is one file and one entry.
 SOLVERS = {
-    "path": Entry("pipelines.svm.solvers.path_cpu", "cpu", "numba"),
-    "sklearn": Entry("pipelines.svm.solvers.sklearn_svc", "cpu", "sklearn"),
-    "sklearnex": Entry("pipelines.svm.solvers.sklearnex_svc", "cpu", "sklearnex", "intel"),
-    "cuml": Entry("pipelines.svm.solvers.cuml_svc", "gpu", "cuml", "gpu"),
+    "path": {"cpu": Entry("pipelines.svm.solvers.path_cpu", "numba")},
+    "sklearn": {"cpu": Entry("pipelines.svm.solvers.sklearn_svc", "sklearn")},
+    "sklearnex": {"cpu": Entry("pipelines.svm.solvers.sklearnex_svc", "sklearnex", "intel")},
+    "cuml": {"gpu": Entry("pipelines.svm.solvers.cuml_svc", "cuml", "gpu")},
 }
 DEFAULT = {"cpu": "path", "gpu": "cuml"}
 
 
-def load_solver(name: str) -> Solver:
-    """The solver of that name in ``SOLVERS``."""
-    solver: Solver = importlib.import_module(SOLVERS[name].module).SOLVER
+def load_solver(name: str, device: str) -> Solver:
+    """The solver of that name in ``SOLVERS`` for ``"cpu"`` or ``"gpu"``."""
+    solver: Solver = importlib.import_module(SOLVERS[name][device].module).SOLVER
     return solver
 
 
@@ -61,15 +61,16 @@ def resolve_solver(name: str, device: str) -> str:
             f"--solver must be auto or one of {', '.join(SOLVERS)}, got {name!r}"
             + (f"; did you mean {close[0]}?" if close else "")
         )
-    entry = SOLVERS[name]
+    if device not in SOLVERS[name]:
+        (other,) = SOLVERS[name]
+        raise InputError(
+            f"--solver {name} runs on the {other}, got --device {device}; "
+            f"use --device {other}, or --solver {DEFAULT[device]}"
+        )
+    entry = SOLVERS[name][device]
     if importlib.util.find_spec(entry.needs) is None:
         raise InputError(
             f"--solver {name} needs {entry.needs}, which is not installed here; "
             f"run pip install -c constraints.txt '.[{entry.extra}]', or use --solver auto"
-        )
-    if entry.device != device:
-        raise InputError(
-            f"--solver {name} runs on the {entry.device}, got --device {device}; "
-            f"use --device {entry.device}, or --solver {DEFAULT[device]}"
         )
     return name

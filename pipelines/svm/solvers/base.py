@@ -36,6 +36,8 @@ class Settings:
         Threads a solver may use on a CPU worker.
     memory_bytes : int
         What a solver may hold of kernel matrices; beyond it, it works in blocks.
+    device : {"cpu", "gpu"}
+        Where a worker computes.
     scoring : Scoring or None
         What a cell's score is; None for accuracy, which its errors say already.
     """
@@ -47,6 +49,7 @@ class Settings:
     class_weight: dict[Any, float] | str | None = None
     n_threads: int = 1
     memory_bytes: int = 4 << 30
+    device: str = "cpu"
     scoring: Scoring | None = None
 
 

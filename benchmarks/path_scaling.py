@@ -1,0 +1,162 @@
+"""How time grows with rows: ``python -m benchmarks.path_scaling``.
+
+The path solver and ``GridSearchCV(SVC(), n_jobs=-1)`` on growing parts of one data
+set, the same grid and folds, one after the other at each size, in one process tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.keep import RESULTS, keep, markdown_table
+
+COMMAND = "benchmarks.path_scaling"
+CS = (1e-3, 1e-1, 1e1, 1e3, 1e5)
+GAMMA = 1e-3
+FIGURE = "docs/images/path_scaling.png"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; give its exit status: 0, or 2 for bad input."""
+    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
+    parser.add_argument("--dataset", default="mnist")
+    parser.add_argument("--data-dir", default="data", metavar="DIR")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10000, 20000], metavar="ROWS"
+    )
+    parser.add_argument("--folds", type=int, default=2, metavar="N")
+    parser.add_argument("--results", default=RESULTS, metavar="DIR")
+    parser.add_argument("--figure", default=FIGURE, metavar="PATH.png")
+    options = parser.parse_args(argv)
+    from pipelines.data import InputError
+
+    try:
+        record = measure(options.dataset, options.data_dir, options.sizes, options.folds)
+    except InputError as error:
+        print(f"{COMMAND}: {error}", file=sys.stderr)
+        return 2
+    text = page(record)
+    kept = keep(Path(options.results), f"path-scaling-{options.dataset}", record, text)
+    draw(record, Path(options.figure))
+    print(f"{text}\nkept in {kept} and {options.figure}")
+    return 0
+
+
+def measure(dataset: str, data_dir: str, sizes: Sequence[int], n_folds: int) -> dict[str, Any]:
+    """Seconds of both at every size, and in how many cells they differ."""
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+    from sklearn.svm import SVC
+
+    from benchmarks.grid_search.lines import (
+        compare,
+        make_problem,
+        search_with_peer,
+        search_with_us,
+    )
+    from benchmarks.machine import describe_machine
+    from benchmarks.timing import in_turn
+    from pipelines.run.environment import commit, versions
+
+    cores = effective_n_jobs(-1)
+    make = partial(
+        make_problem, dataset, Cs=CS, gammas=(GAMMA,), n_folds=n_folds, data_dir=data_dir
+    )
+    warm_up = make(limit=300)
+    search_with_us(warm_up, "path", cores)
+    search_with_peer(warm_up, warm_up.data().scaled("cpu"), SVC)
+    lines = []
+    for size in sizes:
+        problem = make(limit=size)
+        X = problem.data().scaled("cpu")
+        ours, peer = in_turn(
+            {
+                f"path, {size} rows": partial(search_with_us, problem, "path", cores),
+                f"GridSearchCV, {size} rows": partial(search_with_peer, problem, X, SVC),
+            },
+            repeats=1,
+        )
+        lines.append(
+            {
+                "n_rows": size,
+                "path": ours.median,
+                "grid_search_cv": peer.median,
+                **compare(ours.result, peer.result),
+            }
+        )
+    return {
+        "benchmark": "path_scaling",
+        "date": date.today().isoformat(),
+        "dataset": dataset,
+        "C": list(CS),
+        "gamma": GAMMA,
+        "folds": n_folds,
+        "lines": lines,
+        "machine": describe_machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as a page to read."""
+    from benchmarks.machine import in_words
+
+    table = markdown_table(
+        ["rows", "path", "GridSearchCV(SVC())", "ratio", "cells that differ", "by at most"],
+        [
+            [
+                f"{line['n_rows']:,}",
+                f"{line['path']:.2f} s",
+                f"{line['grid_search_cv']:.1f} s",
+                f"{line['grid_search_cv'] / line['path']:.0f} ×",
+                f"{line['n_cells_that_differ']} of {line['n_cells']}",
+                f"{line['largest_difference_rows']} rows",
+            ]
+            for line in record["lines"]
+        ],
+    )
+    return (
+        f"# Time against rows, {record['date']}\n\n{record['dataset']}, {len(record['C'])} C × "
+        f"1 gamma × {record['folds']} folds, one turn at each size; compiled before.\n\n{table}\n\n"
+        f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} --data-dir DIR`.\n"
+    )
+
+
+def draw(record: dict[str, Any], path: Path) -> None:
+    """Both lines on logarithmic axes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [line["n_rows"] for line in record["lines"]]
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for key, label in (("grid_search_cv", "GridSearchCV(SVC(), n_jobs=-1)"), ("path", "path")):
+        seconds = [line[key] for line in record["lines"]]
+        axes.loglog(rows, seconds, marker="o", label=label)
+        axes.annotate(
+            f"{seconds[-1]:.3g} s", (rows[-1], seconds[-1]), xytext=(-6, 8),
+            textcoords="offset points", ha="right",
+        )  # fmt: skip
+    axes.set_xticks(rows, [f"{size:,}" for size in rows], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.set(
+        xlabel="training rows",
+        ylabel="seconds",
+        title=f"{len(record['C'])} C × 1 gamma × {record['folds']} folds, {record['dataset']}",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The walk along C for a problem whose kernel does not fit in memory.
+
+The same path as in ``walk``, in which the residual of all rows needs the kernel
+rows of the multipliers that changed, and an inner solve the small kernel of its
+working set (decomposition: T. Joachims, "Making large-scale SVM learning
+practical", 1999).
+"""
+
+import numpy as np
+
+from .row_cache import KernelRows
+from .smo import CONVERGED, ITERATION_LIMIT, STALLED, solve_dense
+from .walk import (
+    INNER_GAP,
+    count_support,
+    plan_start,
+    reach,
+    record,
+    repeat_last,
+    seed,
+    set_bounds,
+    take_better,
+    tolerance_at,
+)
+from .working_set import intercept_of, optimality, select
+
+
+class _Members:
+    """The working set and its kernel, grown while it pays and then begun anew."""
+
+    def __init__(self, source: KernelRows, largest: int) -> None:
+        self.source, self.rows = source, np.empty(0, np.int64)
+        self.place = np.full(source.diagonal.size, -1, np.int64)
+        self.compact = np.empty((largest, largest + 16), np.float32)
+
+    def hold(self, wanted: np.ndarray) -> None:
+        """Have at least the wanted rows among the members."""
+        new = wanted[self.place[wanted] < 0]
+        total = self.rows.size + new.size
+        if total > min(len(self.compact), wanted.size + wanted.size // 2 + 32):
+            self.place[self.rows] = -1
+            self.rows, new = np.empty(0, np.int64), wanted
+        first = self.rows.size
+        self.rows = np.concatenate((self.rows, new))
+        self.place[new] = np.arange(first, self.rows.size)
+        if new.size:
+            columns = self.source.new_columns(self.rows, first)
+            self.compact[first : self.rows.size, : self.rows.size] = columns
+            self.compact[:first, first : self.rows.size] = columns[:, :first].T
+
+
+def _worst(
+    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, largest: int
+) -> np.ndarray:
+    """The rows that violate most, half of them to rise and half to fall."""
+    half = largest // 2
+    rise, fall = np.flatnonzero(beta < upper), np.flatnonzero(beta > lower)
+    if rise.size > half:
+        rise = rise[np.argpartition(-residual[rise], half - 1)[:half]]
+    if fall.size > half:
+        fall = fall[np.argpartition(residual[fall], half - 1)[:half]]
+    return np.union1d(rise, fall)
+
+
+def _solve_one_C(
+    members: _Members,
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    level: float,
+    tol: float,
+    limit: int,
+) -> tuple[int, int]:
+    """Inner solves until every row meets the stopping rule; iterations and status."""
+    done, largest, source = 0, len(members.compact), members.source
+    chosen = np.empty(residual.size, np.bool_)
+    while True:
+        top, bottom, i, j = optimality(residual, beta, lower, upper)
+        if not (top - bottom >= tol):
+            return done, CONVERGED
+        if done >= limit:
+            return done, ITERATION_LIMIT
+        count = select(residual, beta, lower, upper, level, i, j, chosen)
+        members.hold(
+            np.flatnonzero(chosen) if count <= largest
+            else _worst(residual, beta, lower, upper, largest)
+        )  # fmt: skip
+        rows = members.rows
+        inner, new = residual[rows], beta[rows]
+        low, high = lower[rows], upper[rows]
+        iterations, status = solve_dense(
+            members.compact, source.diagonal[rows], inner, new, low, high,
+            np.empty(rows.size), np.empty(rows.size),
+            max(tol, INNER_GAP * (top - bottom)), limit - done,
+        )  # fmt: skip
+        level = intercept_of(inner, new, low, high)
+        done += iterations
+        change = new - beta[rows]
+        changed = np.flatnonzero(change)
+        beta[rows] = new
+        source.subtract(residual, rows[changed], change[changed])
+        if status == STALLED:
+            return done, STALLED
+
+
+def largest_working_set(n: int, memory_bytes: int) -> int:
+    """Rows of a working set whose kernel takes an eighth of the memory at most."""
+    return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
+
+
+def walk_rows(
+    source: KernelRows,
+    largest: int,
+    y: np.ndarray,
+    weight: np.ndarray,
+    pull_first: np.ndarray,
+    pull_second: np.ndarray,
+    Cs: np.ndarray,
+    tol: float,
+    limit: int,
+    betas: np.ndarray,
+    residuals: np.ndarray,
+    intercepts: np.ndarray,
+    objectives: np.ndarray,
+    iterations: np.ndarray,
+    supports: np.ndarray,
+    status: np.ndarray,
+) -> int:
+    """As ``walk``, from kernel rows in place of a kernel.
+
+    source : kernel rows of the problem's rows
+    largest : number of rows of a working set
+    """
+    n = y.size
+    beta, residual, old_beta, old_residual = np.zeros(n), np.empty(n), np.zeros(n), np.empty(n)
+    lower, upper, old_lower, old_upper = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    trial, trial_residual = np.empty(n), np.empty(n)
+    rows, factors = np.empty(n, np.int64), np.empty(n)
+    members = _Members(source, largest)
+    span, size = reach(weight, pull_first, pull_second)
+    n_support, n_bounded, level = 0, 0, 0.0
+    for c, C in enumerate(Cs):
+        lower, upper, old_lower, old_upper = old_lower, old_upper, lower, upper
+        set_bounds(C, y, weight, lower, upper)
+        if c == 0:
+            m = plan_start(C, y, weight, pull_first, pull_second, beta, residual, rows, factors)
+            source.subtract(residual, rows[:m], factors[:m])
+            changed = True
+        else:
+            m, changed = seed(
+                c, Cs, y, beta, residual, old_beta, old_residual, old_lower, old_upper, lower,
+                upper, n_support, n_bounded, trial, trial_residual, rows, factors,
+            )  # fmt: skip
+            if m >= 0:
+                source.subtract(trial_residual, rows[:m], factors[:m])
+                changed |= take_better(y, beta, residual, trial, trial_residual)
+        if changed:
+            level = intercept_of(residual, beta, lower, upper)
+        iterations[c], status[c] = _solve_one_C(
+            members, residual, beta, lower, upper, level, tolerance_at(C, tol, span, size), limit
+        )
+        level = intercept_of(residual, beta, lower, upper)
+        n_support, n_bounded = count_support(beta, lower, upper)
+        record(c, y, beta, residual, level, n_support, betas, residuals, intercepts, objectives,
+               supports)  # fmt: skip
+        if n_bounded == 0 and status[c] == CONVERGED:
+            repeat_last(c, betas, residuals, intercepts, objectives, iterations, supports, status)
+            return c + 1
+    return Cs.size
