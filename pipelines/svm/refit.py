@@ -70,11 +70,11 @@ def refit_estimator(
         Of the estimator's decision values.
     """
     found = load_solver(solver, settings.device)
-    labels, settings = unit.classes[data.y], _for_labels(settings, unit.classes)
     if unit.probability:
-        classifier, calibration = _calibrated(data, labels, unit, solver, settings)
+        classifier, calibration = _calibrated(data, unit, solver, settings)
         own = classifier.fitted_ if found.device == "cpu" else classifier.machine_
         return own, calibration
+    labels, settings = unit.classes[data.y], _for_labels(settings, unit.classes)
     fitted = found.fit(data.scaled(found.device), labels, unit.C, unit.gamma, settings)
     if found.device == "cpu":
         return fitted, None
@@ -85,8 +85,8 @@ def refit_estimator(
 def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Tested:
     """Fit on all training rows and predict the test rows, once."""
     if unit.probability:
-        classifier, calibration = _calibrated(data, data.y, unit, solver, settings)
-        machine = replace(classifier.machine_, classes_=unit.classes, calibration=calibration)
+        classifier, calibration = _calibrated(data, unit, solver, settings)
+        machine = replace(classifier.machine_, calibration=calibration)
         return Tested(
             machine, machine.predict_codes(data.X_test), machine.predict_proba(data.X_test)
         )
@@ -107,7 +107,7 @@ def _for_labels(settings: Settings, classes: np.ndarray) -> Settings:
 
 
 def _calibrated(
-    data: FoldedData, y: np.ndarray, unit: Refit, solver: str, settings: Settings
+    data: FoldedData, unit: Refit, solver: str, settings: Settings
 ) -> tuple[SolverClassifier, Calibration]:
     """Fit on all rows; sigmoids from the decision values of rows that a fit has not seen.
 
@@ -115,10 +115,10 @@ def _calibrated(
     predictions and stored size do not change. The scaling is learned within each
     fold, so nothing of a fold's validation rows leaks into its decision values.
     """
-    settings = replace(settings, scoring=None)
-    classifier = SolverClassifier(solver, unit.C, unit.gamma, settings, data.scaling)
+    settings = replace(_for_labels(settings, unit.classes), scoring=None)
+    classifier = SolverClassifier(solver, unit.C, unit.gamma, settings, data.scaling, unit.classes)
     calibrated = CalibratedClassifierCV(
         classifier, method="sigmoid", cv=list(data.folds), ensemble=False
     )
-    calibrated.fit(data.X, y)
+    calibrated.fit(data.X, data.y)
     return calibrated.calibrated_classifiers_[0].estimator, Calibration.of(calibrated)
