@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.search.estimator import SVMGridSearch
+    from pipelines.svm.path_svc import PathSVC
 
-__all__ = ["SVMGridSearch"]
+__all__ = ["PathSVC", "SVMGridSearch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> Any:
         from pipelines.search.estimator import SVMGridSearch
 
         return SVMGridSearch
+    if name == "PathSVC":
+        from pipelines.svm.path_svc import PathSVC
+
+        return PathSVC
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

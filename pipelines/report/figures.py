@@ -16,7 +16,7 @@ from pipelines.report.classification_figures import (
     confusion_matrix,
     wrong_test_points,
 )
-from pipelines.report.run_folder import RunFolder, finite
+from pipelines.report.run_folder import ACCURACY, RunFolder, finite
 from pipelines.report.style import figure_style, save
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
 from pipelines.report.timeline import timeline
@@ -63,11 +63,15 @@ def _heat_map(run: RunFolder) -> Made:
     alt = f"Heat map of the mean validation error of {count(len(candidates), 'candidate')}"
     if run.best is not None:
         alt += (
-            f"; the best is C = {significant(run.best.C)}, gamma = {significant(run.best.gamma)} "
-            f"with an error of {percent(run.best.error_mean)}"
+            f"; the best{_by_scoring(run)} is C = {significant(run.best.C)}, "
+            f"gamma = {significant(run.best.gamma)} with an error of {percent(run.best.error_mean)}"
         )
     grids = (_grid(run, "log_c", "n_c"), _grid(run, "log_gamma", "n_gamma"))
     return heat_map(candidates, run.best, *grids), alt + "."
+
+
+def _by_scoring(run: RunFolder) -> str:
+    return "" if run.scoring == ACCURACY else f" by {run.scoring}"
 
 
 def _grid(run: RunFolder, bounds: str, number: str) -> list[float]:
@@ -87,8 +91,8 @@ def _fold_errors_best(run: RunFolder) -> Made:
         return None
     alt = (
         f"Box plot of the validation errors of the folds against log10 C at the best gamma, "
-        f"{significant(run.best.gamma)}; the mean error is least, {percent(run.best.error_mean)}, "
-        f"at C = {significant(run.best.C)}."
+        f"{significant(run.best.gamma)}; the best C{_by_scoring(run)} is "
+        f"{significant(run.best.C)}, with a mean error of {percent(run.best.error_mean)}."
     )
     return fold_errors_best(run.cells, run.best), alt
 

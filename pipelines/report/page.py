@@ -13,23 +13,21 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from pipelines.report.candidate_table import (
+    Cell,
+    candidate_columns,
+    candidate_rows,
+    number_cell,
+)
 from pipelines.report.classification_figures import MOST_IMAGES, class_name
 from pipelines.report.figures import draw_figures, worker_addresses
-from pipelines.report.run_folder import RunFolder, read_run_folder
+from pipelines.report.run_folder import ACCURACY, Candidate, RunFolder, read_run_folder
 from pipelines.report.timeline import lanes, shown_seconds, worker_name
 from pipelines.report.wording import count, duration, log10, moment, percent, significant
 
 TITLES = {"svm_grid": "SVM grid search"}
 MOST_WRONG_ROWS = 100
 MOST_FAILED_CELLS = 50
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of an HTML table: what is read, and what a sort goes by."""
-
-    text: str
-    sort: float | str
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,9 @@ def write_page(folder: Path) -> Path:
         answers=_answers(run),
         has_best=run.best is not None,
         figures=figures,
-        candidates=_candidate_rows(run),
+        candidates=candidate_rows(run),
+        candidate_columns=candidate_columns(run),
+        scoring=run.scoring if run.scoring != ACCURACY else "",
         n_folds=_n_folds(run),
         wrong=_wrong_rows(run),
         wrong_note=_wrong_note(run),
@@ -155,11 +155,16 @@ def _answers(run: RunFolder) -> list[Answer]:
                 if math.isfinite(best.error_std)
                 else "mean over the folds",
             ),
+            *_score_answer(run, best),
         ]
     if (test_error := run.number("test_error")) is not None:
         n_wrong, n_test = run.run.get("n_test_errors"), run.part("dataset").get("n_test")
         note = f"{n_wrong} of {n_test} test points" if None not in (n_wrong, n_test) else ""
         answers.append(Answer("test error", percent(test_error), note))
+    if (log_loss := run.number("test_log_loss")) is not None:
+        error = run.number("test_calibration_error")
+        note = f"calibration error {percent(error)}" if error is not None else ""
+        answers.append(Answer("test log loss", f"{log_loss:.4f}", note))
     if (wall := run.number("wall_seconds")) is not None:
         n_cells = run.run.get("n_cells")
         note = f"for {count(n_cells, 'cell')}" if isinstance(n_cells, int) else ""
@@ -171,35 +176,12 @@ def _answers(run: RunFolder) -> list[Answer]:
     return answers
 
 
-def _candidate_rows(run: RunFolder) -> list[list[Cell]]:
-    """Rank, C, gamma, cv error, standard deviation, folds, support vectors and fit time."""
-    if run.candidates.empty:
+def _score_answer(run: RunFolder, best: Candidate) -> list[Answer]:
+    """The score that chose the best candidate, where it was not the error."""
+    if run.scoring == ACCURACY or not math.isfinite(best.score_mean):
         return []
-    table = run.candidates
-    if not run.cells.empty:
-        work = run.cells.groupby(["C", "gamma"], as_index=False).agg(
-            n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum")
-        )
-        table = table.merge(work, on=["C", "gamma"], how="left")
-    else:
-        table = table.assign(n_support=math.nan, fit_seconds=math.nan)
-    return [
-        [
-            _number(row["rank"], f"{row['rank']:.0f}"),
-            _number(row["C"], significant(row["C"])),
-            _number(row["gamma"], significant(row["gamma"])),
-            _number(row["error_mean"], percent(row["error_mean"]), missing="failed"),
-            _number(row["error_std"], percent(row["error_std"])),
-            _number(row["n_ok"], f"{row['n_ok']:.0f}"),
-            _number(row["n_support"], f"{row['n_support']:.0f}"),
-            _number(row["fit_seconds"], f"{row['fit_seconds']:.2f}"),
-        ]
-        for row in table.to_dict("records")
-    ]
-
-
-def _number(value: float, text: str, missing: str = "–") -> Cell:
-    return Cell(text, float(value)) if math.isfinite(value) else Cell(missing, "")
+    note = f"± {best.score_std:.4f}; it chose the best candidate"
+    return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
 
 
 def _wrong(run: RunFolder) -> pd.DataFrame | None:
@@ -259,7 +241,7 @@ def _worker_rows(run: RunFolder) -> list[list[Cell]]:
                 Cell(device, device),
                 Cell(str(len(lane.units)), float(len(lane.units))),
                 Cell(duration(lane.busy_seconds), lane.busy_seconds),
-                _number(share, f"{100 * share:.0f} %"),
+                number_cell(share, f"{100 * share:.0f} %"),
             ]
         )
     return rows

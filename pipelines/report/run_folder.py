@@ -18,6 +18,7 @@ CELL_COLUMNS = (
     "n_iterations", "fit_seconds", "score_seconds", "worker", "status",
 )  # fmt: skip
 CANDIDATE_COLUMNS = ("C", "gamma", "error_mean", "error_std", "n_ok", "rank")
+ACCURACY = "accuracy"  # the scoring of a run that names none: 1 - error
 
 
 class RunFolderError(ValueError):
@@ -62,12 +63,14 @@ class WrongImages:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting of the hyper-parameters and its cross-validation error."""
+    """A setting of the hyper-parameters, its cross-validation error and score."""
 
     C: float
     gamma: float
     error_mean: float
     error_std: float
+    score_mean: float = math.nan
+    score_std: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -103,16 +106,21 @@ class RunFolder:
     def best(self) -> Candidate | None:
         """The best candidate: as the run recorded it, else rank 1 of the candidates."""
         recorded = self.part("best")
-        C, gamma, mean, std = (
-            finite(recorded.get(key)) for key in ("C", "gamma", "error_mean", "error_std")
-        )
-        if C is not None and gamma is not None and mean is not None:
-            return Candidate(C, gamma, mean, math.nan if std is None else std)
+        if all(finite(recorded.get(key)) is not None for key in ("C", "gamma", "error_mean")):
+            return _candidate(recorded)
         scored = self.candidates[self.candidates["error_mean"].notna()]
-        if scored.empty:
-            return None
-        first = scored.iloc[0]
-        return Candidate(*(float(first[k]) for k in ("C", "gamma", "error_mean", "error_std")))
+        return None if scored.empty else _candidate(scored.iloc[0].to_dict())
+
+    @property
+    def scoring(self) -> str:
+        """What chose the best candidate."""
+        return str(self.part("options").get("scoring") or ACCURACY)
+
+
+def _candidate(values: Mapping[Any, Any]) -> Candidate:
+    names = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
+    numbers = (finite(values.get(name)) for name in names)
+    return Candidate(*(math.nan if number is None else number for number in numbers))
 
 
 def read_run_folder(folder: Path) -> RunFolder:
@@ -150,25 +158,40 @@ def read_run_folder(folder: Path) -> RunFolder:
 
 
 def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Mean and standard deviation of the fold errors of each candidate, best first.
+    """Mean and standard deviation of each candidate's error and score, best score first.
 
     A candidate with a failed fold has no mean. One of which some folds are
     still to come is left out: it cannot be compared yet.
     """
     if cells.empty:
         return pd.DataFrame(columns=list(CANDIDATE_COLUMNS), dtype=float)
-    errors = cells.groupby(["C", "gamma"])["error"]
+    by_candidate = cells.assign(score=_scores(cells)).groupby(["C", "gamma"])
     table = pd.DataFrame(
-        {"error_mean": errors.mean(), "error_std": errors.std(ddof=0), "n_ok": errors.count()}
+        {
+            f"{name}_{kind}": value
+            for name in ("error", "score")
+            for kind, value in (
+                ("mean", by_candidate[name].mean()),
+                ("std", by_candidate[name].std(ddof=0)),
+            )
+        }
     )
-    n_failed = errors.size() - table["n_ok"]
-    table.loc[n_failed > 0, ["error_mean", "error_std"]] = math.nan
+    means = list(table.columns)
+    table["n_ok"] = by_candidate["score"].count()
+    n_failed = by_candidate.size() - table["n_ok"]
+    table.loc[n_failed > 0, means] = math.nan
     table = table[(n_failed > 0) | (table["n_ok"] >= n_folds)].reset_index()
     # A mean carries rounding; candidates closer than this are tied.
-    table["tie"] = table["error_mean"].round(12)
+    table["tie"] = -table["score_mean"].round(12)
     table = table.sort_values(["tie", "C", "gamma"], na_position="last").drop(columns="tie")
     table["rank"] = np.arange(1, len(table) + 1)
     return table
+
+
+def _scores(cells: pd.DataFrame) -> pd.Series[float]:
+    """Scores of cells; a run begun before there were scorings has errors alone."""
+    accuracy = 1 - cells["error"]
+    return cells["score"].fillna(accuracy) if "score" in cells else accuracy
 
 
 def finite(value: object) -> float | None:
@@ -287,6 +310,7 @@ def _cells_of(journal: list[dict[str, Any]]) -> pd.DataFrame:
     ]
     if not rows:
         return pd.DataFrame(columns=list(CELL_COLUMNS), dtype=float)
-    table = pd.DataFrame(rows).reindex(columns=list(CELL_COLUMNS))
-    table["error"] = pd.to_numeric(table["error"], errors="coerce")
+    table = pd.DataFrame(rows).reindex(columns=[*CELL_COLUMNS, "score"])
+    for name in ("error", "score"):
+        table[name] = pd.to_numeric(table[name], errors="coerce")
     return table.drop_duplicates(["C", "gamma", "fold"], keep="last").reset_index(drop=True)

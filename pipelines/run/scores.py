@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 PARTITIONS = 8
-# A mean of fold errors carries rounding; candidates closer than this are tied.
+# A mean over folds carries rounding; candidates closer than this are tied.
 TIE_DECIMALS = 12
 
 
@@ -24,12 +24,12 @@ def results_frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str])
 def reduce_scores(
     results: pd.DataFrame, parameters: list[str], n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
-    """Mean and standard deviation of the error of every candidate.
+    """Mean and standard deviation of the error and the score of every candidate.
 
     Parameters
     ----------
-    results : table of cells with the columns ``parameters``, ``error`` (a
-        fraction; NaN where the fit failed)
+    results : table of cells with the columns ``parameters``, ``error`` (a fraction)
+        and ``score`` (larger is better); NaN where the fit failed
     parameters : names of the columns that make a candidate, in the order in
         which ties are resolved: to the smaller first, then the smaller second
     n_folds : int
@@ -39,25 +39,26 @@ def reduce_scores(
 
     Returns
     -------
-    table with ``parameters``, ``error_mean``, ``error_std`` (of the folds, not
-    corrected, as scikit-learn's), ``n_ok``, ``rank`` (1 is best, no two alike),
-    best first
+    table with ``parameters``, ``error_mean``, ``error_std``, ``score_mean``,
+    ``score_std`` (of the folds, not corrected, as scikit-learn's), ``n_ok``, ``rank``
+    (1 is best by the mean score, no two alike), best first
     """
     import dask
     import dask.dataframe as dd
 
-    frame = dd.from_pandas(results[[*parameters, "error"]], npartitions=PARTITIONS)
-    by_candidate = frame.groupby(parameters).error
-    mean, std, count = by_candidate.mean(), by_candidate.std(ddof=0), by_candidate.count()
+    columns = ["error", "score"]
+    frame = dd.from_pandas(results[[*parameters, *columns]], npartitions=PARTITIONS)
+    by_candidate = frame.groupby(parameters)[columns]
     scheduler = "threads" if client is None else client
-    mean, std, count = dask.compute(mean, std, count, scheduler=scheduler)
-    candidates = mean.rename("error_mean").to_frame()
-    candidates["error_std"] = std
-    candidates["n_ok"] = count
-    incomplete = candidates.n_ok < n_folds
-    candidates.loc[incomplete, ["error_mean", "error_std"]] = float("nan")
+    mean, std, count = dask.compute(
+        by_candidate.mean(), by_candidate.std(ddof=0), by_candidate.count(), scheduler=scheduler
+    )
+    candidates = mean.add_suffix("_mean").join(std.add_suffix("_std"))
+    candidates = candidates[["error_mean", "error_std", "score_mean", "score_std"]]
+    candidates["n_ok"] = count["score"]
+    candidates.loc[candidates.n_ok < n_folds, candidates.columns[:4]] = float("nan")
     candidates = candidates.reset_index()
-    candidates["tie"] = candidates.error_mean.round(TIE_DECIMALS)
+    candidates["tie"] = -candidates.score_mean.round(TIE_DECIMALS)
     candidates = candidates.sort_values(["tie", *parameters], na_position="last")
     candidates["rank"] = range(1, len(candidates) + 1)
     return candidates.drop(columns="tie").reset_index(drop=True)

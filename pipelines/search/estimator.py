@@ -11,22 +11,35 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cluster_setup.cuda import visible_gpus
 from cluster_setup.local import available_cores
 from cluster_setup.workers import describe_workers, threads_per_task
-from pipelines.data.placement import FoldedData
+from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.search.cv_results import as_grid_search_cv
 from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.refit import Refit, refit_estimator
+from pipelines.svm.scoring import DEFAULT, resolve_scoring
 from pipelines.svm.solvers import Settings, load_solver, resolve_solver
-from pipelines.svm.units import Refit, refit_estimator
+from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+def _has_probability(search: Any) -> bool:
+    if not search.probability:
+        raise AttributeError("predict_proba needs probability=True")
+    return True
 
 
 class SVMGridSearch(ClassifierMixin, BaseEstimator):
@@ -39,7 +52,17 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
     ----------
     C : sequence of float
     gamma : sequence of float
-        Of the kernel exp(-gamma * |x - z|^2).
+        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it.
+    kernel : {"rbf", "linear", "poly", "sigmoid"}
+    degree : int, of ``poly``
+    coef0 : float, of ``poly`` and ``sigmoid``
+    class_weight : None, "balanced" or dict of label to factor of C
+    scoring : str or scorer, optional
+        A name or what ``make_scorer`` gives, of predictions or decision values;
+        accuracy by default. The best candidate is chosen by its mean over the folds.
+    probability : bool
+        Whether to calibrate the best candidate on the same folds, for
+        ``predict_proba``; then they must validate every row once.
     cv : int or scikit-learn splitter
         An int means stratified folds, not shuffled, as in scikit-learn.
     solver : str
@@ -56,11 +79,13 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    cv_results_ : dict of arrays, the keys of ``GridSearchCV``; scores are accuracies
+    cv_results_ : dict of arrays, the keys of ``GridSearchCV``
     best_params_ : dict with ``C`` and ``gamma``; ties go to the smaller C, then gamma
-    best_score_ : float, mean accuracy of the best candidate over the folds
+    best_score_ : float, mean score of the best candidate over the folds
     best_index_ : int, its place in ``cv_results_``
     best_estimator_ : fitted on all of ``X`` by the solver
+    calibration_ : Calibration of its decision values, or None
+    scorer_ : what ``score`` calls
     classes_ : array of shape (n_classes,)
     n_splits_ : int
     n_iter_ : int, iterations of all fits of the search together
@@ -79,6 +104,12 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         C: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
         gamma: Sequence[float] = (0.001, 0.01, 0.1, 1.0),
         *,
+        kernel: str = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: dict[Any, float] | str | None = None,
+        scoring: Any = None,
+        probability: bool = False,
         cv: Any = 5,
         solver: str = "auto",
         device: str = "auto",
@@ -89,6 +120,12 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.C = C
         self.gamma = gamma
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.scoring = scoring
+        self.probability = probability
         self.cv = cv
         self.solver = solver
         self.device = device
@@ -115,13 +152,15 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
         Cs, gammas = _positive("C", self.C), _positive("gamma", self.gamma)
-        if self.decision not in ("ovo", "ovr"):
-            raise ValueError(f"decision must be 'ovo' or 'ovr', got {self.decision!r}")
+        self._check()
+        scoring = resolve_scoring(self.scoring, "scoring")
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         self.n_splits_ = len(folds)
+        if self.probability:
+            _refuse_overlap(folds, len(y))
         data = FoldedData(
             X, codes.astype(np.int32), X[:0], codes[:0].astype(np.int32), folds, Scaling("none")
         )
@@ -129,10 +168,33 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         solver = resolve_solver(self.solver, device)
         shares = load_solver(solver, device).shares_c
         settings = Settings(
-            self.decision, self.tol, self.max_iter, n_threads=self._n_threads(shares), device=device
+            self.decision,
+            self.tol,
+            self.max_iter,
+            Kernel(self.kernel, self.degree, self.coef0),
+            self._class_weight(solver),
+            n_threads=self._n_threads(shares),
+            device=device,
+            scoring=scoring.on(self.classes_) if scoring else None,
         )
+        self.scorer_ = scoring.scorer if scoring else get_scorer(DEFAULT)
         self._search(self._runner(shares), data, Grid(Cs, gammas, solver, settings))
         return self
+
+    def _check(self) -> None:
+        """Hold what ``Settings`` takes against the rules of ``PathSVC``."""
+        names = ("kernel", "degree", "coef0", "class_weight", "decision", "tol", "max_iter")
+        check_parameters(PathSVC(**{name: getattr(self, name) for name in names}))
+
+    def _class_weight(self, solver: str) -> dict[Any, float] | str | None:
+        if not isinstance(self.class_weight, dict):
+            return self.class_weight
+        if self.decision == "ovr" and len(self.classes_) > 2 and solver != "path":
+            raise ValueError(
+                f"class_weight must be None or 'balanced' for decision='ovr' with solver={solver!r}"
+                f", got {self.class_weight!r}; use solver='path'"
+            )
+        return factors_by_code(self.class_weight, self.classes_)
 
     def _device(self) -> str:
         if self.device != "auto":
@@ -161,15 +223,15 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         results = tabulate(rows)
         best = rank_candidates(results, self.n_splits_, self.client).iloc[0]
         _warn_of_failures(results)
-        if np.isnan(best.error_mean):
+        if np.isnan(best.score_mean):
             raise ValueError(f"every candidate failed, for instance: {results.status.iloc[0]}")
-        self.cv_results_ = _as_grid_search_cv(results, grid)
+        self.cv_results_ = as_grid_search_cv(results, grid)
         self.best_params_ = {"C": float(best.C), "gamma": float(best.gamma)}
         self.best_index_ = self.cv_results_["params"].index(self.best_params_)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         started = time.perf_counter()
-        unit = Refit(**self.best_params_, classes=self.classes_)
-        self.best_estimator_ = refit(runner, data, grid, unit, refit_estimator)
+        unit = Refit(**self.best_params_, classes=self.classes_, probability=self.probability)
+        self.best_estimator_, self.calibration_ = refit(runner, data, grid, unit, refit_estimator)
         self.n_iter_ = int(results.n_iterations.sum())
         self.refit_time_ = time.perf_counter() - started
 
@@ -179,9 +241,27 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         return codes
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values as the best estimator gives them."""
+        """Decision values of the best estimator, in the form of ``SVC.decision_function``."""
         values: np.ndarray = self._best().decision_function(validate_data(self, X, reset=False))
         return values
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        values = self.decision_function(X)
+        probabilities: np.ndarray = self.calibration_.probabilities(values)
+        return probabilities
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Natural logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """The score of the best estimator on other rows, by ``scoring``."""
+        check_is_fitted(self)
+        return float(self.scorer_(self, X, y))
 
     def _best(self) -> Any:
         check_is_fitted(self)
@@ -195,6 +275,16 @@ def _positive(name: str, values: Any) -> tuple[float, ...]:
     return tuple(array.tolist())
 
 
+def _refuse_overlap(folds: Sequence[Fold], n_rows: int) -> None:
+    validated = np.bincount(np.concatenate([rows for _, rows in folds]), minlength=n_rows)
+    if np.any(validated != 1):
+        raise ValueError(
+            "probability=True needs a cv whose folds validate every row once, and "
+            f"{int(np.sum(validated != 1))} of {n_rows} rows are validated never or more often; "
+            "use for instance StratifiedKFold"
+        )
+
+
 def _warn_of_failures(results: pd.DataFrame) -> None:
     failed = results[results.n_errors.isna()]
     if len(failed):
@@ -203,29 +293,3 @@ def _warn_of_failures(results: pd.DataFrame) -> None:
         warnings.warn(
             f"{len(failed)} of {len(results)} fits failed: {counts}", FitFailedWarning, stacklevel=4
         )
-
-
-def _as_grid_search_cv(results: pd.DataFrame, grid: Grid) -> dict[str, Any]:
-    """A table of cells as ``GridSearchCV.cv_results_``: C slowest, then gamma."""
-    cells = results.sort_values(["C", "gamma", "fold"])
-    shape = (len(grid.Cs) * len(grid.gammas), -1)
-    right = (cells.n_validation - cells.n_errors).astype("Float64").to_numpy(float, na_value=np.nan)
-    scores = (right / cells.n_validation.to_numpy()).reshape(shape)
-    fit_seconds = cells.fit_seconds.to_numpy().reshape(shape)
-    score_seconds = cells.score_seconds.to_numpy().reshape(shape)
-    params = [{"C": C, "gamma": gamma} for C in grid.Cs for gamma in grid.gammas]
-    mean = scores.mean(axis=1)
-    rank = (-pd.Series(mean).round(12)).rank(method="min", na_option="bottom")
-    return {
-        "params": params,
-        "param_C": np.ma.array([one["C"] for one in params]),
-        "param_gamma": np.ma.array([one["gamma"] for one in params]),
-        **{f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])},
-        "mean_test_score": mean,
-        "std_test_score": scores.std(axis=1),
-        "rank_test_score": rank.to_numpy().astype(np.int32),
-        "mean_fit_time": fit_seconds.mean(axis=1),
-        "std_fit_time": fit_seconds.std(axis=1),
-        "mean_score_time": score_seconds.mean(axis=1),
-        "std_score_time": score_seconds.std(axis=1),
-    }

@@ -11,8 +11,9 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.scores import reduce_scores, results_frame
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.units import Refit, Row, Unit, cut_units, failed_rows, fit_unit
+from pipelines.svm.units import Row, Unit, cut_units, failed_rows, fit_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +27,7 @@ COLUMNS = {
     "n_validation": "int64",
     "n_errors": "Int64",
     "error": "float64",
+    "score": "float64",
     "n_support": "Int64",
     "n_iterations": "Int64",
     "fit_seconds": "float64",

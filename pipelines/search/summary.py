@@ -35,6 +35,7 @@ def of_grid(options: Options) -> str:
     return (
         f"grid       {options.n_c} C x {options.n_gamma} gamma x {options.folds} folds = "
         f"{n_cells:,} fits, {options.decision}"
+        + ("" if options.scoring == "accuracy" else f", the best by {options.scoring}")
     )
 
 
@@ -69,13 +70,31 @@ def of_run(record: dict[str, Any], report: Path) -> list[str]:
     busy = record["busy_share"]
     return [
         f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
+        *_of_score(record),
         f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} %",
         f"test error {record['test_error'] * 100:.2f} % "
         f"({record['n_test_errors']} of {record['dataset']['n_test']:,})",
+        *_of_probabilities(record),
         f"wall time  {clock(record['wall_seconds'])}"
         + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
         *_of_failures(record),
         f"report     {report}",
+    ]
+
+
+def _of_score(record: dict[str, Any]) -> list[str]:
+    best, scoring = record["best"], record["options"].get("scoring", "accuracy")
+    if scoring == "accuracy":
+        return []
+    return [f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"]
+
+
+def _of_probabilities(record: dict[str, Any]) -> list[str]:
+    if "test_log_loss" not in record:
+        return []
+    return [
+        f"test proba log loss {record['test_log_loss']:.4f}, "
+        f"calibration error {record['test_calibration_error'] * 100:.2f} %"
     ]
 
 

@@ -49,6 +49,15 @@ class Options(RunOptions):
     class_weight: str = option(
         "none", "balanced gives small classes a larger C", choices=("none", "balanced")
     )
+    scoring: str = option(
+        "accuracy",
+        "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
+        "or decision values, such as balanced_accuracy, f1_macro or, of two classes, roc_auc",
+        metavar="NAME",
+    )
+    probability: bool = option(
+        False, "calibrate class probabilities for the best candidate, on the same folds"
+    )
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
         1e-3, "tolerance of the stopping criterion",

@@ -27,17 +27,12 @@ from pipelines.run.progress import show_progress
 from pipelines.run.signals import terminate_as_interrupt
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
-from pipelines.search.grid import (
-    Grid,
-    rank_candidates,
-    refit,
-    search,
-    tabulate,
-    workers_for,
-)
+from pipelines.search.answer import RESULTS, answer
+from pipelines.search.grid import Grid, search, tabulate, workers_for
 from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.scoring import Scoring, resolve_scoring
 from pipelines.svm.solvers import Settings, resolve_solver
-from pipelines.svm.units import Refit, Row, Unit, refit_and_test
+from pipelines.svm.units import Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +42,6 @@ if TYPE_CHECKING:
     from pipelines.search.svm_options import Options
 
 Say = Callable[[str], None]
-
-MODEL = "model.safetensors"
-RESULTS = "cv_results.parquet"
-CANDIDATES = "candidates.parquet"
 
 
 def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
@@ -79,7 +70,9 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     """
     say: Say = summary.silent if options.quiet else print
     kind = resolve_kind(options.cluster)
+    scoring = resolve_scoring(options.scoring)
     dataset = _load(options, kind)
+    scoring = scoring.on(dataset.classes) if scoring else None
     data = _fold(dataset, options)
     Cs, gammas = _axis(options.n_c, options.log_c), _axis(options.n_gamma, options.log_gamma)
     say(summary.of_data(dataset))
@@ -100,7 +93,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         device = _device(options, workers)
         # A resumed run keeps the solver it began with.
         solver = resolve_solver(folder.record.get("solver", options.solver), device)
-        grid = Grid(Cs, gammas, solver, _settings(options, workers, device))
+        grid = Grid(Cs, gammas, solver, _settings(options, workers, device, scoring))
         say(summary.of_cluster(kind, workers, grid.solver))
         for line in how_to_watch(client):
             say(line)
@@ -110,7 +103,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         started, wall_before = time.perf_counter(), folder.record.get("wall_seconds", 0.0)
         with folder.journal() as journal:
             facts = _search(client, data, grid, journal, folder.path, say)
-        facts |= _answer(client, data, grid, folder.path, dataset)
+        facts |= answer(client, data, grid, folder.path, dataset, options.probability)
         wall = wall_before + time.perf_counter() - started
         folder.update(status="finished", finished=_now(), wall_seconds=wall, **facts)
     report = write_report(folder.path)
@@ -178,7 +171,9 @@ def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
     return options.workers
 
 
-def _settings(options: Options, workers: list[dict[str, Any]], device: str) -> Settings:
+def _settings(
+    options: Options, workers: list[dict[str, Any]], device: str, scoring: Scoring | None
+) -> Settings:
     return Settings(
         options.decision,
         options.tol,
@@ -188,6 +183,7 @@ def _settings(options: Options, workers: list[dict[str, Any]], device: str) -> S
         n_threads=threads_per_task(workers),
         memory_bytes=int(options.memory * 2**30),
         device=device,
+        scoring=scoring,
     )
 
 
@@ -273,7 +269,10 @@ def _search(
 def _scored(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
     """Rows that need not be computed again: a failed fit gets another try."""
     for record in records:
-        yield from (row for row in record["rows"] if not row["status"].startswith("failed"))
+        for row in record["rows"]:
+            if not row["status"].startswith("failed"):
+                # A run begun before there were other scorings has errors alone.
+                yield {"score": 1 - row["error"], **row}
 
 
 def _cell(row: Row) -> tuple[float, float, int]:
@@ -288,48 +287,6 @@ def _record(unit: Unit, rows: list[Row], outcome: Any) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "rows": rows,
     }
-
-
-def _answer(
-    client: Client, data: FoldedData, grid: Grid, path: Path, dataset: Dataset
-) -> dict[str, Any]:
-    """Rank the candidates, refit the best, test it once; facts for ``run.json``."""
-    import pandas as pd
-
-    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), client)
-    candidates.to_parquet(path / CANDIDATES)
-    best = candidates.iloc[0]
-    if np.isnan(best.error_mean):
-        raise RunStopped("every candidate failed, none can be called best")
-    unit = Refit(float(best.C), float(best.gamma), dataset.classes)
-    machine, predicted = refit(OnCluster(client), data, grid, unit, refit_and_test)
-    machine.save(path / MODEL)
-    _write_predictions(path, dataset, predicted)
-    n_wrong = int(np.sum(predicted != dataset.y_test))
-    return {
-        "best": {name: float(best[name]) for name in ("C", "gamma", "error_mean", "error_std")},
-        "test_error": n_wrong / len(predicted),
-        "n_test_errors": n_wrong,
-        "n_support": len(machine.support_vectors),
-    }
-
-
-def _write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray) -> None:
-    import pandas as pd
-
-    table = pd.DataFrame(
-        {"row": np.arange(len(predicted)), "true": dataset.y_test, "predicted": predicted}
-    )
-    table.to_parquet(path / "test_predictions.parquet")
-    if dataset.image_shape is not None:
-        wrong = np.flatnonzero(predicted != dataset.y_test)
-        np.savez_compressed(
-            path / "test_errors.npz",
-            row=wrong,
-            true=dataset.y_test[wrong],
-            predicted=predicted[wrong],
-            X=dataset.X_test[wrong],
-        )
 
 
 def _now() -> str:

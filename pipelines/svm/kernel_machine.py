@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import FittedScaling
+from pipelines.svm.calibration import Calibration
+from pipelines.svm.model_file import (
+    DAMAGE,
+    Arrays,
+    labels_as_json,
+    labels_from_json,
+    read_model,
+    write_model,
+)
+from pipelines.svm.multiclass import class_values, codes_of, problems
 from pipelines.svm.path.kernels import Kernel
 
 BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
-
-
-def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
-    """The binary problems of a multi-class SVM.
-
-    Returns
-    -------
-    list of (positive class, negative class)
-        One-vs-one: every pair, the smaller class positive, in LIBSVM's order.
-        One-vs-rest: every class against -1, the rest. Two classes make one
-        problem either way.
-    """
-    if decision == "ovo" or n_classes == 2:
-        return list(combinations(range(n_classes), 2))
-    return [(one, -1) for one in range(n_classes)]
-
-
-def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Class codes from decision values.
-
-    Parameters
-    ----------
-    values : array of shape (n_samples, n_problems)
-        Positive where the positive class of a problem wins.
-
-    Returns
-    -------
-    int array of shape (n_samples,)
-        One-vs-one: most votes, ties to the smallest class, as LIBSVM
-        (Chang and Lin, ACM TIST 2011). One-vs-rest: the largest value.
-    """
-    if decision == "ovr" and n_classes > 2:
-        return values.argmax(axis=1)
-    votes = np.zeros((len(values), n_classes), dtype=np.int32)
-    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
-        wins = values[:, column] > 0
-        votes[:, positive] += wins
-        votes[:, negative] += ~wins
-    return votes.argmax(axis=1)
 
 
 @dataclass(frozen=True)
@@ -70,6 +41,8 @@ class KernelMachine:
     decision : {"ovo", "ovr"}
     scaling : FittedScaling
         Applied to rows before the kernel.
+    calibration : Calibration or None
+        For ``predict_proba``.
     """
 
     support_vectors: np.ndarray
@@ -80,6 +53,7 @@ class KernelMachine:
     gamma: float
     decision: str
     scaling: FittedScaling
+    calibration: Calibration | None = None
 
     def decision_values(self, X: np.ndarray) -> np.ndarray:
         """Values of every problem's decision function.
@@ -112,15 +86,27 @@ class KernelMachine:
         return values @ self.coefficients + self.intercepts
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Decision values in scikit-learn's form.
+        """Decision values of unscaled rows, in the form of ``class_values``."""
+        return class_values(self.decision_values(X), len(self.classes_), self.decision)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Calibrated probabilities of unscaled rows.
 
         Returns
         -------
-        float64 array of shape (n_samples,) for two classes, positive for the
-        second, else of shape (n_samples, n_problems)
+        float64 array of shape (n_samples, n_classes)
+
+        Raises
+        ------
+        ValueError
+            The machine was not calibrated.
         """
-        values = self.decision_values(X)
-        return -values[:, 0] if len(self.classes_) == 2 else values
+        if self.calibration is None:
+            raise ValueError(
+                "predict_proba needs a calibrated machine, this one is not; "
+                "search with --probability"
+            )
+        return self.calibration.probabilities(self.decision_function(X))
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Classes of unscaled rows, an array of shape (n_samples,)."""
@@ -130,25 +116,28 @@ class KernelMachine:
         """Indices into ``classes_`` for unscaled rows, an int array of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
-    def save(self, path: Path) -> None:
-        """Write the machine as safetensors: numbers and text, no code."""
-        from safetensors.numpy import save_file
+    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
+        """Write the machine as safetensors: numbers and text, no code.
 
-        arrays = {
+        ``arrays`` and ``about`` are written beside it, for an estimator around it.
+        """
+        own = {
             "support_vectors": self.support_vectors,
             "coefficients": self.coefficients,
             "intercepts": self.intercepts,
             "scaling.center": np.atleast_1d(self.scaling.center),
             "scaling.scale": np.atleast_1d(self.scaling.scale),
         }
-        about = {
-            "classes": json.dumps(self.classes_.tolist()),
-            "kernel": json.dumps(asdict(self.kernel)),
-            "gamma": repr(float(self.gamma)),
+        if self.calibration is not None:
+            own["calibration.slopes"] = self.calibration.slopes
+            own["calibration.offsets"] = self.calibration.offsets
+        facts = {
+            "classes": labels_as_json(self.classes_),
+            "kernel": asdict(self.kernel),
+            "gamma": float(self.gamma),
             "decision": self.decision,
         }
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        save_file(contiguous, path, metadata=about)
+        write_model(path, own | (arrays or {}), facts | about)
 
     @classmethod
     def load(cls, path: Path) -> KernelMachine:
@@ -159,25 +148,59 @@ class KernelMachine:
         InputError
             The file is missing or not such a file.
         """
-        from safetensors import SafetensorError, safe_open
-
         try:
-            with safe_open(path, framework="numpy") as stored:
-                about = stored.metadata()
-                names = stored.keys()
-                arrays = {name: stored.get_tensor(name) for name in names}
-            return cls(
-                arrays["support_vectors"],
-                arrays["coefficients"],
-                arrays["intercepts"],
-                np.asarray(json.loads(about["classes"])),
-                Kernel(**json.loads(about["kernel"])),
-                float(about["gamma"]),
-                about["decision"],
-                FittedScaling(arrays["scaling.center"], arrays["scaling.scale"]),
-            )
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            return cls.from_stored(*read_model(path))
+        except DAMAGE as error:
             raise InputError(
                 f"{path} must be a model that this program saved: {error}; "
                 "give the model.safetensors of a run's folder"
             ) from None
+
+    @classmethod
+    def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> KernelMachine:
+        """The machine in the content of a file.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Something is missing, or the parts do not belong together.
+        """
+        calibration = None
+        if "calibration.slopes" in arrays:
+            calibration = Calibration(arrays["calibration.slopes"], arrays["calibration.offsets"])
+        machine = cls(
+            arrays["support_vectors"],
+            arrays["coefficients"],
+            arrays["intercepts"],
+            labels_from_json(about["classes"]),
+            Kernel(**about["kernel"]),
+            float(about["gamma"]),
+            about["decision"],
+            FittedScaling(arrays["scaling.center"], arrays["scaling.scale"]),
+            calibration,
+        )
+        machine._check()
+        return machine
+
+    def _check(self) -> None:
+        """Whether shapes and values belong together."""
+        if self.decision not in ("ovo", "ovr"):
+            raise ValueError(f"its decision is {self.decision!r}, neither 'ovo' nor 'ovr'")
+        n_support, n_features = self.support_vectors.shape
+        n_classes = len(self.classes_)
+        n_problems = len(problems(n_classes, self.decision)) if n_classes > 1 else 0
+        expected: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+            "coefficients": (self.coefficients, [(n_support, n_problems)]),
+            "intercepts": (self.intercepts, [(n_problems,)]),
+            "scaling.center": (self.scaling.center, [(1,), (n_features,)]),
+            "scaling.scale": (self.scaling.scale, [(1,), (n_features,)]),
+        }
+        if self.calibration is not None:
+            each = (1,) if n_classes == 2 else (n_classes,)
+            expected["calibration.slopes"] = (self.calibration.slopes, [each])
+            expected["calibration.offsets"] = (self.calibration.offsets, [each])
+        for name, (array, shapes) in expected.items():
+            if np.shape(array) not in shapes or not n_problems:
+                raise ValueError(f"its {name} have the shape {np.shape(array)}, not {shapes[0]}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"its {name} are not finite")

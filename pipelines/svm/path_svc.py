@@ -7,13 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from pipelines.data.errors import InputError
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.path.fit import fit_path
+from pipelines.svm.model_file import DAMAGE, read_model
+from pipelines.svm.path.fit import FittedPath, fit_path
 from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 
 class PathSVC(ClassifierMixin, BaseEstimator):
@@ -22,13 +25,15 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float
+        Above 0.
     gamma : float or {"scale", "auto"}
-        As scikit-learn means them.
+        As in ``SVC``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
     kernel : {"rbf", "linear", "poly", "sigmoid"}
     degree : int, of ``poly``
     coef0 : float, of ``poly`` and ``sigmoid``
     decision : {"ovo", "ovr"}
-        One-vs-one, as LIBSVM, or one-vs-rest.
+        How several classes are told apart: by pairs, as ``SVC`` does, or each from
+        the rest, as ``OneVsRestClassifier(SVC())``.
     class_weight : None, "balanced" or dict of label to factor of C
     tol : float
         LIBSVM's stopping tolerance.
@@ -41,15 +46,26 @@ class PathSVC(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-    support_ : int array of shape (n_support,), rows of the training set
+    classes_ : array of shape (n_classes,), the labels, sorted
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where ``X`` had names.
+    support_ : int array of shape (n_support,), rows of the training set, ascending
     support_vectors_ : array of shape (n_support, n_features)
     dual_coef_ : float64 array of shape (n_problems, n_support)
         Signed multipliers of every binary problem, 0 for a vector with no part in it.
+        A value above 0 speaks for the first class of a pair, or the one against the rest.
     intercept_ : float64 array of shape (n_problems,)
     n_iter_ : int, SMO iterations of all problems together
     fit_status_ : int, 0 when every problem converged
     machine_ : KernelMachine, the model as plain numbers
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PathSVC(C=10).fit(X, y).predict(X[:2])
+    array([0, 0])
     """
 
     def __init__(
@@ -87,7 +103,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of C.
+            Factors of C, at least 0; every class needs a row above 0.
 
         Raises
         ------
@@ -96,17 +112,15 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
-        self._check()
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        if len(np.unique(y)) < 2:
-            raise ValueError("y must have at least two classes, got 1 class")
+        check_parameters(self)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
         gamma = self._gamma(X)
+        rows, weights = _rows_that_count(X, classes, codes, sample_weight)
         found = fit_path(
-            X,
-            y,
+            X[rows],
+            codes[rows],
             self.C,
             gamma,
             decision=self.decision,
@@ -114,21 +128,26 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             n_threads=self.n_threads,
             memory_bytes=self.memory_bytes,
-            class_weight=self.class_weight,
-            sample_weight=sample_weight,
+            class_weight=self._factors(classes, codes),
+            sample_weight=weights,
             kernel=self.kernel,
             degree=self.degree,
             coef0=self.coef0,
         )
-        self.classes_ = found.classes
-        self.support_ = found.support
+        return self._keep(found, X, classes, gamma, np.arange(len(X))[rows][found.support])
+
+    def _keep(
+        self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
+    ) -> Self:
+        self.classes_ = classes
+        self.support_ = support
         self.n_iter_ = int(found.n_iterations.sum())
         self.fit_status_ = int(found.status.max())
         self.machine_ = KernelMachine(
-            support_vectors=X[found.support],
+            support_vectors=X[support],
             coefficients=np.ascontiguousarray(found.dual_coef.T),
             intercepts=found.intercept,
-            classes_=found.classes,
+            classes_=classes,
             kernel=Kernel(self.kernel, self.degree, self.coef0),
             gamma=gamma,
             decision=self.decision,
@@ -148,23 +167,24 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     def intercept_(self) -> np.ndarray:
         return self.machine_.intercepts
 
-    def _check(self) -> None:
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C must be a finite number above 0, got {self.C!r}")
-        if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
-            raise ValueError(
-                f"gamma must be a number above 0, 'scale' or 'auto', got {self.gamma!r}"
-            )
-        if self.tol <= 0:
-            raise ValueError(f"tol must be above 0, got {self.tol!r}")
-
     def _gamma(self, X: np.ndarray) -> float:
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
         if self.gamma == "scale":
-            variance = X.var(dtype=np.float64)
+            variance = float(X.var(dtype=np.float64))
             return 1.0 / (X.shape[1] * variance) if variance else 1.0
         return float(self.gamma)
+
+    def _factors(self, classes: np.ndarray, codes: np.ndarray) -> dict[int, float] | str | None:
+        """``class_weight`` for class codes; balanced by rows, whatever they weigh, as in SVC."""
+        if self.class_weight is None:
+            return None
+        if self.class_weight == "balanced":
+            if self.decision == "ovr" and len(classes) > 2:
+                return "balanced"  # each problem has sides of its own to balance
+            return dict(enumerate((len(codes) / (len(classes) * np.bincount(codes))).tolist()))
+        factors: Any = self.class_weight
+        return factors_by_code(factors, classes)
 
     def predict(self, X: Any) -> np.ndarray:
         """Classes of the rows of ``X``, an array of shape (n_samples,)."""
@@ -180,24 +200,74 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         second, else of shape (n_samples, n_classes), by class
         """
         check_is_fitted(self)
-        values = self.machine_.decision_values(validate_data(self, X, reset=False))
-        if len(self.classes_) == 2:
-            return -values[:, 0]
-        if self.decision == "ovr":
-            return values
-        return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        return self.machine_.decision_function(validate_data(self, X, reset=False))
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted model as safetensors; loading it runs no code."""
+        """Write the fitted estimator as safetensors; loading it runs no code."""
         check_is_fitted(self)
-        self.machine_.save(Path(path))
+        parameters = self.get_params()
+        if isinstance(self.class_weight, dict):  # the keys of JSON are text, labels need not be
+            parameters["class_weight"] = [list(pair) for pair in self.class_weight.items()]
+        names = getattr(self, "feature_names_in_", None)
+        estimator = {
+            "parameters": parameters,
+            "n_iter": self.n_iter_,
+            "fit_status": self.fit_status_,
+            "feature_names": None if names is None else list(names),
+        }
+        self.machine_.save(Path(path), {"support": self.support_}, path_svc=estimator)
 
-    @staticmethod
-    def load(path: Path | str) -> KernelMachine:
-        """Read what ``save`` wrote, or a run's ``model.safetensors``.
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what ``save`` wrote: a fitted estimator.
 
-        Returns
-        -------
-        KernelMachine, with ``predict`` and ``decision_function``
+        Raises
+        ------
+        InputError
+            The file is missing, damaged or something else.
         """
-        return KernelMachine.load(Path(path))
+        try:
+            arrays, about = read_model(Path(path))
+            if "path_svc" not in about:
+                raise ValueError("it holds none")
+            machine = KernelMachine.from_stored(arrays, about)
+            return cls._restored(machine, arrays["support"], about["path_svc"])
+        except DAMAGE as error:
+            raise InputError(
+                f"{path} must be a file that PathSVC.save wrote: {error}; "
+                "a run's model.safetensors is read by KernelMachine.load"
+            ) from None
+
+    @classmethod
+    def _restored(cls, machine: KernelMachine, support: np.ndarray, about: dict[str, Any]) -> Self:
+        parameters = dict(about["parameters"])
+        if isinstance(parameters["class_weight"], list):
+            parameters["class_weight"] = dict(parameters["class_weight"])
+        restored = cls(**parameters)
+        check_parameters(restored)
+        if support.shape != (len(machine.support_vectors),):
+            raise ValueError(f"its support has the shape {support.shape}")
+        restored.machine_, restored.support_ = machine, support
+        restored.classes_ = machine.classes_
+        restored.n_iter_, restored.fit_status_ = int(about["n_iter"]), int(about["fit_status"])
+        restored.n_features_in_ = machine.support_vectors.shape[1]
+        if about["feature_names"] is not None:
+            restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        return restored
+
+
+def _rows_that_count(
+    X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
+) -> tuple[Any, np.ndarray | None]:
+    """The rows of a weight above 0, and their weights."""
+    if sample_weight is None:
+        return slice(None), None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    rows = np.flatnonzero(weights > 0)
+    lost = np.setdiff1d(np.arange(len(classes)), codes[rows])
+    if len(lost):
+        raise ValueError(
+            f"sample_weight must be above 0 for a row of every class, class "
+            f"{str(classes[lost[0]])!r} has none; drop the rows of that class"
+        )
+    return rows, weights[rows]

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pipelines.data.placement import FoldedData
-from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import Cell, Solver
+from pipelines.svm.solvers.base import Cell
 
 Row = dict[str, Any]
 
@@ -98,97 +95,31 @@ def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> l
     folds = [data.folds[fold] for fold in unit.folds]
     # Standardisation is fitted on the training rows, so such folds share no arrays.
     X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)
-    scores = found.fit_cells(X, data.y, unit.gamma, unit.Cs, folds, settings)
-    return [_row(data, *cell, score) for cell, score in zip(unit.cells, scores, strict=True)]
+    cells = found.fit_cells(X, data.y, unit.gamma, unit.Cs, folds, settings)
+    return [_row(data, *place, cell) for place, cell in zip(unit.cells, cells, strict=True)]
 
 
 def failed_rows(data: FoldedData, unit: Unit, reason: str) -> list[Row]:
     """The rows of a unit whose task gave none."""
-    return [_row(data, *cell, Cell(status=f"failed: {reason}")) for cell in unit.cells]
+    return [_row(data, *place, Cell(status=f"failed: {reason}")) for place in unit.cells]
 
 
-def _row(data: FoldedData, C: float, gamma: float, fold: int, score: Cell) -> Row:
+def _row(data: FoldedData, C: float, gamma: float, fold: int, cell: Cell) -> Row:
     train, validation = data.folds[fold]
+    n_rows, n_errors = len(validation), cell.n_errors
+    accuracy = None if n_errors is None else (n_rows - n_errors) / n_rows
     return {
         "C": C,
         "gamma": gamma,
         "fold": fold,
         "n_train": len(train),
-        "n_validation": len(validation),
-        "n_errors": score.n_errors,
-        "error": None if score.n_errors is None else score.n_errors / len(validation),
-        "n_support": score.n_support,
-        "n_iterations": score.n_iterations,
-        "fit_seconds": score.fit_seconds,
-        "score_seconds": score.score_seconds,
-        "status": score.status,
+        "n_validation": n_rows,
+        "n_errors": n_errors,
+        "error": None if n_errors is None else n_errors / n_rows,
+        "score": accuracy if cell.score is None else cell.score,
+        "n_support": cell.n_support,
+        "n_iterations": cell.n_iterations,
+        "fit_seconds": cell.fit_seconds,
+        "score_seconds": cell.score_seconds,
+        "status": cell.status,
     }
-
-
-@dataclass(frozen=True, eq=False)
-class Refit:
-    """The one unit after the search: the best candidate on all training rows.
-
-    Attributes
-    ----------
-    C, gamma : float
-    classes : array of shape (n_classes,), the labels
-    """
-
-    C: float
-    gamma: float
-    classes: np.ndarray
-    cost: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """As the dashboard shows it."""
-        return f"refit-gamma={self.gamma:.6g} C={self.C:.6g}"
-
-
-def refit_estimator(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Any:
-    """Fit on all training rows.
-
-    Returns
-    -------
-    estimator of the labels
-        The solver's own; a ``KernelMachine`` in place of one that lives on a GPU,
-        so that it can be used where there is none.
-    """
-    found = load_solver(solver, settings.device)
-    X = data.scaled(found.device)
-    fitted = found.fit(X, unit.classes[data.y], unit.C, unit.gamma, settings)
-    return fitted if found.device == "cpu" else _machine(found, fitted, data, unit, settings)
-
-
-def refit_and_test(
-    data: FoldedData, unit: Refit, solver: str, settings: Settings
-) -> tuple[KernelMachine, np.ndarray]:
-    """Fit on all training rows and predict the test rows, once.
-
-    Returns
-    -------
-    machine : KernelMachine
-    predictions : int array of shape (n_test,), class codes
-    """
-    found = load_solver(solver, settings.device)
-    fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
-    machine = _machine(found, fitted, data, unit, settings)
-    return machine, machine.predict_codes(data.X_test)
-
-
-def _machine(
-    solver: Solver, fitted: Any, data: FoldedData, unit: Refit, settings: Settings
-) -> KernelMachine:
-    support, coefficients, intercepts = solver.parts(fitted, data.X)
-    scaling = data.scaling_for(None)
-    return KernelMachine(
-        support_vectors=scaling.transform(data.X[support]),
-        coefficients=coefficients,
-        intercepts=intercepts,
-        classes_=unit.classes,
-        kernel=settings.kernel,
-        gamma=unit.gamma,
-        decision=settings.decision,
-        scaling=scaling,
-    )

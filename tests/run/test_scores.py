@@ -13,7 +13,7 @@ from pipelines.run.scores import reduce_scores
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"C": C, "gamma": gamma, "fold": fold, "error": error}
+            {"C": C, "gamma": gamma, "fold": fold, "error": error, "score": 1 - error}
             for (C, gamma), folds in errors.items()
             for fold, error in enumerate(folds)
         ]
@@ -55,6 +55,16 @@ def test_a_candidate_with_a_failed_fold_is_last_and_has_no_mean() -> None:
     assert list(ranked.C) == [2.0, 1.0]
     assert np.isnan(ranked.error_mean[1])
     assert list(ranked.n_ok) == [2, 1]
+
+
+def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
+    results = table({(1.0, 0.1): [0.1, 0.1], (2.0, 0.1): [0.2, 0.2], (0.5, 0.1): [0.3, 0.3]})
+    results["score"] = [0.5, 0.6, 0.9, 0.7, 0.6, np.nan]
+    ranked = reduce_scores(results, ["C", "gamma"], 2)
+    assert list(ranked.C) == [2.0, 1.0, 0.5]
+    assert ranked.score_mean[0] == pytest.approx(0.8)
+    assert ranked.score_std[0] == pytest.approx(0.1)
+    assert ranked.loc[2, ["error_mean", "score_mean"]].isna().all()
 
 
 def test_a_cluster_gives_the_same(one_worker: Client) -> None:

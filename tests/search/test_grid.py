@@ -12,8 +12,9 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.grid import COLUMNS, Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings
-from pipelines.svm.units import Refit, Unit, refit_estimator
+from pipelines.svm.units import Unit
 
 DIGITS = load_dataset("digits", limit=500)
 CS, GAMMAS = (0.1, 1.0, 100.0), (1e-4, 1e-2)

@@ -10,7 +10,8 @@ from sklearn.svm import SVC
 
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import Scaling
-from pipelines.svm.kernel_machine import KernelMachine, codes_of, problems
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.multiclass import codes_of, problems
 from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 

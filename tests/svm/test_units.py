@@ -12,13 +12,11 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import (
-    Refit,
     Unit,
     cut_units,
     failed_rows,
     fit_unit,
     predicted_cost,
-    refit_and_test,
 )
 
 X, y = load_wine(return_X_y=True)
@@ -63,14 +61,6 @@ def test_tables_are_standardised_on_the_training_rows_of_each_fold() -> None:
         assert row["n_errors"] == n_errors
         assert row["n_support"] == len(pipeline[-1].support_)
         assert (row["n_train"], row["n_validation"]) == (len(train), len(validation))
-
-
-def test_the_refit_standardises_on_all_training_rows() -> None:
-    unit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
-    machine, predicted = refit_and_test(DATA, unit, "sklearn", Settings())
-    pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
-    np.testing.assert_array_equal(predicted, pipeline.predict(DATA.X_test))
-    assert machine.predict(DATA.X_test).tolist() == [unit.classes[code] for code in predicted]
 
 
 def test_a_failed_unit_has_a_row_for_each_cell() -> None:

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.data.placement import Fold, to_device
+from pipelines.data.placement import Fold, to_device, to_host
 from pipelines.svm.path.kernels import RBF, Kernel
+from pipelines.svm.scoring import Scoring, ScoringFailed
 
 OK = "ok"
 NOT_CONVERGED = "not converged"
@@ -30,28 +31,34 @@ class Settings:
     max_iter : int
         Most iterations of one binary problem; -1 for no limit.
     kernel : Kernel
-    class_weight : None or "balanced"
+    class_weight : None, "balanced" or dict of class to factor of C
     n_threads : int
         Threads a solver may use on a CPU worker.
     memory_bytes : int
         What a solver may hold of kernel matrices; beyond it, it works in blocks.
     device : {"cpu", "gpu"}
         Where a worker computes.
+    scoring : Scoring or None
+        What a cell's score is; None for accuracy, which its errors say already.
     """
 
     decision: str = "ovo"
     tol: float = 1e-3
     max_iter: int = -1
     kernel: Kernel = RBF
-    class_weight: str | None = None
+    class_weight: dict[Any, float] | str | None = None
     n_threads: int = 1
     memory_bytes: int = 4 << 30
     device: str = "cpu"
+    scoring: Scoring | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The score of a candidate on a fold; None where the fit failed."""
+    """What a candidate did on a fold; None where the fit failed.
+
+    ``score`` is None too where accuracy is the scoring.
+    """
 
     n_errors: int | None = None
     n_support: int | None = None
@@ -59,6 +66,13 @@ class Cell:
     fit_seconds: float | None = None
     score_seconds: float | None = None
     status: str = OK
+    score: float | None = None
+
+
+def scoring_failed(settings: Settings, error: ScoringFailed) -> Cell:
+    """The cell of a fold that was fitted but cannot be scored."""
+    assert settings.scoring is not None
+    return Cell(status=f"failed: scoring {settings.scoring.name}: {error}")
 
 
 class Solver(Protocol):
@@ -105,7 +119,8 @@ class Solver(Protocol):
 
         Returns
         -------
-        estimator with ``classes_`` and ``predict``
+        estimator with ``classes_``, ``predict``, and ``decision_function`` in the form of
+        ``SVC.decision_function``
         """
 
     def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -142,23 +157,38 @@ def one_by_one(
                 started = perf_counter()
                 fitted = solver.fit(X_train, y[train], C, gamma, settings)
                 between = perf_counter()
-                n_errors = int(np.sum(fitted.predict(X_validation) != y[validation]))
+                predicted = fitted.predict(X_validation)
+                score = _score(fitted, X_validation, y[validation], predicted, settings)
                 ended = perf_counter()
             except MemoryError:
                 cells.append(Cell(status=OUT_OF_MEMORY))
                 continue
+            except ScoringFailed as error:
+                cells.append(scoring_failed(settings, error))
+                continue
             n_support, n_iterations, converged = summarise(fitted)
             cells.append(
                 Cell(
-                    n_errors,
+                    int(np.sum(predicted != y[validation])),
                     n_support,
                     n_iterations,
                     between - started,
                     ended - between,
                     OK if converged else NOT_CONVERGED,
+                    score,
                 )
             )
     return cells
+
+
+def _score(
+    fitted: Any, X: Any, truth: np.ndarray, predicted: np.ndarray, settings: Settings
+) -> float | None:
+    scoring = settings.scoring
+    if scoring is None:
+        return None
+    decisions = to_host(fitted.decision_function(X)) if scoring.needs_decisions else None
+    return scoring.score(truth, predicted, decisions)
 
 
 def join_problems(

@@ -16,7 +16,7 @@ import numpy as np
 from cuml.svm import SVC
 
 from pipelines.data.placement import Fold, to_device, to_host
-from pipelines.svm.kernel_machine import codes_of, problems
+from pipelines.svm.multiclass import class_values, codes_of, problems
 from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
 
 
@@ -39,9 +39,15 @@ class FittedProblems:
 
     def predict(self, X: Any) -> np.ndarray:
         """Classes of the rows of a cupy array of shape (n_samples, n_features)."""
+        return self.classes_[codes_of(self._values(X), len(self.classes_), self.decision)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values in the form of ``SVC.decision_function``, on the host."""
+        return class_values(self._values(X), len(self.classes_), self.decision)
+
+    def _values(self, X: Any) -> np.ndarray:
         columns = [to_host(svc.decision_function(X)).reshape(-1) for svc in self.binary]
-        codes = codes_of(np.stack(columns, axis=1), len(self.classes_), self.decision)
-        return self.classes_[codes]
+        return np.stack(columns, axis=1)
 
 
 class CumlSolver:
@@ -79,7 +85,7 @@ class CumlSolver:
                 kernel=settings.kernel.name,
                 degree=settings.kernel.degree,
                 coef0=settings.kernel.coef0,
-                class_weight=_factors(codes, positive, negative, settings),
+                class_weight=_factors(classes, codes, positive, negative, settings),
                 tol=settings.tol,
                 max_iter=settings.max_iter,
                 output_type="cupy",
@@ -105,11 +111,14 @@ class CumlSolver:
 
 
 def _factors(
-    codes: np.ndarray, positive: int, negative: int, settings: Settings
+    classes: np.ndarray, codes: np.ndarray, positive: int, negative: int, settings: Settings
 ) -> dict[int, float] | None:
     """Factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
     if settings.class_weight is None:
         return None
+    if isinstance(settings.class_weight, dict):  # of pairs only, see SVMGridSearch
+        sides = {0: classes[negative].item(), 1: classes[positive].item()}
+        return {side: settings.class_weight.get(label, 1.0) for side, label in sides.items()}
     counts = np.bincount(codes)
     if negative == -1:
         own = counts[positive]

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from pipelines.data.placement import Fold
+from pipelines.svm.multiclass import class_values
 from pipelines.svm.path.path import PathResult, cross_validate_path
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY, Cell, Settings
+from pipelines.svm.scoring import ScoringFailed
+from pipelines.svm.solvers.base import (
+    NOT_CONVERGED,
+    OK,
+    OUT_OF_MEMORY,
+    Cell,
+    Settings,
+    scoring_failed,
+)
 
 ONE_CLASS = "failed: the training rows are of one class"
 
@@ -44,11 +54,13 @@ class PathSolver:
                 result = self._validate(X, y, gamma, Cs, folds, settings)
         except MemoryError:
             return [Cell(status=OUT_OF_MEMORY)] * (len(folds) * len(Cs))
-        return [
-            Cell(status=ONE_CLASS) if np.ptp(y[train]) == 0 else _cell(result, c, fold)
-            for fold, (train, _) in enumerate(folds)
-            for c in range(len(Cs))
-        ]
+        cells = []
+        for fold, (train, validation) in enumerate(folds):
+            if np.ptp(y[train]) == 0:
+                cells += [Cell(status=ONE_CLASS)] * len(Cs)
+            else:
+                cells += _cells(result, fold, y[validation], settings)
+        return cells
 
     def _validate(
         self,
@@ -74,6 +86,8 @@ class PathSolver:
             kernel=settings.kernel.name,
             degree=settings.kernel.degree,
             coef0=settings.kernel.coef0,
+            return_predictions=settings.scoring is not None,
+            return_decisions=settings.scoring is not None and settings.scoring.needs_decisions,
             kept=self._kept_for(X, folds, settings),
         )
 
@@ -113,15 +127,43 @@ class PathSolver:
         return fitted.support_, machine.coefficients, machine.intercepts
 
 
-def _cell(result: PathResult, c: int, fold: int) -> Cell:
+def _cells(result: PathResult, fold: int, truth: np.ndarray, settings: Settings) -> list[Cell]:
+    """The cells of a fold, for every C; ``truth`` are the codes of its validation rows."""
+    cells = []
+    for c in range(len(result.Cs)):
+        started = perf_counter()
+        try:
+            score = _score(result, c, fold, truth, settings)
+        except ScoringFailed as error:
+            cells.append(scoring_failed(settings, error))
+            continue
+        cells.append(_cell(result, c, fold, score, perf_counter() - started))
+    return cells
+
+
+def _score(
+    result: PathResult, c: int, fold: int, truth: np.ndarray, settings: Settings
+) -> float | None:
+    if settings.scoring is None or result.predictions is None:
+        return None
+    decisions = None
+    if result.decisions is not None:
+        decisions = class_values(
+            result.decisions[0][fold][c], len(result.classes), settings.decision
+        )
+    return settings.scoring.score(truth, result.classes[result.predictions[0][fold][c]], decisions)
+
+
+def _cell(result: PathResult, c: int, fold: int, score: float | None, seconds: float) -> Cell:
     place = (0, c, fold)
     return Cell(
         n_errors=int(result.n_errors[place]),
         n_support=int(result.n_support[place]),
         n_iterations=int(result.n_iterations[place]),
         fit_seconds=float(result.fit_seconds[place]),
-        score_seconds=float(result.score_seconds[place]),
+        score_seconds=float(result.score_seconds[place]) + seconds,
         status=NOT_CONVERGED if result.status[place] else OK,
+        score=score,
     )
 
 

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from pipelines.data.placement import Fold
-from pipelines.svm.kernel_machine import problems
+from pipelines.svm.multiclass import problems
 from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
 
 

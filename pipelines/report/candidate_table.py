@@ -1,0 +1,63 @@
+"""The table of all candidates on the page of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pipelines.report.run_folder import ACCURACY, RunFolder
+from pipelines.report.wording import percent, significant
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of an HTML table: what is read, and what a sort goes by."""
+
+    text: str
+    sort: float | str
+
+
+def number_cell(value: float, text: str, missing: str = "–") -> Cell:
+    """A cell of a number and its text; one that is not finite comes last in a sort."""
+    return Cell(text, float(value)) if math.isfinite(value) else Cell(missing, "")
+
+
+def candidate_columns(run: RunFolder) -> list[tuple[str, str]]:
+    """Names and kinds of the columns; the score has one where it is not accuracy."""
+    names = ["rank", "C", "gamma", "cv error", "standard deviation", "folds with a score",
+             "support vectors", "fit time (s)"]  # fmt: skip
+    if _has_score(run):
+        names.insert(3, f"cv {run.scoring}")
+    return [(name, "number") for name in names]
+
+
+def candidate_rows(run: RunFolder) -> list[list[Cell]]:
+    """A row for each candidate, best first, with the cells of ``candidate_columns``."""
+    if run.candidates.empty:
+        return []
+    table, with_score = run.candidates, _has_score(run)
+    if not run.cells.empty:
+        work = run.cells.groupby(["C", "gamma"], as_index=False).agg(
+            n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum")
+        )
+        table = table.merge(work, on=["C", "gamma"], how="left")
+    else:
+        table = table.assign(n_support=math.nan, fit_seconds=math.nan)
+    return [
+        [
+            number_cell(row["rank"], f"{row['rank']:.0f}"),
+            number_cell(row["C"], significant(row["C"])),
+            number_cell(row["gamma"], significant(row["gamma"])),
+            *([number_cell(row["score_mean"], f"{row['score_mean']:.4f}")] if with_score else []),
+            number_cell(row["error_mean"], percent(row["error_mean"]), missing="failed"),
+            number_cell(row["error_std"], percent(row["error_std"])),
+            number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
+            number_cell(row["n_support"], f"{row['n_support']:.0f}"),
+            number_cell(row["fit_seconds"], f"{row['fit_seconds']:.2f}"),
+        ]
+        for row in table.to_dict("records")
+    ]
+
+
+def _has_score(run: RunFolder) -> bool:
+    return run.scoring != ACCURACY and "score_mean" in run.candidates

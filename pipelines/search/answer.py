@@ -1,0 +1,92 @@
+"""From the table of cells to the answer: rank, refit, test, and write what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.data import Dataset
+from pipelines.data.placement import FoldedData
+from pipelines.run.errors import RunStopped
+from pipelines.run.tasks import OnCluster
+from pipelines.search.grid import Grid, rank_candidates, refit
+from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.svm.refit import Refit, Tested, refit_and_test
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+MODEL = "model.safetensors"
+RESULTS = "cv_results.parquet"
+CANDIDATES = "candidates.parquet"
+PREDICTIONS = "test_predictions.parquet"
+PROBABILITIES = "test_probabilities.parquet"
+WRONG = "test_errors.npz"
+OF_BEST = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
+
+
+def answer(
+    client: Client,
+    data: FoldedData,
+    grid: Grid,
+    path: Path,
+    dataset: Dataset,
+    probability: bool = False,
+) -> dict[str, Any]:
+    """Rank the candidates, refit the best on a worker, test it once; facts for ``run.json``.
+
+    Raises
+    ------
+    RunStopped
+        Every candidate failed, or the refit did.
+    """
+    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), client)
+    candidates.to_parquet(path / CANDIDATES)
+    best = candidates.iloc[0]
+    if np.isnan(best.score_mean):
+        raise RunStopped("every candidate failed, none can be called best")
+    unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
+    tested: Tested = refit(OnCluster(client), data, grid, unit, refit_and_test)
+    tested.machine.save(path / MODEL)
+    _write_predictions(path, dataset, tested.predicted)
+    n_wrong = int(np.sum(tested.predicted != dataset.y_test))
+    facts = {
+        "best": {name: float(best[name]) for name in OF_BEST},
+        "test_error": n_wrong / len(tested.predicted),
+        "n_test_errors": n_wrong,
+        "n_support": len(tested.machine.support_vectors),
+    }
+    if tested.probabilities is not None:
+        facts |= _of_probabilities(path, dataset, tested.probabilities)
+    return facts
+
+
+def _write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray) -> None:
+    table = pd.DataFrame(
+        {"row": np.arange(len(predicted)), "true": dataset.y_test, "predicted": predicted}
+    )
+    table.to_parquet(path / PREDICTIONS)
+    if dataset.image_shape is not None:
+        wrong = np.flatnonzero(predicted != dataset.y_test)
+        np.savez_compressed(
+            path / WRONG,
+            row=wrong,
+            true=dataset.y_test[wrong],
+            predicted=predicted[wrong],
+            X=dataset.X_test[wrong],
+        )
+
+
+def _of_probabilities(path: Path, dataset: Dataset, probabilities: np.ndarray) -> dict[str, float]:
+    """Write the probabilities of the test rows, a column for each label; how good they are."""
+    table = pd.DataFrame({"row": np.arange(len(probabilities)), "true": dataset.y_test})
+    for label, column in zip(dataset.classes, probabilities.T, strict=True):
+        table[f"probability_{label}"] = column
+    table.to_parquet(path / PROBABILITIES)
+    return {
+        "test_log_loss": log_loss(probabilities, dataset.y_test),
+        "test_calibration_error": expected_calibration_error(probabilities, dataset.y_test),
+    }

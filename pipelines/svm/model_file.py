@@ -1,0 +1,63 @@
+"""A model's file: safetensors, numbers and text; reading it runs no code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+# What reading damaged or foreign content raises, beside SafetensorError.
+DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
+    """Write arrays by name, and facts that JSON can hold."""
+    from safetensors.numpy import save_file
+
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    facts = {name: json.dumps(value, default=_plain) for name, value in about.items()}
+    save_file(contiguous, path, metadata=facts)
+
+
+def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Read what ``write_model`` wrote.
+
+    Raises
+    ------
+    ValueError
+        It is no such file.
+    OSError
+        It cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            facts = stored.metadata() or {}
+            names = stored.keys()
+            arrays = {name: stored.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+    return arrays, {name: json.loads(text) for name, text in facts.items()}
+
+
+def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
+    """Labels with their dtype."""
+    return {"dtype": labels.dtype.str, "values": labels.tolist()}
+
+
+def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
+    """What ``labels_as_json`` took."""
+    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be stored in a model's file")

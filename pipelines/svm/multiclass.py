@@ -1,0 +1,75 @@
+"""Several classes from binary problems: which problems, and what their values say together."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+
+def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
+    """The binary problems of a multi-class SVM.
+
+    Returns
+    -------
+    list of (positive class, negative class)
+        One-vs-one: every pair, the smaller class positive, in LIBSVM's order.
+        One-vs-rest: every class against -1, the rest. Two classes make one
+        problem either way.
+    """
+    if decision == "ovo" or n_classes == 2:
+        return list(combinations(range(n_classes), 2))
+    return [(one, -1) for one in range(n_classes)]
+
+
+def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
+    """Class codes from decision values.
+
+    Parameters
+    ----------
+    values : array of shape (n_samples, n_problems)
+        Positive where the positive class of a problem wins.
+
+    Returns
+    -------
+    int array of shape (n_samples,)
+        One-vs-one: most votes, ties to the smallest class, as LIBSVM
+        (Chang and Lin, ACM TIST 2011). One-vs-rest: the largest value.
+    """
+    if decision == "ovr" and n_classes > 2:
+        return values.argmax(axis=1)
+    votes = np.zeros((len(values), n_classes), dtype=np.int32)
+    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+        wins = values[:, column] > 0
+        votes[:, positive] += wins
+        votes[:, negative] += ~wins
+    return votes.argmax(axis=1)
+
+
+def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
+    """Decision values in the form of ``SVC.decision_function``.
+
+    Parameters
+    ----------
+    values : array of shape (n_samples, n_problems)
+
+    Returns
+    -------
+    array of shape (n_samples,) for two classes, positive for the second, else of
+    shape (n_samples, n_classes)
+        One-vs-one: the votes for a class, and between equal votes, by less than
+        half a vote, the sum of the values that speak for it.
+    """
+    if n_classes == 2:
+        return -values[:, 0]
+    if decision == "ovr":
+        return values
+    votes = np.zeros((len(values), n_classes))
+    sums = np.zeros((len(values), n_classes))
+    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+        loses = values[:, column] < 0
+        votes[:, positive] += ~loses
+        votes[:, negative] += loses
+        sums[:, positive] += values[:, column]
+        sums[:, negative] -= values[:, column]
+    return votes + sums / (3 * (np.abs(sums) + 1))

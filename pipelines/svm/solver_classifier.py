@@ -1,0 +1,106 @@
+"""A solver's fit, its scaling within, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pipelines.data.placement import to_device
+from pipelines.data.scaling import FittedScaling, Scaling
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers.base import Solver
+
+
+class SolverClassifier(ClassifierMixin, BaseEstimator):
+    """Fits unscaled rows: the scaling is learned from the rows of each fit alone.
+
+    For scikit-learn's own tools, which clone it and fit it on class codes of parts of a
+    data set; the model within is one of labels.
+
+    Parameters
+    ----------
+    solver : str, a name in ``SOLVERS``
+    C, gamma : float
+    settings : Settings
+        A dict of class weights in it is one of labels.
+    scaling : Scaling
+    labels : array of shape (n_labels,), what class codes stand for
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,), class codes
+    fitted_ : what the solver gave; it takes scaled rows
+    machine_ : KernelMachine of the same model; it takes unscaled rows
+    """
+
+    def __init__(
+        self,
+        solver: str,
+        C: float,
+        gamma: float,
+        settings: Settings,
+        scaling: Scaling,
+        labels: np.ndarray,
+    ) -> None:
+        self.solver = solver
+        self.C = C
+        self.gamma = gamma
+        self.settings = settings
+        self.scaling = scaling
+        self.labels = labels
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Fit on rows of shape (n_samples, n_features) and their class codes."""
+        solver = load_solver(self.solver, self.settings.device)
+        scaling = self.scaling.fit(X)
+        scaled = scaling.transform(X)
+        if solver.device == "gpu":
+            scaled = to_device(scaled.astype(np.float32), solver.device)
+        self.classes_ = np.unique(y)
+        self.fitted_ = solver.fit(scaled, self.labels[y], self.C, self.gamma, self.settings)
+        self.machine_ = machine_of(
+            solver, self.fitted_, X, scaling, self.labels[self.classes_], self.gamma, self.settings
+        )
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Class codes of unscaled rows, an array of shape (n_samples,)."""
+        return self.classes_[self.machine_.predict_codes(X)]
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        """Decision values of unscaled rows, in the form of ``SVC.decision_function``."""
+        return self.machine_.decision_function(X)
+
+
+def machine_of(
+    solver: Solver,
+    fitted: Any,
+    X: np.ndarray,
+    scaling: FittedScaling,
+    classes: np.ndarray,
+    gamma: float,
+    settings: Settings,
+) -> KernelMachine:
+    """A fit as plain numbers.
+
+    Parameters
+    ----------
+    fitted : what ``solver.fit`` gave
+    X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
+    scaling : the scaling of those rows
+    classes : labels of shape (n_classes,)
+    """
+    support, coefficients, intercepts = solver.parts(fitted, X)
+    return KernelMachine(
+        support_vectors=scaling.transform(X[support]),
+        coefficients=coefficients,
+        intercepts=intercepts,
+        classes_=classes,
+        kernel=settings.kernel,
+        gamma=gamma,
+        decision=settings.decision,
+        scaling=scaling,
+    )

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pipelines import PathSVC
+from pipelines.data.errors import InputError
+from pipelines.svm.kernel_machine import KernelMachine
+
+X, y = load_digits(return_X_y=True)
+X, y = ((X - 8) / 4.6)[:300], y[:300]
+WINE, KINDS = load_wine(return_X_y=True)
+WINE = StandardScaler().fit_transform(WINE)
+TWO = make_classification(200, 6, random_state=0)
+
+# As scikit-learn's own list says of SVC: gamma="scale" does not know of weights, and two
+# solutions within the tolerance are not equal to seven digits.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "within the tolerance only, as SVC",
+}
+
+
+@parametrize_with_checks(
+    [PathSVC(), PathSVC(decision="ovr")], expected_failed_checks=lambda estimator: EXPECTED
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def agrees(ours: PathSVC, theirs: Any, X: np.ndarray) -> None:
+    """Values of every problem within 1e-2, and all else but where such a value is about 0."""
+    values, same = ours.machine_.decision_values(X), np.ones(len(X), dtype=bool)
+    if isinstance(theirs, SVC) and len(theirs.classes_) > 2:
+        pairs = deepcopy(theirs).set_params(decision_function_shape="ovo").decision_function(X)
+        np.testing.assert_allclose(values, pairs, atol=1e-2)
+        same = np.all((values < 0) == (pairs < 0), axis=1)
+    assert same.mean() > 0.95
+    found, expected = ours.decision_function(X), theirs.decision_function(X)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found[same], expected[same], atol=1e-2)
+    np.testing.assert_array_equal(ours.predict(X)[same], theirs.predict(X)[same])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gamma", "coef0"),
+    [("rbf", 0.02, 0), ("linear", 1, 0), ("poly", 0.02, 0.5), ("sigmoid", 0.002, -0.5)],
+)
+def test_every_kernel_gives_the_model_of_svc(kernel: str, gamma: float, coef0: float) -> None:
+    parameters: dict[str, Any] = {"kernel": kernel, "C": 2.0, "gamma": gamma, "coef0": coef0}
+    parameters["tol"] = 1e-5  # at 1e-3 solutions for an unbounded kernel differ by more
+    agrees(PathSVC(**parameters).fit(X, y), SVC(**parameters).fit(X, y), X)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.1])
+def test_gamma_is_that_of_svc(gamma: Any) -> None:
+    agrees(PathSVC(gamma=gamma).fit(WINE, KINDS), SVC(gamma=gamma).fit(WINE, KINDS), WINE)
+
+
+def test_one_vs_rest_is_scikit_learns() -> None:
+    peer = OneVsRestClassifier(SVC(C=5.0, gamma=0.05)).fit(WINE, KINDS)
+    agrees(PathSVC(C=5.0, gamma=0.05, decision="ovr").fit(WINE, KINDS), peer, WINE)
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_the_sign_of_two_classes_is_that_of_svc(decision: str) -> None:
+    X, y = TWO
+    words = np.where(y == 1, "yes", "no")
+    ours = PathSVC(C=3.0, decision=decision).fit(X, words)
+    agrees(ours, SVC(C=3.0).fit(X, words), X)
+    np.testing.assert_array_equal(ours.predict(X) == "yes", ours.decision_function(X) > 0)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"a": 5.0, "c": 0.2}])
+def test_class_weights_are_those_of_svc(class_weight: Any) -> None:
+    rows = np.r_[0:60, 60:80, 140:178]  # unbalanced
+    words = np.array(["a", "b", "c"])[KINDS[rows]]
+    parameters: dict[str, Any] = {"C": 0.1, "gamma": 0.02, "class_weight": class_weight}
+    ours = PathSVC(**parameters).fit(WINE[rows], words)
+    agrees(ours, SVC(**parameters).fit(WINE[rows], words), WINE[rows])
+    assert np.abs(ours.decision_function(WINE) - PathSVC(C=0.1, gamma=0.02).fit(
+        WINE[rows], words).decision_function(WINE)).max() > 0.05  # fmt: skip
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_sample_weights_are_those_of_svc(class_weight: Any) -> None:
+    weights = np.random.default_rng(0).integers(0, 4, len(KINDS)) * 0.5
+    ours = PathSVC(class_weight=class_weight).fit(WINE, KINDS, sample_weight=weights)
+    theirs = SVC(class_weight=class_weight).fit(WINE, KINDS, sample_weight=weights)
+    agrees(ours, theirs, WINE)
+    assert set(ours.support_) <= set(np.flatnonzero(weights))
+    np.testing.assert_array_equal(ours.support_vectors_, WINE[ours.support_])
+
+
+def test_attributes_make_up_the_decision_values() -> None:
+    X, y = TWO
+    ours = PathSVC(kernel="linear").fit(X, y)
+    by_hand = ours.dual_coef_ @ ours.support_vectors_ @ X.T + ours.intercept_[:, None]
+    np.testing.assert_allclose(-by_hand[0], ours.decision_function(X), atol=1e-9)
+    assert ours.fit_status_ == 0
+    assert ours.n_iter_ > 0
+    assert PathSVC(max_iter=1).fit(X, y).fit_status_ != 0
+
+
+FORMS = {
+    "words": (WINE, np.array(["red", "rosé", "white"])[KINDS]),
+    "objects": (WINE, np.array(["red", "rosé", "white"], dtype=object)[KINDS]),
+    "whole numbers": (WINE.astype(np.float32), (KINDS * 10).astype(np.int16)),
+    "truths": (TWO[0], TWO[1] == 1),
+    "a table": (pd.DataFrame(TWO[0], columns=list("abcdef")), TWO[1]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> None:
+    X, y = FORMS[form]
+    factors = {label: 1.0 + place for place, label in enumerate(np.unique(y).tolist())}
+    ours = PathSVC(C=np.float64(2.0), degree=np.int64(2), class_weight=factors).fit(X, y)
+    ours.save(tmp_path / "svc.safetensors")
+    back = PathSVC.load(str(tmp_path / "svc.safetensors"))
+    assert back.get_params() == ours.get_params()
+    assert back.n_features_in_ == ours.n_features_in_
+    assert (back.n_iter_, back.fit_status_) == (ours.n_iter_, ours.fit_status_)
+    assert back.classes_.dtype == ours.classes_.dtype
+    for name in ("classes_", "support_", "support_vectors_", "dual_coef_", "intercept_"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(ours, name))
+    assert hasattr(back, "feature_names_in_") == (form == "a table")
+    if form == "a table":
+        assert back.feature_names_in_.tolist() == list("abcdef")
+    np.testing.assert_array_equal(back.predict(X), ours.predict(X))
+    np.testing.assert_array_equal(back.decision_function(X), ours.decision_function(X))
+    assert clone(back).fit(X, y).score(X, y) == ours.score(X, y)
+
+
+def test_its_file_is_a_kernel_machine_too(tmp_path: Path) -> None:
+    ours = PathSVC().fit(WINE, KINDS)
+    ours.save(tmp_path / "svc.safetensors")
+    machine = KernelMachine.load(tmp_path / "svc.safetensors")
+    np.testing.assert_array_equal(machine.predict(WINE), ours.predict(WINE))
+
+
+def test_what_is_no_saved_estimator_is_refused_in_one_line(tmp_path: Path) -> None:
+    ours = PathSVC().fit(WINE, KINDS)
+    path = tmp_path / "svc.safetensors"
+    ours.save(path)
+    whole = path.read_bytes()
+    ours.machine_.save(tmp_path / "machine.safetensors")
+    bad = {
+        "cut.safetensors": whole[:-100],
+        "no header.safetensors": whole[100:],
+        "empty.safetensors": b"",
+        "pickle.safetensors": pickle.dumps({"C": 1.0}),
+        # as long as before, so that the file's own lengths hold
+        "gamma.safetensors": whole.replace(b"classes", b"klasses"),
+        "kernel.safetensors": whole.replace(b'\\"name\\": \\"rbf\\"', b'\\"name\\": \\"rbg\\"'),
+        "one-vs-none.safetensors": whole.replace(b'"decision":"\\"ovo', b'"decision":"\\"ovn'),
+    }
+    for name, content in bad.items():
+        assert content != whole, name
+        (tmp_path / name).write_bytes(content)
+    save_file({"weights": np.ones(3)}, tmp_path / "foreign.safetensors")
+    for name in [*bad, "foreign.safetensors", "machine.safetensors", "none.safetensors", "."]:
+        with pytest.raises(InputError, match=r"must be a file that PathSVC\.save wrote") as caught:
+            PathSVC.load(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"C": 0}, "C must be a finite number above 0, got 0"),
+        ({"C": "1"}, "C must be a finite number above 0, got '1'"),
+        ({"gamma": "large"}, "gamma must be a finite number above 0, 'scale' or 'auto'"),
+        ({"gamma": -1.0}, "gamma must be .* got -1.0"),
+        ({"kernel": "rbg"}, "kernel must be one of rbf, linear, poly, sigmoid, got 'rbg'"),
+        ({"degree": 1.5}, "degree must be a whole number, at least 0, got 1.5"),
+        ({"coef0": np.nan}, "coef0 must be a finite number, got nan"),
+        ({"decision": "all"}, "decision must be 'ovo' or 'ovr', got 'all'"),
+        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict, got 'even'"),
+        ({"class_weight": {0: -1}}, "class_weight must be of finite factors above 0"),
+        ({"class_weight": {7: 2.0}}, "class_weight must be of the classes of y, got 7"),
+        ({"tol": 0}, "tol must be a finite number above 0, got 0"),
+        ({"max_iter": 0}, "max_iter must be at least 1, or -1 for no limit, got 0"),
+        ({"n_threads": 0}, "n_threads must be None or at least 1, got 0"),
+    ],
+)
+def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        PathSVC(**parameters).fit(WINE, KINDS)
+
+
+def test_a_class_without_weight_is_named() -> None:
+    with pytest.raises(ValueError, match=r"sample_weight must be above 0 .* class '2' has none"):
+        PathSVC().fit(WINE, KINDS, sample_weight=(KINDS < 2).astype(float))

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from pipelines.data import make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
+from pipelines.svm.solvers import Settings
+
+X, y = load_wine(return_X_y=True)
+y = y.astype(np.int32)
+CLASSES = np.array(["a", "b", "c"])
+
+
+def data_of(n_classes: int) -> FoldedData:
+    some = y < n_classes
+    train, test = np.flatnonzero(some)[::2], np.flatnonzero(some)[1::2]
+    folds = make_folds(y[train], 3, 0)
+    return FoldedData(X[train], y[train], X[test], y[test], folds, Scaling("standardise"))
+
+
+DATA = data_of(3)
+
+
+def test_the_refit_standardises_on_all_training_rows() -> None:
+    unit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
+    tested = refit_and_test(DATA, unit, "sklearn", Settings())
+    machine, predicted = tested.machine, tested.predicted
+    pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
+    np.testing.assert_array_equal(predicted, pipeline.predict(DATA.X_test))
+    assert machine.predict(DATA.X_test).tolist() == [unit.classes[code] for code in predicted]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+def test_probabilities_are_those_of_calibrated_classifier_cv(
+    solver: str, n_classes: int, tmp_path: Path
+) -> None:
+    """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
+    data = data_of(n_classes)
+    unit = Refit(2.0, 0.1, CLASSES[:n_classes], probability=True)
+    tested = refit_and_test(data, unit, solver, Settings())
+    svc = {"path": PathSVC, "sklearn": SVC}[solver](C=2.0, gamma=0.1)
+    peer = CalibratedClassifierCV(
+        make_pipeline(StandardScaler(), svc), cv=list(data.folds), ensemble=False
+    ).fit(data.X, data.y)
+    assert tested.probabilities is not None
+    np.testing.assert_allclose(tested.probabilities, peer.predict_proba(data.X_test), atol=1e-5)
+    tested.machine.save(tmp_path / "model.safetensors")
+    stored = KernelMachine.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(stored.predict_proba(data.X_test), tested.probabilities)
+
+
+def test_the_calibration_changes_no_prediction() -> None:
+    with_and_without = [
+        refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, probability), "path", Settings("ovr"))
+        for probability in (True, False)
+    ]
+    one, other = (tested.machine for tested in with_and_without)
+    np.testing.assert_array_equal(one.decision_values(X), other.decision_values(X))
+    np.testing.assert_array_equal(with_and_without[0].predicted, with_and_without[1].predicted)
+    with pytest.raises(ValueError, match="search with --probability"):
+        other.predict_proba(X)
+
+
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+def test_the_estimator_and_its_calibration_belong_together(solver: str) -> None:
+    settings = Settings(kernel=Kernel("poly", 2, 1.0), class_weight={0: 1.0, 1: 2.0, 2: 0.5})
+    estimator, calibration = refit_estimator(
+        DATA, Refit(2.0, 0.1, CLASSES, probability=True), solver, settings
+    )
+    tested = refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, True), solver, settings)
+    assert calibration is not None
+    assert estimator.classes_.tolist() == ["a", "b", "c"]
+    rows = tested.machine.scaling.transform(DATA.X_test)
+    found = calibration.probabilities(estimator.decision_function(rows))
+    np.testing.assert_allclose(found, tested.probabilities, atol=1e-6)
+    assert isinstance(estimator, {"path": PathSVC, "sklearn": SVC}[solver])
+    assert refit_estimator(DATA, Refit(2.0, 0.1, CLASSES), solver, settings)[1] is None
