@@ -10,6 +10,7 @@ from benchmarks.gpu.device import gpus
 
 GPU = "a GPU"
 SOLVER = ("cupy", "cuml", "sklearn")
+PATH = ("cupy", "numba", "numba_cuda")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml")
 COMMAND = (
     "cuml", "sklearn", *CLUSTER, "pandas", "pyarrow", "matplotlib", "jinja2", "rich", "safetensors",
@@ -41,6 +42,15 @@ CHECKS = (
     Check("cupy multiplies matrices right", "tests/gpu/test_cupy.py", ("cupy",)),
     Check("torch multiplies matrices right", "tests/gpu/test_torch.py", ("torch",)),
     Check("rows are placed once", "tests/gpu/test_placement.py", ("cupy",)),
+    Check(
+        "solver path agrees with the CPU's",
+        "tests/gpu/test_path_solver.py",
+        (*PATH, "sklearn", "threadpoolctl"),
+        150,
+    ),
+    Check(
+        "time of the study's grid", "benchmarks.gpu.path_grid:time_grid", (*PATH, "sklearn"), 150
+    ),
     Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 150),
     Check(
         "svm_grid --cluster cuda, end to end",

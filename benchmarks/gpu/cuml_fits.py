@@ -49,7 +49,7 @@ def fit_cells(problem: Problem, solver: str) -> Errors:
         for C in problem.Cs
         for row in fit_unit(
             data,
-            Unit(gamma, (C,), (FOLD,)),
+            Unit((gamma,), (C,), (FOLD,)),
             solver,
             Settings(device="gpu" if solver == "cuml" else "cpu"),
         )

@@ -141,7 +141,7 @@ def peer_class(name: str) -> type | str:
 
 def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
     """Have every worker import, and where it must compile, what the search will use."""
-    unit = Unit(problem.gammas[0], problem.Cs[:2], (0, 1))
+    unit = Unit(problem.gammas[:1], problem.Cs[:2], (0, 1))
     client.run(fit_unit, problem.data(), unit, solver, Settings(n_threads=2))
 
 

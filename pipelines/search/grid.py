@@ -36,6 +36,7 @@ COLUMNS = {
     "status": "str",
 }
 PARAMETERS = ["C", "gamma"]
+GROUPS_PER_WORKER = 2  # of gammas, for a solver that fits several at once
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
@@ -65,8 +66,8 @@ class Grid:
     solver: str
     settings: Settings
 
-    def units(self, data: FoldedData) -> list[Unit]:
-        """The units of this grid on these data."""
+    def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
+        """The units of this grid on these data, for so many workers."""
         solver = load_solver(self.solver, self.settings.device)
         alone = data.scaling.kind == "standardise"
         return cut_units(
@@ -76,6 +77,7 @@ class Grid:
             data.X.shape[1],
             shares_c=solver.shares_c,
             shares_folds=solver.shares_folds and not alone,
+            n_groups=GROUPS_PER_WORKER * n_workers if solver.shares_gammas else None,
         )
 
 

@@ -244,13 +244,14 @@ def _search(
     client: Client, data: FoldedData, grid: Grid, journal: Journal, path: Path, say: Say
 ) -> dict[str, Any]:
     """Compute the units that the journal lacks; write ``cv_results``; facts for ``run.json``."""
-    units = grid.units(data)
-    rows = {_cell(row): row for row in _scored(journal.records)}
-    todo = [unit for unit in units if any(cell not in rows for cell in unit.cells)]
-    if len(todo) < len(units):
-        say(f"resumed    {len(units) - len(todo)} of {len(units)} units were done before")
     runner = OnCluster(client)
-    n_workers, started, busy = runner.n_workers, time.perf_counter(), 0.0
+    n_workers = runner.n_workers
+    units = grid.units(data, n_workers)
+    rows = {_cell(row): row for row in _scored(journal.records)}
+    todo = [left for unit in units if (left := unit.without(rows)) is not None]
+    if rows:
+        say(f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left")
+    started, busy = time.perf_counter(), 0.0
     with show_progress(
         len(todo), sum(unit.cost for unit in todo), quiet=say is summary.silent
     ) as progress:

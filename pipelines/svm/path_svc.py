@@ -136,6 +136,17 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         )
         return self._keep(found, X, classes, gamma, np.arange(len(X))[rows][found.support])
 
+    def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
+        """Take over a fit with these parameters that was made elsewhere, on a GPU say.
+
+        Parameters
+        ----------
+        found : FittedPath, of labels
+        X : array of shape (n_samples, n_features), the rows it was fitted on
+        """
+        self.n_features_in_ = X.shape[1]
+        return self._keep(found, X, found.classes, self._gamma(X), found.support)
+
     def _keep(
         self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
     ) -> Self:

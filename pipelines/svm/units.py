@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.data.placement import FoldedData
@@ -12,22 +12,23 @@ from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.solvers.base import Cell
 
 Row = dict[str, Any]
+Place = tuple[float, float, int]  # C, gamma, fold
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The largest piece of a grid that shares work: cells of one gamma.
+    """The largest piece of a grid that shares work.
 
     Attributes
     ----------
-    gamma : float
+    gammas : tuple of float
     Cs : tuple of float, ascending
     folds : tuple of int
     cost : float
         Predicted, relative to the other units.
     """
 
-    gamma: float
+    gammas: tuple[float, ...]
     Cs: tuple[float, ...]
     folds: tuple[int, ...]
     cost: float = 1.0
@@ -37,12 +38,24 @@ class Unit:
         """As the dashboard shows it; Dask takes what stands before the dash for its group."""
         Cs = f"C={self.Cs[0]:.6g}" if len(self.Cs) == 1 else f"{len(self.Cs)} C"
         folds = f"fold={self.folds[0]}" if len(self.folds) == 1 else f"{len(self.folds)} folds"
-        return f"svm-gamma={self.gamma:.6g} {folds} {Cs}"
+        more = f" and {len(self.gammas) - 1} more" if len(self.gammas) > 1 else ""
+        return f"svm-gamma={self.gammas[0]:.6g}{more} {folds} {Cs}"
 
     @property
-    def cells(self) -> list[tuple[float, float, int]]:
-        """(C, gamma, fold) of every cell, fold by fold."""
-        return [(C, self.gamma, fold) for fold in self.folds for C in self.Cs]
+    def cells(self) -> list[Place]:
+        """(C, gamma, fold) of every cell: gamma by gamma, fold by fold."""
+        return [(C, gamma, fold) for gamma in self.gammas for fold in self.folds for C in self.Cs]
+
+    def without(self, done: Container[Place]) -> Unit | None:
+        """The unit less the gammas whose cells are all done; None where nothing is left."""
+        left = tuple(
+            gamma
+            for gamma in self.gammas
+            if any((C, gamma, fold) not in done for fold in self.folds for C in self.Cs)
+        )
+        if not left:
+            return None
+        return replace(self, gammas=left, cost=self.cost * len(left) / len(self.gammas))
 
 
 def cut_units(
@@ -52,23 +65,30 @@ def cut_units(
     n_features: int,
     shares_c: bool = False,
     shares_folds: bool = False,
+    n_groups: int | None = None,
 ) -> list[Unit]:
     """All units of a grid.
 
     A solver that shares work between all C, or all folds, of a gamma gets them in
     one unit; otherwise each cell is a unit of its own, so that none waits for another.
+    With ``n_groups`` the gammas are dealt out to so many units, each with small and
+    large ones; by default every gamma makes units of its own.
     """
+    n_groups = min(n_groups or len(gammas), len(gammas))
+    parts_of_gamma = [tuple(gammas[group::n_groups]) for group in range(n_groups)]
     parts_of_c = [tuple(sorted(Cs))] if shares_c else [(C,) for C in Cs]
     everything = tuple(range(n_folds))
     parts_of_folds = [everything] if shares_folds else [(fold,) for fold in everything]
     return [
-        Unit(
-            gamma, part, folds, len(folds) * sum(predicted_cost(C, gamma, n_features) for C in part)
-        )
-        for gamma in gammas
+        Unit(some, part, folds, len(folds) * _cost(some, part, n_features))
+        for some in parts_of_gamma
         for part in parts_of_c
         for folds in parts_of_folds
     ]
+
+
+def _cost(gammas: Sequence[float], Cs: Sequence[float], n_features: int) -> float:
+    return sum(predicted_cost(C, gamma, n_features) for gamma in gammas for C in Cs)
 
 
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
@@ -95,7 +115,7 @@ def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> l
     folds = [data.folds[fold] for fold in unit.folds]
     # Standardisation is fitted on the training rows, so such folds share no arrays.
     X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)
-    cells = found.fit_cells(X, data.y, unit.gamma, unit.Cs, folds, settings)
+    cells = found.fit_cells(X, data.y, unit.gammas, unit.Cs, folds, settings)
     return [_row(data, *place, cell) for place, cell in zip(unit.cells, cells, strict=True)]
 
 

@@ -33,7 +33,7 @@ def test_each_worker_gets_the_data_once():
     X = rng.integers(0, 256, (20_000, 784), dtype=np.uint8)
     y = (np.arange(len(X)) % 2).astype(np.int32)
     data = FoldedData(X, y, X[:0], y[:0], [(y, y)], Scaling("constants", 127.5, 73.61))
-    units = [Unit(float(i), (1.0,), (0,)) for i in range(1, 6 * len(gpus()) + 1)]
+    units = [Unit((float(i),), (1.0,), (0,)) for i in range(1, 6 * len(gpus()) + 1)]
 
     def where_it_lies(shared: FoldedData, unit: Unit) -> tuple[int, int, int]:
         import os

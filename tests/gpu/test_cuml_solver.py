@@ -25,7 +25,7 @@ def digits() -> FoldedData:
 
 def rows_of(solver: str, data: FoldedData, decision: str) -> list[dict]:
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
-    units = [Unit(gamma, CS, (fold,)) for gamma in GAMMAS for fold in (0, 1)]
+    units = [Unit((gamma,), CS, (fold,)) for gamma in GAMMAS for fold in (0, 1)]
     return [row for unit in units for row in fit_unit(data, unit, solver, settings)]
 
 
@@ -96,7 +96,7 @@ def test_memory_does_not_grow_over_30_fits():
     data = FoldedData(X, y, X[:0], y[:0], [(rows, rows[:100])], Scaling("constants", 127.5, 73.61))
 
     def used_after_a_fit() -> int:
-        (row,) = fit_unit(data, Unit(1e-3, (1e-3,), (0,)), "cuml", Settings(device="gpu"))
+        (row,) = fit_unit(data, Unit((1e-3,), (1e-3,), (0,)), "cuml", Settings(device="gpu"))
         assert row["n_support"] == len(X)
         gc.collect()
         free, total = cupy.cuda.runtime.memGetInfo()

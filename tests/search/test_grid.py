@@ -66,7 +66,7 @@ def test_one_worker_four_workers_and_threads_give_identical_rows(
 
 def test_a_unit_that_fails_is_rows_that_say_why() -> None:
     data, grid = folded(), Grid(CS, GAMMAS, "sklearn", Settings())
-    units = [Unit(0.01, (1.0,), (0,)), Unit(0.01, (-1.0,), (0,))]  # no such C
+    units = [Unit((0.01,), (1.0,), (0,)), Unit((0.01,), (-1.0,), (0,))]  # no such C
     rows = [row for _, found in search(InProcess(1), data, grid, units) for row in found]
     results = tabulate(rows)
     assert results.status[0].startswith("failed: InvalidParameterError: The 'C' parameter")

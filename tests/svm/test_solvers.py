@@ -52,7 +52,7 @@ def test_fold_errors_are_scikit_learns(
 ) -> None:
     folds = list(splitter.split(X, y))
     device_X = to_device(X, solver.device)
-    cells = solver.fit_cells(device_X, y, GAMMA, CS, folds, Settings(decision))
+    cells = solver.fit_cells(device_X, y, (GAMMA,), CS, folds, Settings(decision))
     assert len(cells) == len(folds) * len(CS)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
@@ -82,7 +82,7 @@ def test_a_fit_in_numbers_predicts_as_the_fit_does(solver: Solver, decision: str
 def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     device_X = to_device(X, solver.device)
-    (cell,) = solver.fit_cells(device_X, y, GAMMA, (1000.0,), folds, Settings(max_iter=2))
+    (cell,) = solver.fit_cells(device_X, y, (GAMMA,), (1000.0,), folds, Settings(max_iter=2))
     assert cell.status == NOT_CONVERGED
     assert cell.n_errors is not None
 
@@ -94,7 +94,7 @@ def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.Monkey
     step = "_validate" if hasattr(solver, "_validate") else "fit"
     monkeypatch.setattr(type(solver), step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
-    (cell,) = solver.fit_cells(to_device(X, solver.device), y, GAMMA, (1.0,), folds, Settings())
+    (cell,) = solver.fit_cells(to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings())
     assert cell.status == OUT_OF_MEMORY
     assert cell.n_errors is None
 
@@ -104,7 +104,7 @@ def test_a_training_part_of_one_class_fails(solver: Solver) -> None:
     folds = [(rows, np.arange(50)), (np.arange(100, 300), np.arange(50))]
     try:
         one, two = solver.fit_cells(
-            to_device(X, solver.device), y, GAMMA, (1.0,), folds, Settings()
+            to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings()
         )
     except ValueError:  # the unit then fails as a whole
         return

@@ -57,14 +57,14 @@ def test_tables_are_standardised_on_the_training_rows_of_each_fold() -> None:
         pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1))
         pipeline.fit(DATA.X[train], DATA.y[train])
         n_errors = int(np.sum(pipeline.predict(DATA.X[validation]) != DATA.y[validation]))
-        (row,) = fit_unit(DATA, Unit(0.1, (1.0,), (fold,)), "sklearn", Settings())
+        (row,) = fit_unit(DATA, Unit((0.1,), (1.0,), (fold,)), "sklearn", Settings())
         assert row["n_errors"] == n_errors
         assert row["n_support"] == len(pipeline[-1].support_)
         assert (row["n_train"], row["n_validation"]) == (len(train), len(validation))
 
 
 def test_a_failed_unit_has_a_row_for_each_cell() -> None:
-    rows = failed_rows(DATA, Unit(0.1, (1.0, 2.0), (0, 1)), "out of memory")
+    rows = failed_rows(DATA, Unit((0.1,), (1.0, 2.0), (0, 1)), "out of memory")
     assert [(row["C"], row["fold"]) for row in rows] == [(1.0, 0), (2.0, 0), (1.0, 1), (2.0, 1)]
     assert {row["status"] for row in rows} == {"failed: out of memory"}
     assert all(row["error"] is None and row["n_errors"] is None for row in rows)

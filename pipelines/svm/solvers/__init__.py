@@ -24,12 +24,15 @@ class Entry:
 
 # Name -> device -> file. A new solver is one file and one entry.
 SOLVERS = {
-    "path": {"cpu": Entry("pipelines.svm.solvers.path_cpu", "numba")},
+    "path": {
+        "cpu": Entry("pipelines.svm.solvers.path_cpu", "numba"),
+        "gpu": Entry("pipelines.svm.solvers.path_cuda", "cupy", "gpu"),
+    },
     "sklearn": {"cpu": Entry("pipelines.svm.solvers.sklearn_svc", "sklearn")},
     "sklearnex": {"cpu": Entry("pipelines.svm.solvers.sklearnex_svc", "sklearnex", "intel")},
     "cuml": {"gpu": Entry("pipelines.svm.solvers.cuml_svc", "cuml", "gpu")},
 }
-DEFAULT = {"cpu": "path", "gpu": "cuml"}
+DEFAULT = {"cpu": "path", "gpu": "path"}
 
 
 def load_solver(name: str, device: str) -> Solver:

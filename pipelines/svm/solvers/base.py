@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -84,34 +85,38 @@ class Solver(Protocol):
         Where the arrays it takes must lie.
     shares_c, shares_folds : bool
         Whether it fits all C, all folds, of one gamma for less than their sum.
+    shares_gammas : bool
+        Whether it fits several gammas at once in less time than one after the other.
     """
 
     device: str
     shares_c: bool
     shares_folds: bool
+    shares_gammas: bool
 
     def fit_cells(
         self,
         X: Any,
         y: np.ndarray,
-        gamma: float,
+        gammas: Sequence[float],
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
     ) -> list[Cell]:
-        """Fit and score every C on every fold.
+        """Fit and score every gamma and C on every fold.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features) on ``device``, scaled
         y : int32 array of shape (n_samples,) on the host, class codes
+        gammas : sequence of float
         Cs : sequence of float, ascending
         folds : sequence of (training rows, validation rows)
 
         Returns
         -------
         list of Cell
-            ``len(folds) * len(Cs)``, fold by fold.
+            ``len(gammas) * len(folds) * len(Cs)``, gamma by gamma, fold by fold.
         """
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
@@ -138,7 +143,7 @@ def one_by_one(
     solver: Solver,
     X: Any,
     y: np.ndarray,
-    gamma: float,
+    gammas: Sequence[float],
     Cs: Sequence[float],
     folds: Sequence[Fold],
     settings: Settings,
@@ -149,35 +154,34 @@ def one_by_one(
     ``summarise`` gives (support vectors, iterations, converged) of a fitted estimator.
     """
     cells = []
-    for train, validation in folds:
-        for C in Cs:
-            try:
-                X_train = X[to_device(train, solver.device)]
-                X_validation = X[to_device(validation, solver.device)]
-                started = perf_counter()
-                fitted = solver.fit(X_train, y[train], C, gamma, settings)
-                between = perf_counter()
-                predicted = fitted.predict(X_validation)
-                score = _score(fitted, X_validation, y[validation], predicted, settings)
-                ended = perf_counter()
-            except MemoryError:
-                cells.append(Cell(status=OUT_OF_MEMORY))
-                continue
-            except ScoringFailed as error:
-                cells.append(scoring_failed(settings, error))
-                continue
-            n_support, n_iterations, converged = summarise(fitted)
-            cells.append(
-                Cell(
-                    int(np.sum(predicted != y[validation])),
-                    n_support,
-                    n_iterations,
-                    between - started,
-                    ended - between,
-                    OK if converged else NOT_CONVERGED,
-                    score,
-                )
+    for gamma, (train, validation), C in product(gammas, folds, Cs):
+        try:
+            X_train = X[to_device(train, solver.device)]
+            X_validation = X[to_device(validation, solver.device)]
+            started = perf_counter()
+            fitted = solver.fit(X_train, y[train], C, gamma, settings)
+            between = perf_counter()
+            predicted = fitted.predict(X_validation)
+            score = _score(fitted, X_validation, y[validation], predicted, settings)
+            ended = perf_counter()
+        except MemoryError:
+            cells.append(Cell(status=OUT_OF_MEMORY))
+            continue
+        except ScoringFailed as error:
+            cells.append(scoring_failed(settings, error))
+            continue
+        n_support, n_iterations, converged = summarise(fitted)
+        cells.append(
+            Cell(
+                int(np.sum(predicted != y[validation])),
+                n_support,
+                n_iterations,
+                between - started,
+                ended - between,
+                OK if converged else NOT_CONVERGED,
+                score,
             )
+        )
     return cells
 
 

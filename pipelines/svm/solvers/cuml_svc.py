@@ -56,19 +56,20 @@ class CumlSolver:
     device = "gpu"
     shares_c = False
     shares_folds = False
+    shares_gammas = False
 
     def fit_cells(
         self,
         X: Any,
         y: np.ndarray,
-        gamma: float,
+        gammas: Sequence[float],
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
     ) -> list[Cell]:
         """See ``Solver.fit_cells``."""
         try:
-            return one_by_one(self, X, y, gamma, Cs, folds, settings, _summarise)
+            return one_by_one(self, X, y, gammas, Cs, folds, settings, _summarise)
         finally:
             # Device memory grew with each SVC in long runs: collect the cycles they leave.
             gc.collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,7 @@ class PathSolver:
     device = "cpu"
     shares_c = True
     shares_folds = True
+    shares_gammas = False
 
     def __init__(self) -> None:
         # A unit uses every thread it is given: two at once would only be in each other's way.
@@ -43,7 +45,7 @@ class PathSolver:
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gamma: float,
+        gammas: Sequence[float],
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
@@ -51,22 +53,22 @@ class PathSolver:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
         try:
             with self._one_at_a_time:
-                result = self._validate(X, y, gamma, Cs, folds, settings)
+                result = self._validate(X, y, gammas, Cs, folds, settings)
         except MemoryError:
-            return [Cell(status=OUT_OF_MEMORY)] * (len(folds) * len(Cs))
+            return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(folds) * len(Cs))
         cells = []
-        for fold, (train, validation) in enumerate(folds):
+        for g, (fold, (train, validation)) in product(range(len(gammas)), enumerate(folds)):
             if np.ptp(y[train]) == 0:
                 cells += [Cell(status=ONE_CLASS)] * len(Cs)
             else:
-                cells += _cells(result, fold, y[validation], settings)
+                cells += _cells(result, g, fold, y[validation], settings)
         return cells
 
     def _validate(
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gamma: float,
+        gammas: Sequence[float],
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
@@ -74,21 +76,14 @@ class PathSolver:
         return cross_validate_path(
             X,
             y,
-            gamma,
+            gammas,
             Cs,
             folds,
-            decision=settings.decision,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
             n_threads=settings.n_threads,
             memory_bytes=settings.memory_bytes,
-            class_weight=settings.class_weight,
-            kernel=settings.kernel.name,
-            degree=settings.kernel.degree,
-            coef0=settings.kernel.coef0,
-            return_predictions=settings.scoring is not None,
-            return_decisions=settings.scoring is not None and settings.scoring.needs_decisions,
             kept=self._kept_for(X, folds, settings),
+            **problem_options(settings),
+            **wanted(settings),
         )
 
     def _kept_for(
@@ -110,13 +105,7 @@ class PathSolver:
             return PathSVC(
                 C=C,
                 gamma=gamma,
-                kernel=settings.kernel.name,
-                degree=settings.kernel.degree,
-                coef0=settings.kernel.coef0,
-                decision=settings.decision,
-                class_weight=settings.class_weight,
-                tol=settings.tol,
-                max_iter=settings.max_iter,
+                **problem_options(settings),
                 n_threads=settings.n_threads,
                 memory_bytes=settings.memory_bytes,
             ).fit(X, y)
@@ -127,35 +116,62 @@ class PathSolver:
         return fitted.support_, machine.coefficients, machine.intercepts
 
 
-def _cells(result: PathResult, fold: int, truth: np.ndarray, settings: Settings) -> list[Cell]:
+def problem_options(settings: Settings) -> dict[str, Any]:
+    """What is solved, as the path solver's functions and ``PathSVC`` take it."""
+    return {
+        "decision": settings.decision,
+        "tol": settings.tol,
+        "max_iter": settings.max_iter,
+        "class_weight": settings.class_weight,
+        "kernel": settings.kernel.name,
+        "degree": settings.kernel.degree,
+        "coef0": settings.kernel.coef0,
+    }
+
+
+def wanted(settings: Settings) -> dict[str, Any]:
+    """What a scoring needs besides the errors."""
+    scoring = settings.scoring
+    return {
+        "return_predictions": scoring is not None,
+        "return_decisions": scoring is not None and scoring.needs_decisions,
+    }
+
+
+def _cells(
+    result: PathResult, g: int, fold: int, truth: np.ndarray, settings: Settings
+) -> list[Cell]:
     """The cells of a fold, for every C; ``truth`` are the codes of its validation rows."""
     cells = []
     for c in range(len(result.Cs)):
         started = perf_counter()
+        place = (g, c, fold)
         try:
-            score = _score(result, c, fold, truth, settings)
+            score = _score(result, place, truth, settings)
         except ScoringFailed as error:
             cells.append(scoring_failed(settings, error))
             continue
-        cells.append(_cell(result, c, fold, score, perf_counter() - started))
+        cells.append(_cell(result, place, score, perf_counter() - started))
     return cells
 
 
 def _score(
-    result: PathResult, c: int, fold: int, truth: np.ndarray, settings: Settings
+    result: PathResult, place: tuple[int, int, int], truth: np.ndarray, settings: Settings
 ) -> float | None:
     if settings.scoring is None or result.predictions is None:
         return None
+    g, c, fold = place
     decisions = None
     if result.decisions is not None:
         decisions = class_values(
-            result.decisions[0][fold][c], len(result.classes), settings.decision
+            result.decisions[g][fold][c], len(result.classes), settings.decision
         )
-    return settings.scoring.score(truth, result.classes[result.predictions[0][fold][c]], decisions)
+    return settings.scoring.score(truth, result.classes[result.predictions[g][fold][c]], decisions)
 
 
-def _cell(result: PathResult, c: int, fold: int, score: float | None, seconds: float) -> Cell:
-    place = (0, c, fold)
+def _cell(
+    result: PathResult, place: tuple[int, int, int], score: float | None, seconds: float
+) -> Cell:
     return Cell(
         n_errors=int(result.n_errors[place]),
         n_support=int(result.n_support[place]),

@@ -22,6 +22,7 @@ class SklearnSolver:
     device = "cpu"
     shares_c = False
     shares_folds = False
+    shares_gammas = False
 
     def svc(self) -> type:
         """The class to fit with."""
@@ -31,13 +32,13 @@ class SklearnSolver:
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gamma: float,
+        gammas: Sequence[float],
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
     ) -> list[Cell]:
         """See ``Solver.fit_cells``."""
-        return one_by_one(self, X, y, gamma, Cs, folds, settings, _summarise)
+        return one_by_one(self, X, y, gammas, Cs, folds, settings, _summarise)
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""

@@ -1,0 +1,46 @@
+"""``--solver path`` on a GPU: all C, all folds and many gammas in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import Fold, to_host
+from pipelines.svm.path.path import PathResult
+from pipelines.svm.path_cuda.cuda_fit import fit_path_cuda
+from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
+from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.solvers.base import Settings
+from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
+
+
+class PathCudaSolver(PathSolver):
+    """As ``PathSolver``; the problems of a unit share the GPU."""
+
+    device = "gpu"
+    shares_gammas = True
+
+    def _validate(
+        self,
+        X: Any,
+        y: np.ndarray,
+        gammas: Sequence[float],
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+    ) -> PathResult:
+        return cross_validate_path_cuda(
+            X, y, gammas, Cs, folds, **problem_options(settings), **wanted(settings)
+        )
+
+    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""
+        options = problem_options(settings)
+        with self._one_at_a_time:
+            found = fit_path_cuda(X, y, C, gamma, **options)
+        return PathSVC(C=C, gamma=gamma, **options).adopt(found, to_host(X))
+
+
+SOLVER = PathCudaSolver()

@@ -1,0 +1,70 @@
+"""The path solver's kernels on a real GPU, against the CPU's solver."""
+
+import numpy as np
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import StratifiedKFold
+
+CS = np.logspace(-3, 6, 10)
+GAMMAS = (1e-4, 1e-2)
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X = ((X - 8) / 4.6).astype(np.float32)
+    return X, y, list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+
+
+def agree(X, y, folds, **options):
+    import cupy
+
+    from pipelines.svm.path.path import cross_validate_path
+    from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
+
+    options = {"return_decisions": True, **options}
+    cpu = cross_validate_path(X, y, GAMMAS, CS, folds, **options)
+    gpu = cross_validate_path_cuda(cupy.asarray(X), y, GAMMAS, CS, folds, **options)
+    np.testing.assert_array_equal(gpu.status, cpu.status)
+    np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=1e-3, atol=1e-6)
+    assert np.abs(gpu.n_errors - cpu.n_errors).max() <= 2
+    return gpu
+
+
+def test_one_vs_one_agrees_with_the_cpu():
+    agree(*digits())
+
+
+def test_one_vs_rest_agrees_with_the_cpu():
+    agree(*digits(), decision="ovr")
+
+
+def test_every_kernel_agrees_with_the_cpu():
+    X, y = make_blobs(n_samples=[120, 150, 90], n_features=6, cluster_std=4.0, random_state=0)
+    X = (X / 10).astype(np.float32)
+    folds = list(StratifiedKFold(3).split(X, y))
+    for kernel in ("linear", "poly"):
+        agree(X, y, folds, kernel=kernel, coef0=0.5, class_weight="balanced")
+
+
+def test_the_same_input_gives_the_same_bits():
+    one, other = agree(*digits()), agree(*digits())
+    np.testing.assert_array_equal(one.n_errors, other.n_errors)
+    np.testing.assert_array_equal(one.objectives, other.objectives)
+    np.testing.assert_array_equal(one.n_iterations, other.n_iterations)
+
+
+def test_little_memory_gives_the_same_errors():
+    X, y, folds = digits()
+    whole = agree(X, y, folds)
+    parts = agree(X, y, folds, memory_bytes=64 << 20)
+    assert np.abs(whole.n_errors - parts.n_errors).max() <= 1
+
+
+def test_a_fit_predicts_as_the_cpus():
+    import cupy
+
+    from pipelines.svm.solvers import Settings, load_solver
+
+    X, y, _ = digits()
+    ours = load_solver("path", "gpu").fit(cupy.asarray(X), y, 10.0, 0.01, Settings())
+    cpus = load_solver("path", "cpu").fit(X, y, 10.0, 0.01, Settings())
+    assert np.mean(ours.predict(X) == cpus.predict(X)) > 0.998

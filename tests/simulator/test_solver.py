@@ -1,0 +1,61 @@
+"""The solver as a unit of the grid search calls it, on numpy arrays in place of the GPU's."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import StratifiedKFold
+
+from pipelines.svm.path_cuda.launches import Launching
+from pipelines.svm.scoring import resolve_scoring
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers import path_cuda as wrapper
+
+CS, GAMMAS = (0.1, 10.0), (0.01, 0.2)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """A thread of the simulator is a thread of the machine: few are enough."""
+    few = Launching(block_size=4)
+    for name in ("cross_validate_path_cuda", "fit_path_cuda"):
+        whole = getattr(wrapper, name)
+        monkeypatch.setattr(
+            wrapper,
+            name,
+            lambda *given, _whole=whole, **options: _whole(*given, launching=few, **options),
+        )
+
+
+def data():
+    X, y = make_blobs(n_samples=[20, 25, 15], n_features=3, cluster_std=4.0, random_state=0)
+    return X.astype(np.float32), y.astype(np.int32), list(StratifiedKFold(3).split(X, y))
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_cells_are_those_of_the_cpu(decision):
+    X, y, folds = data()
+    scoring = resolve_scoring("f1_macro").on(np.arange(3))
+    settings = Settings(decision, scoring=scoring)
+    ours = load_solver("path", "gpu").fit_cells(X, y, GAMMAS, CS, folds, settings)
+    cpus = load_solver("path", "cpu").fit_cells(X, y, GAMMAS, CS, folds, settings)
+    assert len(ours) == len(GAMMAS) * len(folds) * len(CS)
+    for our, cpu in zip(ours, cpus, strict=True):
+        assert our.status == cpu.status == "ok"
+        assert abs(our.n_errors - cpu.n_errors) <= 1
+        assert abs(our.n_support - cpu.n_support) <= 2
+        assert our.score == pytest.approx(cpu.score, abs=0.08)  # one row of 20
+
+
+def test_the_refit_predicts_as_the_cpus():
+    X, y, _ = data()
+    names = np.array(["a", "b", "c"])
+    settings = Settings()
+    ours, cpus = (
+        load_solver("path", device).fit(X, names[y], 10.0, 0.05, settings)
+        for device in ("gpu", "cpu")
+    )
+    assert ours.classes_.tolist() == ["a", "b", "c"]
+    assert np.mean(ours.predict(X) == cpus.predict(X)) >= 0.98
+    np.testing.assert_allclose(
+        ours.machine_.decision_values(X), cpus.machine_.decision_values(X), atol=2e-2
+    )
