@@ -9,7 +9,8 @@ CONFIG := pyproject.toml constraints.txt
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
 
-test: .venv/.dev  ## run all tests
+test: .venv/.dev  ## run all tests; the CUDA kernels in numba's simulator, a process of its own
+	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest tests/simulator
 	$(BIN)/python -m pytest
 
 lint: .venv/.dev  ## style, types, and who may import whom

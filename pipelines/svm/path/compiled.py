@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from numba import njit  # type: ignore[import-untyped]
+from numba import njit
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

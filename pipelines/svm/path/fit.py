@@ -90,9 +90,9 @@ def fit_path(
     with open_pool(n_threads) as pool:
         out = _solve(search, rows, gamma, pool, memory_bytes)
     if search.one_vs_one:
-        return _model(layout, search.problems, out, out.pairs[0, :, :, -1])
+        return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
-    return _model(layout, search.problems, out, out.multipliers[0, :, -1].T)
+    return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
 def _solve(
@@ -115,7 +115,9 @@ def _solve(
     return out
 
 
-def _model(layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray) -> FittedPath:
+def model_of(
+    layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray
+) -> FittedPath:
     """Support vectors of all problems in the order of X.
 
     last : float32 (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest

@@ -7,9 +7,9 @@ lanes at a time.
 
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types  # type: ignore[import-untyped]
-from numba.extending import intrinsic  # type: ignore[import-untyped]
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 _DOUBLE = ir.DoubleType()
 

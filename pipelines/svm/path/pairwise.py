@@ -1,5 +1,6 @@
 """One-vs-one where the kernel of all rows does not fit: one pair's block at a time."""
 
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -13,6 +14,7 @@ from .kernels import Kernel, cross_products, kernel_values, shared_products
 from .layout import Problem
 from .score import Scores, score_pairs
 from .search import Clock, Search
+from .smo import MAX_ROWS
 from .solve import Solutions, drop_scratch, longest_first, solve_pair
 
 # For each gamma and fold, places among the validation rows and their scores.
@@ -86,8 +88,13 @@ def _kernel_in_place(block: np.ndarray, kernel: Kernel, gamma: float) -> None:
 
 
 def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
-    """Memory of a pair's kernel, and of its products where several gammas share them."""
+    """Memory of a pair's kernel, and of its products where gammas or folds share them.
+
+    Beyond any for more rows than an inner solve can number.
+    """
     n = len(_members(search, search.problems[number]))
+    if n > MAX_ROWS:
+        return sys.maxsize
     whole = one_gamma and all(weight.all() for weight in search.weights)
     return 4 * n * n * (1 if whole else 2)
 

@@ -58,7 +58,7 @@ class PathResult:
     phases: dict[str, float] = field(default_factory=dict)
 
 
-def _check(
+def check_input(
     X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, folds: list[Any]
 ) -> None:
     if X.ndim != 2 or len(X) != len(y):
@@ -125,7 +125,7 @@ def cross_validate_path(
     gamma_values = np.atleast_1d(np.asarray(gammas, dtype=np.float64))
     C_values = np.asarray(Cs, dtype=np.float64)
     folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]
-    _check(X, y, gamma_values, C_values, folds)
+    check_input(X, y, gamma_values, C_values, folds)
     clock = Clock()
     layout = sort_rows(y, first_validation_fold(folds, len(y)))
     weights = fold_weights(folds, layout.order)
@@ -140,12 +140,12 @@ def cross_validate_path(
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel)[layout.order]
     clock.lap("sort")
-    result = _empty_result(gamma_values, C_values, search, folds, return_predictions)
+    result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
         for g, (solutions, scores, score_seconds) in enumerate(
             _search_all(search, rows, gamma_values, pool, memory_bytes, clock)
         ):
-            _fill(result, g, ascending, search, solutions, scores, score_seconds)
+            fill_cells(result, g, ascending, search, solutions, scores, score_seconds)
     result.phases = clock.phases
     return result
 
@@ -227,7 +227,7 @@ def _score_fold(
     return found, time.perf_counter() - began
 
 
-def _empty_result(
+def empty_result(
     gammas: np.ndarray,
     Cs: np.ndarray,
     search: Search,
@@ -253,7 +253,7 @@ def _empty_result(
     )
 
 
-def _fill(
+def fill_cells(
     result: PathResult,
     g: int,
     ascending: np.ndarray,

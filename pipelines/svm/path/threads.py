@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 def _one_blas_thread() -> AbstractContextManager[object]:
     """BLAS's own threads spin between calls and take the cores from ours."""
     try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
     except ImportError:
         return nullcontext()
     return threadpool_limits(1, user_api="blas")

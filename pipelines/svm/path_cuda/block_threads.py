@@ -1,0 +1,149 @@
+"""What the threads of a block do together, on a GPU and in numba's simulator.
+
+The simulator (``NUMBA_ENABLE_CUDASIM=1``) has no warps: there a warp is one
+thread, the exchange between lanes falls away, and all else is the same text.
+It also swaps its own ``cuda`` into one module at a time, so that a device
+function of another file must not name ``cuda``: the barrier is wrapped here.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda.core import config
+
+SIMULATED: bool = bool(config.ENABLE_CUDASIM)
+WARP = 1 if SIMULATED else 32
+MAX_THREADS = 1024
+# One part for each warp of the largest block.
+PARTS = MAX_THREADS // WARP
+# Above every place: no row found.
+NOWHERE = 1 << 30
+
+# Added to a float32 of small magnitude, it rounds it to an integer.
+SHIFTER = np.float32(12582912)
+
+_ALL_LANES = 0xFFFFFFFF
+
+device: Callable[..., Any]
+
+if SIMULATED:
+
+    def device(function):
+        """Device functions are ordinary functions here."""
+        return function
+
+    def barrier() -> None:
+        threading.current_thread().syncthreads()  # type: ignore[attr-defined]
+
+    def exchange(value, distance):
+        """Never called: a warp has one lane."""
+        return value
+
+    def reciprocal(value):
+        return np.float32(1) / value
+
+    def fused(a, b, c):
+        return np.float32(float(a) * float(b) + float(c))
+
+    def power_of_two(shifted):
+        return np.float32(2.0 ** float(shifted - SHIFTER))
+
+else:
+    from numba.cuda import libdevice
+
+    device = cuda.jit(device=True, forceinline=True)
+
+    @device
+    def barrier():
+        cuda.syncthreads()
+
+    @device
+    def exchange(value, distance):
+        """The value of the lane whose number differs in the bit ``distance``."""
+        return cuda.shfl_xor_sync(_ALL_LANES, value, distance)
+
+    @device
+    def reciprocal(value):
+        """1 / value in float32, to two units in the last place."""
+        return libdevice.fast_fdividef(np.float32(1), value)
+
+    @device
+    def fused(a, b, c):
+        """a * b + c in float32, rounded once; the simulator's may round twice."""
+        return libdevice.fmaf(a, b, c)
+
+    @device
+    def power_of_two(shifted):
+        """2**n of ``shifted = SHIFTER + n``: n stands in the low bits of its mantissa."""
+        bits = np.int32(libdevice.float_as_int(shifted) << np.int32(23))
+        return libdevice.int_as_float(np.int32(bits + np.int32(0x3F800000)))
+
+
+@device
+def warp_top(value, at):
+    """The warp's largest value and its place, in every lane; the lowest place of a tie."""
+    distance = WARP // 2
+    while distance > 0:
+        other, other_at = exchange(value, distance), exchange(at, distance)
+        if other > value or (other == value and other_at < at):
+            value, at = other, other_at
+        distance //= 2
+    return value, at
+
+
+@device
+def warp_low(value):
+    """The warp's smallest value, in every lane."""
+    distance = WARP // 2
+    while distance > 0:
+        value = min(value, exchange(value, distance))
+        distance //= 2
+    return value
+
+
+@device
+def warp_sum(value):
+    """The warp's sum, in every lane: a butterfly adds in the same order for each."""
+    distance = WARP // 2
+    while distance > 0:
+        value += exchange(value, distance)
+        distance //= 2
+    return value
+
+
+@device
+def block_sum(t, n_threads, value, parts):
+    """The block's float64 sum, in every thread; always in the same order.
+
+    parts : float64 shared (>= n_threads / WARP,)
+    """
+    value = warp_sum(value)
+    barrier()  # all have read what an earlier reduction left in ``parts``
+    if t % WARP == 0:
+        parts[t // WARP] = value
+    barrier()  # every warp's part is there
+    total = 0.0
+    for q in range(t % WARP, n_threads // WARP, WARP):
+        total += parts[q]
+    return warp_sum(total)
+
+
+@device
+def block_top(t, n_threads, value, at, parts, places):
+    """The block's largest value and its place, in every thread.
+
+    parts : float64 shared; places : int32 shared (>= n_threads / WARP,)
+    """
+    value, at = warp_top(value, at)
+    barrier()  # as in ``block_sum``
+    if t % WARP == 0:
+        parts[t // WARP], places[t // WARP] = value, at
+    barrier()  # as in ``block_sum``
+    value, at = -np.inf, np.int32(NOWHERE)
+    for q in range(t % WARP, n_threads // WARP, WARP):
+        if parts[q] > value or (parts[q] == value and places[q] < at):
+            value, at = parts[q], places[q]
+    return warp_top(value, at)

@@ -1,0 +1,46 @@
+"""The memory model: what fits, and what is said when nothing does."""
+
+from itertools import pairwise
+
+import pytest
+
+from pipelines.svm.path_cuda.memory import plan_memory
+
+MNIST = {"n": 60_000, "n_features": 784, "n_classes": 10, "n_C": 24, "n_gammas": 24, "n_folds": 5}
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_mnist_on_a_large_card_is_one_launch(decision):
+    plan = plan_memory(**MNIST, decision=decision, free_bytes=140 << 30)
+    assert plan.whole
+    assert plan.n_gammas == 24
+    assert plan.total_bytes < 45e9
+
+
+def test_a_smaller_card_takes_fewer_gammas():
+    plan = plan_memory(**MNIST, decision="ovo", free_bytes=24 << 30)
+    assert plan.whole
+    assert 1 <= plan.n_gammas < 24
+    assert plan.total_bytes <= 24 << 30
+
+
+def test_pairs_where_all_products_do_not_fit():
+    plan = plan_memory(**MNIST, decision="ovo", free_bytes=12 << 30)
+    assert not plan.whole
+    assert plan.n_gammas >= 1
+    assert plan.total_bytes <= 12 << 30
+
+
+@pytest.mark.parametrize(("decision", "free"), [("ovr", 12 << 30), ("ovo", 1 << 30)])
+def test_too_little_says_how_much_and_what_to_do(decision, free):
+    with pytest.raises(MemoryError, match=rf"decision='{decision}' needs .* got {free}; use"):
+        plan_memory(**MNIST, decision=decision, free_bytes=free)
+
+
+def test_more_memory_never_gives_less():
+    plans = [plan_memory(**MNIST, decision="ovo", free_bytes=g << 30) for g in range(10, 80, 5)]
+    sizes = [(plan.whole, plan.n_gammas) for plan in plans]
+    assert [whole for whole, _ in sizes] == sorted(whole for whole, _ in sizes)
+    for one, two in pairwise(plans):
+        if one.whole == two.whole:
+            assert one.n_gammas <= two.n_gammas
