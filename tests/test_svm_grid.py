@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss
 
 from pipelines.data import load_dataset
 from pipelines.svm.kernel_machine import KernelMachine
@@ -78,6 +79,8 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert 0 < about["busy_share"] <= 1
     by_candidate = table.groupby(["C", "gamma"]).error.mean()
     assert about["best"]["error_mean"] == pytest.approx(by_candidate.min())
+    np.testing.assert_allclose(table.score, 1 - table.error)
+    assert about["best"]["score_mean"] == pytest.approx(1 - by_candidate.min())
     for name in ("heat_map", "fold_errors_best", "fold_errors", "confusion_matrix", "test_errors"):
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -90,6 +93,34 @@ def test_the_stored_model_gives_the_stored_test_error(finished: tuple[Path, str]
     predicted = KernelMachine.load(folder / "model.safetensors").predict(digits.X_test)
     n_wrong = int(np.sum(predicted != digits.classes[digits.y_test]))
     assert n_wrong == record(folder)["n_test_errors"]
+
+
+def test_a_scoring_a_kernel_and_probabilities(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    grid = ["--limit", "150", "--n-c", "2", "--log-c", "-2", "1", "--n-gamma", "2", "--folds", "3"]
+    how = ["--kernel", "poly", "--coef0", "1", "--class-weight", "balanced", "--workers", "1"]
+    what = ["--scoring", "f1_macro", "--probability", "--cluster", "local"]
+    assert main([*grid, *how, *what, "--results", str(folder)]) == 0
+    said = capsys.readouterr().out
+    about, table = record(folder), pd.read_parquet(folder / "cv_results.parquet")
+    best = about["best"]
+    by_candidate = table.groupby(["C", "gamma"]).score
+    assert best["score_mean"] == pytest.approx(by_candidate.mean().max())
+    assert f"cv score   f1_macro {best['score_mean']:.4f} ± {best['score_std']:.4f}" in said
+    assert f"test proba log loss {about['test_log_loss']:.4f}, calibration error" in said
+    assert "cv f1_macro" in (folder / "report.html").read_text()
+
+    digits = load_dataset("digits", limit=150)
+    model = KernelMachine.load(folder / "model.safetensors")
+    stored = pd.read_parquet(folder / "test_probabilities.parquet")
+    assert list(stored)[:3] == ["row", "true", "probability_0"]
+    found = model.predict_proba(digits.X_test)
+    np.testing.assert_allclose(stored.iloc[:, 2:], found, atol=1e-6)
+    assert about["test_log_loss"] == pytest.approx(log_loss(digits.y_test, found), abs=1e-5)
+    assert 0 <= about["test_calibration_error"] <= 1
+    assert model.kernel.name == "poly"
 
 
 def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,6 +216,15 @@ BAD = {
     "unknown solver": (
         lambda t: ["--cluster", "local", "--workers", "1", "--solver", "svm"],
         "--solver must be auto or one of",
+    ),
+    "unknown scoring": (
+        lambda t: ["--scoring", "f1_marco"], r"--scoring .* got 'f1_marco'; did you mean f1_macro\?"
+    ),
+    "scoring of probabilities": (
+        lambda t: ["--scoring", "neg_log_loss"], "--scoring must need predictions or decision"
+    ),
+    "scoring of two classes": (
+        lambda t: ["--scoring", "roc_auc"], "--scoring roc_auc cannot score these 10 classes"
     ),
     "no run to resume": (lambda t: ["--resume", str(t)], "--resume must be the folder of a run"),
 }  # fmt: skip

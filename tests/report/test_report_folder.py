@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from pipelines.report.run_folder import RunFolderError, candidates_of, read_run_folder
+from pipelines.run.scores import reduce_scores
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -80,6 +81,22 @@ def test_ties_go_to_the_smaller_C_then_the_smaller_gamma():
     )
     ranked = candidates_of(cells, 1)
     assert ranked[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [10, 0.2]]
+
+
+def test_the_best_has_the_highest_mean_score_as_the_run_ranks_them():
+    cells = pd.DataFrame(
+        {
+            "C": [1, 1, 10, 10, 100, 100],
+            "gamma": 0.1,
+            "fold": [0, 1] * 3,
+            "error": [0.1, 0.1, 0.2, 0.2, np.nan, 0.0],
+            "score": [0.5, 0.6, 0.9, 0.7, np.nan, 1.0],
+        }
+    )
+    ranked = candidates_of(cells, 2)
+    own = reduce_scores(cells, ["C", "gamma"], 2)
+    assert ranked["C"].tolist() == [10, 1, 100]
+    pd.testing.assert_frame_equal(ranked[list(own)].reset_index(drop=True), own, check_dtype=False)
 
 
 def test_a_candidate_with_a_failed_fold_ranks_last_and_an_unfinished_one_not_at_all():

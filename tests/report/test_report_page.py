@@ -146,6 +146,32 @@ def test_the_candidates_are_a_table_best_first(make_run):
     assert cells[3]["data-sort"] == "0.045"
 
 
+def test_a_scoring_other_than_accuracy_is_named_where_it_chose_the_best(make_run, edit_run):
+    folder = make_run()
+    candidates = pd.read_parquet(folder / "candidates.parquet")
+    candidates.assign(score_mean=0.9, score_std=0.01).to_parquet(folder / "candidates.parquet")
+    record = json.loads((folder / "run.json").read_text())
+    best = record["best"] | {"score_mean": 0.9123, "score_std": 0.0145}
+    edit_run(folder, best=best, options=record["options"] | {"scoring": "f1_macro"})
+    page = Page(write_report(folder))
+
+    assert "cv f1_macro 0.9123 ± 0.0145; it chose the best candidate" in page.text
+    assert "the best candidate, chosen by f1_macro, is framed" in page.text
+    assert "All 20, best first, by the mean f1_macro; each on 4 folds" in page.text
+    body = page.text.split("fit time (s)", 1)[1]
+    assert body.split()[:6] == ["1", "10", "0.01", "0.9000", "4.50", "%"]
+    assert any(
+        "the best by f1_macro is C = 10" in (image["alt"] or "") for image in page.all("img")
+    )
+
+
+def test_probabilities_have_their_place_on_the_first_screen(make_run, edit_run):
+    folder = make_run()
+    edit_run(folder, test_log_loss=0.12345, test_calibration_error=0.021)
+    first = Page(write_report(folder)).text.split("Every gamma", 1)[0]
+    assert "test log loss 0.1235 calibration error 2.10 %" in first
+
+
 def test_a_table_of_wrong_points_where_there_are_no_images(make_run, edit_run):
     folder = make_run()
     record = json.loads((folder / "run.json").read_text())

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -70,6 +72,63 @@ def test_the_path_solver_finds_the_same_scores() -> None:
     assert np.mean(ours.predict(X) == peer.predict(X)) > 0.99
 
 
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+        {"class_weight": "balanced"},
+        {"class_weight": {"odd": 3.0}},
+    ],
+    ids=str,
+)
+def test_what_svc_takes_it_takes(solver: str, parameters: dict[str, Any]) -> None:
+    words = np.array(["even", "odd", "nine"])[np.where(y == 9, 2, y % 2)]
+    ours = SVMGridSearch([1.0], [1e-2], cv=3, solver=solver, **parameters).fit(X, words)
+    peer = GridSearchCV(SVC(**parameters), {"C": [1.0], "gamma": [1e-2]}, cv=3).fit(X, words)
+    assert ours.best_score_ == pytest.approx(peer.best_score_, abs=0.005)
+    assert np.mean(ours.predict(X) == peer.predict(X)) > 0.995
+
+
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+@pytest.mark.parametrize(
+    "scoring",
+    ["f1_macro", make_scorer(fbeta_score, beta=2, pos_label="nine"), "roc_auc"],
+    ids=["f1_macro", "fbeta of a label", "roc_auc"],
+)
+def test_any_scorer_of_predictions_or_decision_values(solver: str, scoring: Any) -> None:
+    words = np.where(y == 9, "nine", "other")
+    ours = SVMGridSearch(C, GAMMA, cv=3, solver=solver, scoring=scoring).fit(X, words)
+    grid = {"C": sorted(C), "gamma": sorted(GAMMA)}
+    peer = GridSearchCV(SVC(), grid, cv=3, scoring=scoring).fit(X, words)
+    for key in ("split1_test_score", "mean_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[key], peer.cv_results_[key], atol=0.02)
+    assert ours.best_params_ == peer.best_params_
+    assert ours.score(X, words) == pytest.approx(peer.score(X, words), abs=0.005)
+
+
+@pytest.mark.parametrize("solver", ["path", "sklearn"])
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: int) -> None:
+    some = y < n_classes
+    words = np.array([f"{code} of ten" for code in y[some]])
+    cv = StratifiedKFold(3, shuffle=True, random_state=0)
+    ours = SVMGridSearch([1.0], [1e-2], cv=cv, solver=solver, probability=True)
+    probabilities = ours.fit(X[some], words).predict_proba(X[some])
+    peer = CalibratedClassifierCV(SVC(C=1.0, gamma=1e-2), cv=cv, ensemble=False)
+    expected = peer.fit(X[some], words).predict_proba(X[some])
+    difference = np.abs(probabilities - expected)
+    # a pair's value about 0 may go the other way and be a vote for another class
+    assert np.mean(difference.max(axis=1) < 1e-3) > 0.97
+    np.testing.assert_array_equal(ours.predict_log_proba(X[some]), np.log(probabilities))
+    assert ours.best_estimator_.classes_.tolist() == peer.classes_.tolist()
+
+
+def test_without_probability_there_is_none() -> None:
+    assert not hasattr(SVMGridSearch(), "predict_proba")
+    assert not hasattr(SVMGridSearch(), "predict_log_proba")
+
+
 def test_labels_may_be_words_and_groups_are_kept() -> None:
     words = np.array(["odd" if code % 2 else "even" for code in y])
     groups = np.arange(len(y)) % 5
@@ -112,6 +171,19 @@ print(search.best_params_)
         ({"gamma": [0.1, -1]}, "gamma must be positive finite numbers"),
         ({"decision": "all"}, "decision must be 'ovo' or 'ovr', got 'all'"),
         ({"solver": "svc"}, "--solver must be auto or one of"),
+        ({"kernel": "rbg"}, "kernel must be one of rbf, linear, poly, sigmoid, got 'rbg'"),
+        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict"),
+        (
+            {"class_weight": {1: 2.0}, "decision": "ovr", "solver": "sklearn"},
+            "class_weight must be None or 'balanced' for decision='ovr' with solver='sklearn'",
+        ),
+        ({"scoring": "f1_marco"}, "^scoring must be a scorer .*; did you mean f1_macro?"),
+        ({"scoring": "roc_auc"}, "^scoring roc_auc cannot score these 10 classes"),
+        ({"scoring": "neg_log_loss"}, "^scoring must need predictions or decision values"),
+        (
+            {"probability": True, "cv": ShuffleSplit(2, random_state=0)},
+            "probability=True needs a cv whose folds validate every row once, and",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:

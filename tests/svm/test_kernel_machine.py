@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.svm import SVC
 
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import Scaling
+from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems
 from pipelines.svm.path.kernels import RBF
@@ -95,6 +97,32 @@ def test_a_saved_machine_predicts_the_same(tmp_path: Path, labels: str) -> None:
     loaded = KernelMachine.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
     assert loaded.classes_.tolist() == machine.classes_.tolist()
+
+
+def test_class_values_are_those_of_svc() -> None:
+    X, y = DIGITS
+    machine, fitted = machine_of(X, y, "ovo")
+    svc: SVC = fitted  # type: ignore[assignment]
+    expected = svc.decision_function(machine.scaling.transform(X))
+    np.testing.assert_allclose(machine.decision_function(X), expected, atol=1e-6)
+
+
+def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    machine, _ = machine_of(*DIGITS, "ovo")
+    path = tmp_path / "model.safetensors"
+    damaged = [
+        replace(machine, intercepts=machine.intercepts[1:]),
+        replace(machine, coefficients=machine.coefficients[1:]),
+        replace(machine, intercepts=np.full_like(machine.intercepts, np.nan)),
+        replace(machine, classes_=machine.classes_[:1]),
+        replace(machine, decision="ovr"),
+        replace(machine, decision="all"),
+        replace(machine, calibration=Calibration(np.ones(1), np.zeros(1))),
+    ]
+    for one in damaged:
+        one.save(path)
+        with pytest.raises(InputError, match="must be a model that this program saved: its "):
+            KernelMachine.load(path)
 
 
 def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
@@ -17,6 +18,7 @@ from pipelines.data.placement import to_device
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.path.kernels import RBF
+from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
 from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Solver
 
@@ -65,6 +67,44 @@ def test_fold_errors_are_scikit_learns(
         assert cell.fit_seconds
         assert cell.score_seconds
     assert sum(cell.n_iterations or 0 for cell in cells) > 0
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+@pytest.mark.parametrize(
+    ("name", "n_classes"), [("f1_macro", 10), ("top_k_accuracy", 10), ("roc_auc", 2)]
+)
+def test_scores_are_those_of_scikit_learns_scorer(
+    solver: Solver, name: str, n_classes: int, decision: str
+) -> None:
+    rows = np.flatnonzero(y < n_classes)
+    some_X, some_y, words = X[rows], y[rows], np.array([f"the {code}" for code in range(n_classes)])
+    scoring = resolve_scoring(name)
+    assert scoring is not None
+    settings = Settings(decision, device=solver.device, scoring=scoring.on(words))
+    folds = list(StratifiedKFold(3).split(some_X, some_y))
+    cells = solver.fit_cells(to_device(some_X, solver.device), some_y, GAMMA, CS, folds, settings)
+    for index, cell in enumerate(cells):
+        train, validation = folds[index // len(CS)]
+        fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], words[some_y[train]])
+        expected = get_scorer(name)(fitted, some_X[validation], words[some_y[validation]])
+        assert cell.score == pytest.approx(expected, abs=0.02)
+        assert cell.n_errors is not None
+
+
+def test_a_fold_that_cannot_be_scored_is_a_failed_cell(solver: Solver) -> None:
+    rows = np.flatnonzero(y < 2)
+    scoring = resolve_scoring("roc_auc")
+    assert scoring is not None
+    settings = Settings(device=solver.device, scoring=scoring.on(np.arange(2)))
+    ones = np.flatnonzero(y[rows] == 1)[:10]
+    one, two = solver.fit_cells(
+        to_device(X[rows], solver.device), y[rows], GAMMA, (1.0,),
+        [(np.arange(40), ones), (np.arange(40), np.arange(40, 80))], settings,
+    )  # fmt: skip
+    assert one.status == "failed: scoring roc_auc: it gives nan"
+    assert one.n_errors is one.score is None
+    assert two.status == "ok"
+    assert two.score is not None
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])

@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import (
     Unit,
@@ -67,4 +68,15 @@ def test_a_failed_unit_has_a_row_for_each_cell() -> None:
     rows = failed_rows(DATA, Unit((0.1,), (1.0, 2.0), (0, 1)), "out of memory")
     assert [(row["C"], row["fold"]) for row in rows] == [(1.0, 0), (2.0, 0), (1.0, 1), (2.0, 1)]
     assert {row["status"] for row in rows} == {"failed: out of memory"}
-    assert all(row["error"] is None and row["n_errors"] is None for row in rows)
+    assert all(row["error"] is row["n_errors"] is row["score"] is None for row in rows)
+
+
+def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
+    unit = Unit(0.1, (1.0,), (0,))
+    (row,) = fit_unit(DATA, unit, "sklearn", Settings())
+    assert row["score"] == pytest.approx(1 - row["error"])
+    scoring = resolve_scoring("matthews_corrcoef")
+    assert scoring is not None
+    (other,) = fit_unit(DATA, unit, "sklearn", Settings(scoring=scoring.on(np.arange(3))))
+    assert other["error"] == row["error"]
+    assert other["score"] < row["score"]
