@@ -82,7 +82,7 @@ def test_scores_are_those_of_scikit_learns_scorer(
     assert scoring is not None
     settings = Settings(decision, device=solver.device, scoring=scoring.on(words))
     folds = list(StratifiedKFold(3).split(some_X, some_y))
-    cells = solver.fit_cells(to_device(some_X, solver.device), some_y, GAMMA, CS, folds, settings)
+    cells = solver.fit_cells(to_device(some_X, solver.device), some_y, (GAMMA,), CS, folds, settings)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
         fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], words[some_y[train]])
@@ -98,7 +98,7 @@ def test_a_fold_that_cannot_be_scored_is_a_failed_cell(solver: Solver) -> None:
     settings = Settings(device=solver.device, scoring=scoring.on(np.arange(2)))
     ones = np.flatnonzero(y[rows] == 1)[:10]
     one, two = solver.fit_cells(
-        to_device(X[rows], solver.device), y[rows], GAMMA, (1.0,),
+        to_device(X[rows], solver.device), y[rows], (GAMMA,), (1.0,),
         [(np.arange(40), ones), (np.arange(40), np.arange(40, 80))], settings,
     )  # fmt: skip
     assert one.status == "failed: scoring roc_auc: it gives nan"

@@ -72,7 +72,7 @@ def test_a_failed_unit_has_a_row_for_each_cell() -> None:
 
 
 def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
-    unit = Unit(0.1, (1.0,), (0,))
+    unit = Unit((0.1,), (1.0,), (0,))
     (row,) = fit_unit(DATA, unit, "sklearn", Settings())
     assert row["score"] == pytest.approx(1 - row["error"])
     scoring = resolve_scoring("matthews_corrcoef")
