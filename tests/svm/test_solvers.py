@@ -82,7 +82,9 @@ def test_scores_are_those_of_scikit_learns_scorer(
     assert scoring is not None
     settings = Settings(decision, device=solver.device, scoring=scoring.on(words))
     folds = list(StratifiedKFold(3).split(some_X, some_y))
-    cells = solver.fit_cells(to_device(some_X, solver.device), some_y, (GAMMA,), CS, folds, settings)
+    cells = solver.fit_cells(
+        to_device(some_X, solver.device), some_y, (GAMMA,), CS, folds, settings
+    )
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
         fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], words[some_y[train]])
