@@ -47,13 +47,16 @@ def package(module: str) -> str | None:
 def our_gpu_files() -> str | None:
     """The files that know these packages can be imported beside them."""
     from cluster_setup import cuda
-    from pipelines.svm.solvers import cuml_svc, resolve_solver
+    from pipelines.svm.solvers import load_solver, resolve_solver
 
     if not cuda.is_installed():
         return "cluster_setup.cuda does not find dask-cuda"
-    if resolve_solver("auto", "gpu") != "cuml" or cuml_svc.SOLVER.device != "gpu":
-        return "a GPU's own solver is not cuml"
-    print("cluster_setup.cuda, pipelines.svm.solvers.cuml_svc")
+    if resolve_solver("auto", "gpu") != "path":
+        return "a GPU's own solver is not path"
+    for name in ("path", "cuml"):
+        if load_solver(name, "gpu").device != "gpu":
+            return f"the solver {name} is not a GPU's"
+    print("cluster_setup.cuda, the solvers path and cuml for a GPU")
     return None
 
 

@@ -30,7 +30,7 @@ def test_digits_end_to_end():
         record = json.loads((run / "run.json").read_text())
     workers = record["cluster"]["workers"]
     assert sorted(worker["gpu"] for worker in workers) == sorted(gpu.name for gpu in gpus())
-    assert record["solver"] == "cuml"
+    assert record["solver"] == "path"
     assert record["status"] == "finished"
     assert record["test_error"] < 0.05
     note(f"test error {record['test_error']:.2%} in {record['wall_seconds']:.1f} s")
