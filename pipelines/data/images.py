@@ -120,7 +120,7 @@ def _download(name: str, data_dir: Path) -> None:
     except ImportError:
         raise InputError(
             f"--dataset {name} is not in --data-dir and its download needs torchvision; "
-            f"install the nn extra: pip install 'pleasingly[nn]', or {wanted}"
+            f"install the nn extra: pip install -c constraints.txt '.[nn]', or {wanted}"
         ) from None
     try:
         getattr(datasets, TORCHVISION[name])(data_dir, train=True, download=True)

@@ -87,6 +87,11 @@ class RunFolder:
                 f"--resume must be the folder of a {command} run, got {path}, which holds a run "
                 f"of {found}; use python -m pipelines.{found} --resume {path}"
             )
+        if "options" not in record:
+            raise InputError(
+                f"--resume must be a run that has begun, got {path}, which was stopped before; "
+                "start a new run with --results"
+            )
         return cls(path, record)
 
     def update(self, **facts: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,13 +55,14 @@ class Journal:
         records = []
         whole = 0
         for line in content.splitlines(keepends=True):
-            try:
-                if not line.endswith(b"\n"):
-                    break
-                records.append(json.loads(line))
-            except ValueError:
+            if not line.endswith(b"\n"):
                 break
             whole += len(line)
+            # A damaged line costs its own unit, not those that follow it.
+            with suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict) and isinstance(record.get("rows"), list):
+                    records.append(record)
         if whole < len(content):
             self._file.truncate(whole)
         return records

@@ -69,6 +69,15 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def _seed(value: int) -> str | None:
+    return None if 0 <= value < 2**32 else "from 0 to 4294967295"
+
+
+def finite(value: float) -> str | None:
+    """A check that a number is neither infinite nor NaN."""
+    return None if math.isfinite(value) else "a finite number"
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What every command shares."""
@@ -93,7 +102,7 @@ class RunOptions:
         None, "use a stratified subset of N training rows",
         parse=int, check=at_least(2), metavar="N",
     )  # fmt: skip
-    seed: int = option(0, "the one seed of the run", parse=int, check=at_least(0), metavar="N")
+    seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
     cluster: str = option(
         "auto", "auto, local, cuda, or the address of a running scheduler: tcp://host:port",
         metavar="KIND", changes_results=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.progress import clock
@@ -64,8 +63,8 @@ def failures(results: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def of_run(record: dict[str, Any], report: Path) -> list[str]:
-    """The answer, the time, what failed, and where the report lies."""
+def of_run(record: dict[str, Any]) -> list[str]:
+    """The answer, the time, and what failed."""
     best = record["best"]
     busy = record["busy_share"]
     return [
@@ -78,7 +77,6 @@ def of_run(record: dict[str, Any], report: Path) -> list[str]:
         f"wall time  {clock(record['wall_seconds'])}"
         + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
         *_of_failures(record),
-        f"report     {report}",
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pipelines.run.options import (
     RunOptions,
     at_least,
+    finite,
     increasing_log10,
     inside_unit_interval,
     option,
@@ -18,7 +19,7 @@ def _positive_or_unlimited(value: int) -> str | None:
 
 
 def _positive(value: float) -> str | None:
-    return None if value > 0 else "above 0"
+    return None if 0 < value < 1e6 else "above 0 and below 1000000"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Options(RunOptions):
     )
     degree: int = option(3, "degree of --kernel poly", parse=int, check=at_least(1), metavar="N")
     coef0: float = option(
-        0.0, "constant of --kernel poly and sigmoid", parse=float, metavar="NUMBER"
+        0.0, "constant of --kernel poly and sigmoid", parse=float, check=finite, metavar="NUMBER"
     )
     class_weight: str = option(
         "none", "balanced gives small classes a larger C", choices=("none", "balanced")

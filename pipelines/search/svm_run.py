@@ -106,9 +106,15 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         facts |= answer(client, data, grid, folder.path, dataset, options.probability)
         wall = wall_before + time.perf_counter() - started
         folder.update(status="finished", finished=_now(), wall_seconds=wall, **facts)
-    report = write_report(folder.path)
-    for line in summary.of_run(folder.record, report):
+    for line in summary.of_run(folder.record):
         say(line)
+    try:
+        say(f"report     {write_report(folder.path)}")
+    except OSError as error:
+        raise RunStopped(
+            f"the run is finished, its report is not: {error}; "
+            f"draw it with python -m pipelines.report {folder.path}"
+        ) from None
     if options.quiet:
         print(folder.path)
     return 0
@@ -124,7 +130,10 @@ def _describe(
 ) -> None:
     """Write what is known of a run before its first unit."""
     folder.update(
-        argv=["python", "-m", f"pipelines.{folder.record['command']}", *argv],
+        # A resumed run is reproduced by the command that began it.
+        argv=folder.record.get(
+            "argv", ["python", "-m", f"pipelines.{folder.record['command']}", *argv]
+        ),
         status="running",
         started=folder.record.get("started", _now()),
         finished=None,
@@ -228,9 +237,14 @@ def _stopped_cleanly(folder: RunFolder, command: str) -> Iterator[None]:
     except RunStopped as error:
         reason = str(error)
     except OSError as error:
-        reason = f"{error.filename or folder.path} cannot be written: {error.strerror or error}"
+        named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
+        reason = str(named or error)
     else:
         return
+    if "options" not in folder.record:  # the cluster was not open yet
+        with suppress(OSError):
+            folder.path.rmdir()
+        raise RunStopped(f"{reason}; nothing was computed")
     # On a full disk this fails too: the journal stands, and that is what counts.
     with suppress(OSError):
         folder.update(status="stopped", reason=reason)

@@ -55,7 +55,7 @@ class KernelMachine:
     scaling: FittedScaling
     calibration: Calibration | None = None
 
-    def decision_values(self, X: np.ndarray) -> np.ndarray:
+    def decision_values(self, X: Any) -> np.ndarray:
         """Values of every problem's decision function.
 
         Parameters
@@ -66,7 +66,7 @@ class KernelMachine:
         -------
         float64 array of shape (n_samples, n_problems)
         """
-        n_support = len(self.support_vectors)
+        X, n_support = np.asarray(X), len(self.support_vectors)
         step = max(1, BLOCK_ENTRIES // max(1, n_support))
         blocks = [self._block(X[start : start + step]) for start in range(0, len(X), step)]
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercepts)))

@@ -17,11 +17,15 @@ DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowErro
 
 def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     """Write arrays by name, and facts that JSON can hold."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     facts = {name: json.dumps(value, default=_plain) for name, value in about.items()}
-    save_file(contiguous, path, metadata=facts)
+    try:
+        save_file(contiguous, path, metadata=facts)
+    except SafetensorError as error:  # what it makes of a full disk or a missing folder
+        raise OSError(f"{path} cannot be written: {error}") from None
 
 
 def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:

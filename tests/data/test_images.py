@@ -92,7 +92,7 @@ def test_complete_folder_counts_beside_an_incomplete_one(tmp_path, write_mnist):
 @pytest.mark.usefixtures("no_torchvision")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_files_and_no_torchvision(name, tmp_path, refused):
-    words = [f"--dataset {name}", "pip install 'pleasingly[nn]'", "--data-dir"]
+    words = [f"--dataset {name}", "pip install -c constraints.txt '.[nn]'", "--data-dir"]
     words += ["train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
     refused(lambda: load_mnist_like(name, tmp_path / "absent"), *words)
 

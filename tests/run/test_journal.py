@@ -38,9 +38,17 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
     with Journal(path) as journal:
         n_whole = content[:cut].count(b"\n")
         assert journal.records == RECORDS[:n_whole]
-        journal.append({"unit": "after"})
+        journal.append({"unit": "after", "rows": []})
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS[:n_whole], {"unit": "after"}]
+        assert journal.records == [*RECORDS[:n_whole], {"unit": "after", "rows": []}]
+
+
+def test_a_damaged_line_costs_its_own_record(tmp_path: Path) -> None:
+    lines = write(tmp_path / "journal", RECORDS).splitlines(keepends=True)
+    lines[1], lines[3] = b"garbage\n", b'{"rows": 3}\n'
+    (tmp_path / "journal").write_bytes(b"".join(lines))
+    with Journal(tmp_path / "journal") as journal:
+        assert journal.records == [RECORDS[0], RECORDS[2], RECORDS[4]]
 
 
 def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(

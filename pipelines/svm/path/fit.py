@@ -15,7 +15,7 @@ from .solve import Settings, Solutions, solve_pairs, solve_rest
 from .threads import open_pool
 
 # The path that leads to one C: from where most multipliers are at their bound,
-# in steps of this factor (from 10 to none it costs the same, see NOTES.md).
+# in steps of this factor (from 10 to none it costs the same).
 _FIRST_C, _STEP = 1e-3, 100.0
 
 

@@ -7,7 +7,7 @@ from .smo import CONVERGED, ITERATION_LIMIT, STALLED, solve_dense
 from .working_set import gather, intercept_of, optimality, select, subtract_rows
 
 # Multipliers are scaled with C while more than this share of the support vectors
-# is at its bound, and kept otherwise (measured, see NOTES.md).
+# is at its bound, and kept otherwise (measured).
 _SCALE_SHARE = 0.6
 
 # The trial on the line through the last two solutions is made while it needs fewer
