@@ -151,6 +151,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
         ylabel="seconds",
         title=f"{len(record['C'])} C × 1 gamma × {record['folds']} folds, {record['dataset']}",
     )
+    axes.margins(y=0.15)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InputError, ClusterError) as error:
         print_error(COMMAND, str(error))
         return 2
+    except KeyboardInterrupt:
+        print_error(COMMAND, "stopped on request")
+        return 1
     except RunStopped as error:
         print_error(COMMAND, str(error))
         return 1

@@ -153,6 +153,25 @@ def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not folder.exists()
 
 
+def test_an_interrupt_before_the_run_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.search.svm_run.run", interrupt)
+    assert main([]) == 1
+    assert capsys.readouterr().err == "svm_grid: stopped on request\n"
+
+
+def test_nobody_needs_to_listen(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with start(*SMALL, "--results", str(folder)) as program:
+        assert program.stdout is not None
+        program.stdout.close()
+    assert record(folder)["status"] == "finished"
+
+
 def test_help_needs_no_heavy_import() -> None:
     heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib'}"
     program = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 SECONDS_BETWEEN_LINES = 10
@@ -64,7 +64,8 @@ class _Lines:
             self._last = now
             left = counts.seconds_left
             ending = "" if not left else f", about {clock(left)} left"
-            print(f"progress   {counts.text}{ending}", flush=True)
+            with suppress(OSError):  # nobody listens any more: no reason to stop
+                print(f"progress   {counts.text}{ending}", flush=True)
 
 
 class _Bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.progress import clock
@@ -17,6 +18,12 @@ CELLS_NAMED = 5
 
 def silent(line: str) -> None:
     """Say nothing."""
+
+
+def aloud(line: str) -> None:
+    """Say a line on stdout; a run goes on when nobody listens any more."""
+    with suppress(OSError):
+        print(line, flush=True)
 
 
 def of_data(dataset: Dataset) -> str:

@@ -68,7 +68,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    say: Say = summary.silent if options.quiet else print
+    say: Say = summary.silent if options.quiet else summary.aloud
     kind = resolve_kind(options.cluster)
     scoring = resolve_scoring(options.scoring)
     dataset = _load(options, kind)
