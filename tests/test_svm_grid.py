@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from pipelines.data import load_dataset
+from pipelines.run.journal import Journal
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
 
@@ -87,6 +89,19 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert f"{about['test_error'] * 100:.2f}" in (folder / "report.html").read_text()
 
 
+def test_the_grid_s_edge_is_named(finished: tuple[Path, str]) -> None:
+    folder, said = finished
+    gamma = record(folder)["best"]["gamma"]
+    assert gamma == pytest.approx(1e-2), "the largest of this grid"
+    assert "the largest gamma of the grid: a better one may lie beyond" in said
+
+
+def test_files_have_the_permissions_of_the_umask(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["run.json"]
+
+
 def test_the_stored_model_gives_the_stored_test_error(finished: tuple[Path, str]) -> None:
     folder, _ = finished
     digits = load_dataset("digits", limit=400)
@@ -101,7 +116,7 @@ def test_a_scoring_a_kernel_and_probabilities(
     folder = tmp_path / "run"
     grid = ["--limit", "150", "--n-c", "2", "--log-c", "-2", "1", "--n-gamma", "2", "--folds", "3"]
     how = ["--kernel", "poly", "--coef0", "1", "--class-weight", "balanced", "--workers", "1"]
-    what = ["--scoring", "f1_macro", "--probability", "--cluster", "local"]
+    what = ["--scoring", "f1_macro", "--probability", "--cluster", "local", "--performance-report"]
     assert main([*grid, *how, *what, "--results", str(folder)]) == 0
     said = capsys.readouterr().out
     about, table = record(folder), pd.read_parquet(folder / "cv_results.parquet")
@@ -121,6 +136,9 @@ def test_a_scoring_a_kernel_and_probabilities(
     assert about["test_log_loss"] == pytest.approx(log_loss(digits.y_test, found), abs=1e-5)
     assert 0 <= about["test_calibration_error"] <= 1
     assert model.kernel.name == "poly"
+    page = (folder / "performance.html").read_text()
+    assert "svm-gamma=" in page, "Dask's page names the units"
+    assert not re.search(r"<script[^>]*src=", page), "it needs no network"
 
 
 def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,6 +243,18 @@ BAD = {
     "folds": (lambda t: ["--folds", "1"], "--folds must be at least 2, got 1"),
     "empty grid": (lambda t: ["--n-c", "0"], "--n-c must be at least 1, got 0"),
     "negative grid": (lambda t: ["--n-gamma", "-2"], "--n-gamma must be at least 1, got -2"),
+    "one gamma twice": (
+        lambda t: ["--log-gamma", "-2", "-2"],
+        "--n-gamma must be 1 where --log-gamma is one value, got 8",
+    ),
+    "semicolons": (
+        lambda t: ["--dataset", csv(t, "a;y\n1;0\n2;1\n"), "--target", "y"],
+        "separated by ';', not by commas",
+    ),
+    "dry run of a wrong port": (
+        lambda t: ["--dry-run", "--dashboard", "99999"],
+        "--dashboard must be a port, host:port or off, got '99999'",
+    ),
     "workers": (lambda t: ["--workers", "0"], "--workers must be at least 1, got 0"),
     "no scheduler": (lambda t: ["--cluster", "tcp://127.0.0.1:1"], "--cluster .*tcp://127.0.0.1:1"),
     "no GPU": (
@@ -326,6 +356,66 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert record(folder)["test_error"] == record(undisturbed)["test_error"]
 
 
+def test_wall_time_and_workers_of_all_sessions_are_counted(
+    tmp_path: Path, finished: tuple[Path, str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    # As a killed launcher leaves it: begun at 100 s on the clock, after 5 s of earlier sessions.
+    journal = (folder / "journal.jsonl").read_text()
+    left = json.loads(journal.splitlines()[0]) | {"started": 130.0, "seconds": 10.0}
+    (folder / "journal.jsonl").write_text(json.dumps(left) + "\n")
+    about = record(folder)
+    lost = {"address": "tcp://10.0.0.9:1", "host": "lost", "gpu": None}
+    about |= {"status": "running", "wall_seconds": 5.0, "session_began": 100.0}
+    about["cluster"]["workers"] = [lost]
+    (folder / "run.json").write_text(json.dumps(about))
+    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    about = record(folder)
+    assert about["wall_seconds"] > 45
+    assert len(about["cluster"]["workers"]) == 2
+    assert about["cluster"]["workers"][1] == lost
+    assert about["cluster"]["n_workers"] == 1
+
+
+def test_a_finished_run_has_nothing_to_resume(
+    finished: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, said = finished
+    before = {name: (folder / name).read_bytes() for name in ("run.json", "model.safetensors")}
+    monkeypatch.setattr("pipelines.run.session.open_cluster", None)  # needs no cluster
+    monkeypatch.chdir(folder)  # nor the directory it was begun in
+    assert main(["--resume", str(folder)]) == 0
+    assert said.splitlines()[-5:-1] == capsys.readouterr().out.splitlines()[-5:-1]
+    assert before == {name: (folder / name).read_bytes() for name in before}
+
+
+def test_a_second_resumption_changes_nothing(
+    tmp_path: Path, finished: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    about = record(folder) | {"status": "running", "argv": ["the first"]}
+    (folder / "run.json").write_text(json.dumps(about))
+    with Journal(folder / "journal.jsonl"):
+        assert main(["--resume", str(folder), "--workers", "1"]) == 2
+    assert "which another process has open; wait for it to end" in capsys.readouterr().err
+    assert record(folder) == about
+
+
+def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    program = start(*LONGER, "--results", str(folder))
+    wait_for_units(folder, 3, program)
+    program.send_signal(signal.SIGTERM)
+    program.send_signal(signal.SIGINT)
+    _, said = program.communicate()
+    assert program.returncode == 1
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("svm_grid: stopped on request; finished rows are in")
+    assert record(folder)["status"] == "stopped"
+
+
 def test_a_killed_worker_costs_no_row(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start(*LONGER, "--workers", "2", "--results", str(folder))
@@ -344,6 +434,7 @@ def test_a_journal_cut_in_its_last_record_loses_that_record_alone(
     journal = folder / "journal.jsonl"
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-40])
+    (folder / "run.json").write_text(json.dumps(record(folder) | {"status": "running"}))
     assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
     assert journal.read_bytes().count(b"\n") == whole.count(b"\n") == 3
     pd.testing.assert_frame_equal(cells(folder), cells(finished[0]))

@@ -85,6 +85,16 @@ def load_mnist_like(name: str, data_dir: str | Path) -> Source:
     )
 
 
+def is_here(name: str, data_dir: str | Path) -> bool:
+    """Whether ``data_dir`` holds the four files of an image data set already.
+
+    Parameters
+    ----------
+    name : "mnist" or "fashion-mnist"
+    """
+    return _find(name, Path(data_dir)) is not None
+
+
 def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
     """The four files by name, or None where not one of them is there."""
     # Both data sets use the same file names: a folder that bears the name is the surer one.

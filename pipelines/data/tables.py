@@ -108,6 +108,8 @@ def _split_frame(frame: pd.DataFrame, path: Path, target: str | None) -> Table:
             f"--target must name the column of labels in '{path}', it was not given; "
             f"choose one of {_listed(names)}"
         )
+    if len(names) == 1 and (separator := next((s for s in ";\t|" if s in names[0]), None)):
+        raise _unreadable(path, f"its columns are separated by {separator!r}, not by commas")
     if target not in names:
         raise _no_target(path, target, names, "a column")
     if frame.empty:

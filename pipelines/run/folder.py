@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from pipelines.run.journal import NAME as JOURNAL_NAME
 from pipelines.run.journal import Journal
 
 RECORD = "run.json"
+PART = f"{RECORD}.new"
+PROBE = ".probe"
 
 
 class RunFolder:
@@ -21,6 +26,9 @@ class RunFolder:
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
         self.path = path
         self.record = record
+        self._wall_before = 0.0
+        self._clock = 0.0
+        self.session_started = iso_now()
 
     @classmethod
     def create(cls, results: str | None, command: str) -> RunFolder:
@@ -39,7 +47,7 @@ class RunFolder:
         path = Path(results) if results else _unused(Path("results"), command)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            content = sorted(entry.name for entry in path.iterdir())
+            content = sorted(entry.name for entry in path.iterdir() if not _never_began(entry))
             if RECORD in content:
                 raise InputError(
                     f"--results must be a new or empty folder, got {path}, which holds a run; "
@@ -50,7 +58,7 @@ class RunFolder:
                     f"--results must be a new or empty folder, got {path}, which holds "
                     f"{content[0]}; name another folder"
                 )
-            probe = path / ".probe"
+            probe = path / PROBE
             probe.touch()
             probe.unlink()
         except OSError as error:
@@ -97,13 +105,56 @@ class RunFolder:
     def update(self, **facts: Any) -> None:
         """Add facts to ``run.json``, which is replaced in one step."""
         self.record.update(facts)
-        temporary = self.path / f"{RECORD}.new"
-        temporary.write_text(json.dumps(self.record, indent=2) + "\n")
+        temporary = self.path / PART
+        with temporary.open("w") as file:
+            file.write(json.dumps(self.record, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # or a machine without power may leave it empty
         os.replace(temporary, self.path / RECORD)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a session of this run got as far as its first unit."""
+        return "options" in self.record
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal lies."""
+        return self.path / JOURNAL_NAME
+
     def journal(self) -> Journal:
-        """The journal of the run, opened for more records."""
-        return Journal(self.path / JOURNAL_NAME)
+        """The journal of the run, opened for more records by this process alone."""
+        return Journal(self.journal_path)
+
+    def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
+        """Begin to count a session's wall time, on top of that of earlier ones.
+
+        A session that was killed wrote no end: it lasted to its last record in
+        the journal.
+        """
+        before = self.record.get("wall_seconds", 0.0)
+        if self.record.get("status") == "running":
+            ends = [record["started"] + record["seconds"] for record in journal]
+            began = self.record.get("session_began", math.inf)
+            before += max(0.0, max(ends, default=0.0) - began)
+        self._wall_before, self._clock = before, time.perf_counter()
+        self.session_started = iso_now()
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of all sessions up to now."""
+        return self._wall_before + time.perf_counter() - self._clock
+
+
+def iso_now() -> str:
+    """The time, in ISO 8601 and UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _never_began(entry: Path) -> bool:
+    """Whether a file is what a run leaves that was killed before its first unit."""
+    empty_journal = entry.name == JOURNAL_NAME and entry.stat().st_size == 0
+    return empty_journal or entry.name in (PART, PROBE)
 
 
 def _unused(parent: Path, command: str) -> Path:

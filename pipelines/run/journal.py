@@ -6,6 +6,7 @@ or a full disk cut short is dropped when the journal is opened again.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -47,6 +48,10 @@ class Journal:
                 f"--resume must be a run that nobody is writing, got {path.parent}, which another "
                 "process has open; wait for it to end"
             ) from None
+        except OSError as error:
+            # Some network file systems have no locks: better unlocked than not at all.
+            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+                raise
         self.records = self._recover()
 
     def _recover(self) -> list[dict[str, Any]]:

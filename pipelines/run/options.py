@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,18 +32,22 @@ def option(
     check: Check | None = None,
     choices: Sequence[str] | None = None,
     metavar: str | tuple[str, ...] | None = None,
-    nargs: int | None = None,
+    nargs: int | str | None = None,
     changes_results: bool = True,
+    path: str | None = None,
 ) -> Any:
     """A dataclass field that is a command-line option.
 
-    ``check`` returns the rule a value breaks ("at least 2"), or None.
+    ``check`` returns the rule a value breaks ("at least 2"), or None. A ``path`` is
+    ``"folder"``, or ``"file"`` for what may be the name of one: it is made
+    absolute, so that a run can be resumed from anywhere. With ``nargs="+"`` an option takes
+    one value or more, and may be given more than once.
     ``changes_results`` is False for what only decides where and how a run is
     carried out: such an option may differ when a run is resumed.
     """
     metadata = {
         "help": help, "parse": parse, "check": check, "choices": choices,
-        "metavar": metavar, "nargs": nargs, "changes_results": changes_results,
+        "metavar": metavar, "nargs": nargs, "changes_results": changes_results, "path": path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -85,11 +91,11 @@ class RunOptions:
     dataset: str = option(
         "digits",
         "digits, mnist, fashion-mnist, or a file of your own: PATH.csv, .parquet or .npz",
-        metavar="NAME|PATH",
-    )
+        metavar="NAME|PATH", path="file",
+    )  # fmt: skip
     data_dir: str = option(
         "data", "folder that holds, or receives, the data sets", metavar="DIR",
-        changes_results=False,
+        changes_results=False, path="folder",
     )  # fmt: skip
     target: str | None = option(
         None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
@@ -104,16 +110,36 @@ class RunOptions:
     )  # fmt: skip
     seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
     cluster: str = option(
-        "auto", "auto, local, cuda, or the address of a running scheduler: tcp://host:port",
+        "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
+        "scheduler: tls://host:port",
         metavar="KIND", changes_results=False,
     )  # fmt: skip
     workers: int | None = option(
         None, "number of workers (default: one for each GPU, else for each core)",
         parse=int, check=at_least(1), metavar="N", changes_results=False,
     )  # fmt: skip
+    adaptive: tuple[int, int] | None = option(
+        None, "in place of --workers: fewest and most jobs to have in a queue",
+        parse=int, nargs=2, metavar=("MIN", "MAX"), changes_results=False,
+    )  # fmt: skip
+    profile: str | None = option(
+        None, "what a site's queue wants to be told: a name such as generic-slurm, or a YAML file",
+        metavar="NAME|FILE", changes_results=False,
+    )  # fmt: skip
+    no_tls: bool = option(
+        False, "leave the cluster open to whoever reaches its ports", changes_results=False
+    )
     device: str = option(
         "auto", "where a worker computes: auto takes the GPU if the workers have one",
         choices=("auto", "cpu", "gpu"), changes_results=False,
+    )  # fmt: skip
+    dashboard: str | None = option(
+        None, "where Dask's dashboard listens: a port of this host, host:port, or off",
+        metavar="PORT|off", changes_results=False,
+    )  # fmt: skip
+    performance_report: bool = option(
+        False, "keep Dask's own page of the run, performance.html, in its folder",
+        changes_results=False,
     )  # fmt: skip
     results: str | None = option(
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR",
@@ -129,20 +155,22 @@ class RunOptions:
     )
 
 
-class _OneLineParser(argparse.ArgumentParser):
+class OneLineParser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line, and help with a misspelt flag."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message.removeprefix("argument "))
 
 
-def _parser(options: type[RunOptions], command: str, description: str) -> _OneLineParser:
-    parser = _OneLineParser(
+def _parser(options: type[RunOptions], command: str, description: str) -> OneLineParser:
+    parser = OneLineParser(
         prog=f"python -m pipelines.{command}",
         description=description,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
+    # argparse alone takes -1e-3 for a flag.
+    parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     for field in dataclasses.fields(options):
         about = field.metadata
         if field.default is False:
@@ -153,11 +181,12 @@ def _parser(options: type[RunOptions], command: str, description: str) -> _OneLi
             text += f" (default: {shown(field.default)})"
         parser.add_argument(
             flag_of(field.name),
+            action="extend" if about["nargs"] == "+" else "store",
             type=_named_parse(about["parse"]),
             choices=about["choices"],
             metavar=about["metavar"],
             nargs=about["nargs"],
-            help=text,
+            help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
         )
     return parser
 
@@ -221,11 +250,31 @@ def parse_options(
         name: tuple(value) if isinstance(value, list) else value
         for name, value in vars(known).items()
     }
-    options = kind(**given)
+    options = _with_absolute_paths(kind(**given))
+    given = {name: getattr(options, name) for name in given}
     if options.results is not None and options.resume is not None:
         raise InputError("--results and --resume exclude each other; --resume names the folder")
     check_options(options)
     return options, given
+
+
+def _with_absolute_paths(options: Chosen) -> Chosen:
+    paths: dict[str, Any] = {}
+    for field in dataclasses.fields(options):
+        value, path = getattr(options, field.name), field.metadata["path"]
+        if not value or path is None:
+            continue
+        if isinstance(value, tuple):
+            paths[field.name] = tuple(_absolute(one, path) for one in value)
+        else:
+            paths[field.name] = _absolute(value, path)
+    return dataclasses.replace(options, **paths)
+
+
+def _absolute(value: str, path: str) -> str:
+    expanded = os.path.expanduser(value)
+    is_path = path == "folder" or os.path.isfile(expanded)
+    return os.path.abspath(expanded) if is_path else value
 
 
 def options_of_resumed_run(
@@ -239,13 +288,13 @@ def options_of_resumed_run(
         An option that changes results was given with another value.
     """
     merged: dict[str, Any] = {}
+    anew = _given_anew(given)
     for field in dataclasses.fields(kind):
         name = field.name
-        old = recorded.get(name, field.default)
+        old = field.default if name in anew else recorded.get(name, field.default)
         old = tuple(old) if isinstance(old, list) else old
         if not field.metadata["changes_results"]:
-            keep = name in ("data_dir", "device") and name not in given
-            merged[name] = old if keep else given.get(name, field.default)
+            merged[name] = given.get(name, old)
             continue
         if name in given and given[name] != old:
             raise InputError(
@@ -254,6 +303,16 @@ def options_of_resumed_run(
             )
         merged[name] = old
     return kind(**merged)
+
+
+def _given_anew(given: dict[str, Any]) -> set[str]:
+    """Options that a resumed run does not take from the record, even where they are not given."""
+    anew = {"results", "resume", "dry_run", "quiet"}
+    if "cluster" in given:  # what was said of another cluster
+        anew |= {"workers", "adaptive", "profile", "no_tls"}
+    if "workers" in given or "adaptive" in given:  # one replaces the other
+        anew |= {"workers", "adaptive"}
+    return anew
 
 
 def shown(value: Any) -> str:

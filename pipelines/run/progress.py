@@ -1,14 +1,16 @@
-"""How far a run is: a bar on a terminal, lines at intervals elsewhere, or nothing."""
+"""How far a run is: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
 SECONDS_BETWEEN_LINES = 10
+SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
 
 
 class Progress(Protocol):
@@ -26,12 +28,13 @@ class _Silent:
 class _Counts:
     """Units done, their share of the predicted cost, and the time that share leaves."""
 
-    def __init__(self, n_units: int, cost: float) -> None:
+    def __init__(self, n_units: int, cost: float, n_workers: Callable[[], int] | None) -> None:
         self.n_units = n_units
         self.total = cost
         self.n_done = self.n_failed = 0
         self.cost_done = 0.0
         self.started = time.monotonic()
+        self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
 
     def add(self, cost: float, failed: bool) -> None:
         self.n_done += 1
@@ -40,12 +43,24 @@ class _Counts:
 
     @property
     def text(self) -> str:
-        failed = f", {self.n_failed} failed" if self.n_failed else ""
-        return f"{self.n_done} of {self.n_units} units{failed}"
+        """What is done, what failed, who is at work, and how long it will take."""
+        parts = [f"{self.n_done} of {self.n_units} units"]
+        if self.n_failed:
+            parts.append(f"{self.n_failed} failed")
+        if self._ask is not None:
+            if time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
+                self._asked = time.monotonic()
+                with suppress(OSError):  # a scheduler too busy to answer: the last count stands
+                    self._n_workers = self._ask()
+            parts.append(f"{self._n_workers} worker" + "s" * (self._n_workers != 1))
+        if (left := self.seconds_left) is not None:
+            parts.append(f"about {clock(left)} left")
+        return ", ".join(parts)
 
     @property
     def seconds_left(self) -> float | None:
-        if not self.cost_done:
+        """None before the first unit and after the last."""
+        if not self.cost_done or self.n_done == self.n_units:
             return None
         elapsed = time.monotonic() - self.started
         return elapsed * max(0.0, self.total - self.cost_done) / self.cost_done
@@ -62,10 +77,8 @@ class _Lines:
         now = time.monotonic()
         if now - self._last >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
             self._last = now
-            left = counts.seconds_left
-            ending = "" if not left else f", about {clock(left)} left"
             with suppress(OSError):  # nobody listens any more: no reason to stop
-                print(f"progress   {counts.text}{ending}", flush=True)
+                print(f"progress   {counts.text}", flush=True)
 
 
 class _Bar:
@@ -77,7 +90,7 @@ class _Bar:
         self._counts = counts
         self.rich = RichProgress(
             TextColumn("progress  "),
-            BarColumn(),
+            BarColumn(bar_width=20),
             TextColumn("{task.percentage:>3.0f} %  {task.description}"),
             console=Console(file=sys.stdout),
         )
@@ -85,24 +98,58 @@ class _Bar:
 
     def advance(self, cost: float, failed: bool) -> None:
         self._counts.add(cost, failed)
-        left = self._counts.seconds_left
-        ending = "" if left is None else f", {clock(left)} left"
-        self.rich.update(self._task, advance=cost, description=self._counts.text + ending)
+        self.rich.update(self._task, advance=cost, description=self._counts.text)
+
+
+class _Widget:
+    def __init__(self, counts: _Counts) -> None:
+        import ipywidgets
+        from IPython.display import display
+
+        self._counts = counts
+        self._bar = ipywidgets.FloatProgress(min=0.0, max=counts.total)
+        self._text = ipywidgets.Label(counts.text)
+        display(ipywidgets.HBox([self._bar, self._text]))
+
+    def advance(self, cost: float, failed: bool) -> None:
+        self._counts.add(cost, failed)
+        self._bar.value = self._counts.cost_done
+        self._bar.bar_style = "warning" if self._counts.n_failed else ""
+        self._text.value = self._counts.text
 
 
 @contextmanager
-def show_progress(n_units: int, cost: float, quiet: bool) -> Iterator[Progress]:
-    """Show the progress of ``n_units`` units whose predicted costs add up to ``cost``."""
+def show_progress(
+    n_units: int, cost: float, quiet: bool, n_workers: Callable[[], int] | None = None
+) -> Iterator[Progress]:
+    """Show the progress of ``n_units`` units whose predicted costs add up to ``cost``.
+
+    ``n_workers`` tells how many workers there are at that moment.
+    """
     if quiet or not n_units:
         yield _Silent()
         return
-    counts = _Counts(n_units, cost)
-    if not sys.stdout.isatty():
+    counts = _Counts(n_units, cost, n_workers)
+    if _in_notebook():
+        yield _Widget(counts)
+    elif not sys.stdout.isatty():
         yield _Lines(counts)
-        return
-    bar = _Bar(counts)
-    with bar.rich:
-        yield bar
+    else:
+        bar = _Bar(counts)
+        with bar.rich:
+            yield bar
+
+
+def _in_notebook() -> bool:
+    """Whether this process is a notebook's kernel that can show widgets."""
+    if "ipykernel" not in sys.modules:
+        return False
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return type(get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def clock(seconds: float) -> str:

@@ -1,26 +1,43 @@
-"""SIGTERM ends a run as Ctrl-C does."""
+"""Ctrl-C and SIGTERM end a run in order; asking again does not disturb the closing."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
-def terminate_as_interrupt() -> Iterator[None]:
-    """Turn SIGTERM into KeyboardInterrupt while the block runs (in the main thread only)."""
+def interrupted_once() -> Iterator[None]:
+    """While the block runs, the first SIGINT or SIGTERM raises KeyboardInterrupt.
+
+    The second is answered with a line, the third ends the process at once. Has
+    no effect outside the main thread, which alone may set handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    n_asked = 0
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        nonlocal n_asked
+        n_asked += 1
+        if n_asked == 1:
+            raise KeyboardInterrupt
+        if n_asked == 2:
+            print("closing the workers; once more ends at once", file=sys.stderr, flush=True)
+        else:
+            os._exit(1)
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    previous = {number: signal.signal(number, interrupt) for number in HANDLED}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,55 +1,36 @@
-"""Units of work -> futures -> outcomes, on a Dask cluster or in this process.
-
-A unit is anything with a ``name`` and a ``cost``; the work is a plain function
-``work(shared, unit)``. ``shared`` is scattered once and stays on the workers.
-"""
+"""Units of work -> futures -> outcomes, on a Dask cluster or in this process."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import Future as ThreadFuture
+from typing import TYPE_CHECKING, Any
 
+from cluster_setup.workers import outlook
 from pipelines.run.errors import RunStopped
+from pipelines.run.outcomes import (
+    NOTHING,
+    AnyUnit,
+    Outcome,
+    Results,
+    Work,
+    describe,
+    measured,
+    needs_of,
+)
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+__all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
+
 RETRIES = 2  # of a unit that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
-DEATHS_ALLOWED = 3  # of workers under one unit, as Dask's own allowed-failures
-
-
-class Unit(Protocol):
-    """What one task does; hashable."""
-
-    @property
-    def name(self) -> str:
-        """Shown on the dashboard; no two units of a run share it."""
-
-    @property
-    def cost(self) -> float:
-        """Predicted, in any unit of time."""
-
-
-AnyUnit = TypeVar("AnyUnit", bound=Unit)
-Work = Callable[[Any, AnyUnit], Any]
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[AnyUnit]):
-    """What became of a unit: a result, or the error that ended its last try."""
-
-    unit: AnyUnit
-    result: Any = None
-    error: str | None = None
-    worker: str = ""
-    started: float = 0.0  # seconds since the epoch
-    seconds: float = 0.0
+SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 
 
 class InProcess:
@@ -59,22 +40,32 @@ class InProcess:
         self.n_workers = n_threads
 
     def outcomes(
-        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        known: Mapping[str, Any] = NOTHING,
     ) -> Iterator[Outcome[AnyUnit]]:
-        """Outcomes of ``units`` as they are done, the most costly begun first."""
+        """Outcomes of ``units`` as they are done; see ``OnCluster.outcomes``."""
+        results = Results(units, known)
+        waiting = sorted(units, key=lambda unit: -unit.cost)
+        running: dict[ThreadFuture[Any], AnyUnit] = {}
         with ThreadPoolExecutor(self.n_workers) as pool:
-            futures = {
-                pool.submit(_measured, work, shared, unit): unit
-                for unit in sorted(units, key=lambda unit: -unit.cost)
-            }
             try:
-                for future in as_completed(futures):
-                    unit = futures.pop(future)
-                    error = future.exception()
-                    if error is not None:
-                        yield Outcome(unit, error=describe(error))
-                    else:
-                        yield Outcome(unit, **future.result())
+                while waiting or running:
+                    for unit in [unit for unit in waiting if results.suffice(unit)]:
+                        waiting.remove(unit)
+                        needed = results.of(unit)
+                        running[pool.submit(measured, work, shared, unit, needed)] = unit
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        unit, error = running.pop(future), future.exception()
+                        if error is not None:
+                            outcome = Outcome(unit, error=describe(error))
+                        else:
+                            outcome = Outcome(unit, **future.result())
+                        results.keep(outcome)
+                        yield outcome
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -83,24 +74,40 @@ class OnCluster:
     """Runs units on the workers of a Dask cluster."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
         self._scattered: tuple[Any, Future] | None = None
+        self._copies: list[Future] = []
         self._run = uuid.uuid4().hex[:8]
         self._round = 0
 
     @property
     def n_workers(self) -> int:
-        """Workers the cluster has now."""
-        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+        """Workers the cluster has, or will have when its queue has let them start."""
+        present = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        return max(present, outlook(self.client).wanted)
 
     def outcomes(
-        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        known: Mapping[str, Any] = NOTHING,
     ) -> Iterator[Outcome[AnyUnit]]:
         """Outcomes of ``units`` as they are done, the most costly begun first.
 
         A unit that raises is tried again; one whose worker dies is run by
         another worker. When the last worker dies, the scattered data die with
         it: they are scattered again, and what was not done is submitted again.
+        All units are one static graph; a unit goes through a second one only if
+        data were lost, or if one that it needs failed.
+
+        Parameters
+        ----------
+        work : function
+        shared : anything
+        units : sequence of units
+        known : mapping, optional
+            Results, by name, of units that others need and that were done before.
 
         Raises
         ------
@@ -108,66 +115,87 @@ class OnCluster:
             No worker is left and none came.
         """
         try:
-            yield from self._rounds(work, shared, units)
+            yield from self._rounds(work, shared, units, Results(units, known))
         except OSError as error:
             raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
 
     def _rounds(
-        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
     ) -> Iterator[Outcome[AnyUnit]]:
-        """Submit until every unit has an outcome; one round is enough unless data are lost."""
+        """Submit until every unit has an outcome; see ``outcomes`` on why a round may not do."""
         waiting = list(units)
         deaths: Counter[str] = Counter()
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
-            lost = set()
-            for unit, outcome in self._one_round(work, shared, waiting):
+            lost, held = set(), []
+            for unit, outcome in self._one_round(work, shared, waiting, results):
                 if outcome is None:
                     lost.add(unit)
+                elif outcome.error is not None and needs_of(unit):
+                    held.append(outcome)  # its own error, or that of a unit it needs?
                 else:
+                    results.keep(outcome)
                     yield outcome
-            waiting = [unit for unit in waiting if unit in lost]
+            # Its task ended with their error; now that this is known it can do without them.
+            in_round = {unit.name for unit in waiting}
+            again = {
+                outcome.unit
+                for outcome in held
+                if any(results.known.get(name) is None for name in needs_of(outcome.unit)
+                       if name in in_round)
+            }  # fmt: skip
+            for outcome in held:
+                if outcome.unit not in again:
+                    results.keep(outcome)
+                    yield outcome
+            waiting = [unit for unit in waiting if unit in lost or unit in again]
             if lost:
                 self._scattered = None
-                suspects = self._client.run_on_scheduler(_ran_on_dead_workers)
-                deaths.update(unit.name for unit in waiting if self._key(unit) in suspects)
-            for unit in [unit for unit in waiting if deaths[unit.name] > DEATHS_ALLOWED]:
+                suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
+                deaths.update(unit.name for unit in lost if self._key(unit) in suspects)
+            for unit in [unit for unit in waiting if deaths[unit.name] > _deaths_allowed()]:
                 waiting.remove(unit)
-                yield Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
+                outcome = Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
+                results.keep(outcome)
+                yield outcome
 
     def _one_round(
-        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
     ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None]]:
         """Submit units; give each with its outcome, or with None where its data were lost."""
         from distributed import as_completed
 
-        futures = self._submit(work, shared, units)
+        futures = self._submit(work, shared, units, results)
         try:
-            for future in as_completed(list(futures), loop=self._client.loop):
+            for future in as_completed(list(futures), loop=self.client.loop):
                 unit = futures.pop(future)
                 yield unit, _outcome(future, unit)
                 future.release()
         finally:
-            if futures and self._client.status == "running":
-                self._client.cancel(list(futures), force=True)
+            if futures and self.client.status == "running":
+                self.client.cancel(list(futures), force=True)
 
     def _submit(
-        self, work: Work[AnyUnit], shared: Any, units: Sequence[AnyUnit]
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
     ) -> dict[Future, AnyUnit]:
         import dask
 
         self._round += 1
         data = self._scatter(shared)
-        tasks = []
-        for rank, unit in enumerate(units):
-            with dask.annotate(priority=-rank, retries=RETRIES):
-                tasks.append(
-                    dask.delayed(_measured, pure=False)(
-                        work, data, unit, dask_key_name=self._key(unit)
-                    )
+        tasks: dict[str, Any] = {}
+        # What needs others comes after them here, but before all that waits for a worker:
+        # it ends a piece of work.
+        ranked = sorted(enumerate(units), key=lambda ranked: len(needs_of(ranked[1])))
+        for rank, unit in ranked:
+            priority = 1 if needs_of(unit) else -rank
+            needed = [tasks.get(name, results.known.get(name)) for name in needs_of(unit)]
+            with dask.annotate(priority=priority, retries=RETRIES):
+                tasks[unit.name] = dask.delayed(measured, pure=False)(
+                    work, data, unit, needed, dask_key_name=self._key(unit)
                 )
-        return dict(zip(self._client.compute(tasks), units, strict=True))
+        futures = self.client.compute([tasks[unit.name] for unit in units])
+        return dict(zip(futures, units, strict=True))
 
     def _key(self, unit: AnyUnit) -> str:
         # A scheduler may serve several runs, and a round that was left must not meet the next.
@@ -182,16 +210,50 @@ class OnCluster:
         until = time.monotonic() + SECONDS_FOR_A_WORKER
         while True:
             try:
-                self._client.wait_for_workers(1, timeout=max(1.0, until - time.monotonic()))
-                return self._client.scatter(shared, broadcast=True, hash=False)
+                left = until - time.monotonic()
+                self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
+                data = self.client.scatter(shared, hash=False)
+                self._copies = self._copy_to_every_worker(data)
+                return data
             except (TimeoutError, OSError, RuntimeError) as error:
+                ahead = outlook(self.client)
+                if ahead.reason:
+                    raise RunStopped(ahead.reason) from None
+                if ahead.coming:  # jobs wait in a queue, for hours if need be
+                    until = time.monotonic() + SECONDS_FOR_A_WORKER
                 # A worker may die between the two calls; its successor is worth waiting for.
-                if time.monotonic() > until or self._client.status != "running":
+                if time.monotonic() > until or self.client.status != "running":
                     raise RunStopped(f"the cluster has no worker left ({error})") from None
                 time.sleep(0.2)
 
+    def _copy_to_every_worker(self, data: Future) -> list[Future]:
+        """Have each worker fetch the data before its first unit.
+
+        Not by ``scatter(broadcast=True)``: its scheduler waits for ever for a copy on a
+        worker that died meanwhile.
+        """
+        workers = list(self.client.scheduler_info(n_workers=-1)["workers"])
+        return [
+            self.client.submit(
+                _fetched, data, key=f"fetch-{data.key}-{number}", workers=[worker],
+                allow_other_workers=True, priority=1000, pure=False,
+            )
+            for number, worker in enumerate(workers)
+        ]  # fmt: skip
+
+
+def _fetched(data: Any) -> None:
+    """A task that is done when its worker has the data."""
+
 
 Runner = InProcess | OnCluster
+
+
+def _deaths_allowed() -> int:
+    """Workers that may die under one unit: Dask's setting, which a kind of cluster may raise."""
+    import dask
+
+    return int(dask.config.get("distributed.scheduler.allowed-failures"))
 
 
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
@@ -210,31 +272,3 @@ def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:
         return Outcome(unit, error=describe(error)) if error else Outcome(unit, **future.result())
     except CancelledError:  # the last worker died between the end of the task and now
         return None
-
-
-def _measured(work: Work[AnyUnit], shared: Any, unit: AnyUnit) -> dict[str, Any]:
-    """The task: the unit's result, with where and when it was computed."""
-    started, clock = time.time(), time.perf_counter()
-    result = work(shared, unit)
-    seconds = time.perf_counter() - clock
-    return {"result": result, "worker": _here(), "started": started, "seconds": seconds}
-
-
-def _here() -> str:
-    """Address of the worker this runs on."""
-    from distributed import get_worker
-
-    try:
-        return get_worker().address
-    except ValueError:
-        return "in process"
-
-
-def describe(error: BaseException) -> str:
-    """An exception as one short line for a row's status."""
-    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
-        return "out of memory"
-    if type(error).__name__ == "KilledWorker":
-        return f"its worker died {DEATHS_ALLOWED + 1} times"
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,6 @@ from pipelines.search.grid import Grid, rank_candidates, refit
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
-if TYPE_CHECKING:
-    from distributed import Client
-
 MODEL = "model.safetensors"
 RESULTS = "cv_results.parquet"
 CANDIDATES = "candidates.parquet"
@@ -29,7 +26,7 @@ OF_BEST = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
 
 
 def answer(
-    client: Client,
+    runner: OnCluster,
     data: FoldedData,
     grid: Grid,
     path: Path,
@@ -43,13 +40,13 @@ def answer(
     RunStopped
         Every candidate failed, or the refit did.
     """
-    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), client)
+    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), runner.client)
     candidates.to_parquet(path / CANDIDATES)
     best = candidates.iloc[0]
     if np.isnan(best.score_mean):
         raise RunStopped("every candidate failed, none can be called best")
     unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
-    tested: Tested = refit(OnCluster(client), data, grid, unit, refit_and_test)
+    tested: Tested = refit(runner, data, grid, unit, refit_and_test)
     tested.machine.save(path / MODEL)
     _write_predictions(path, dataset, tested.predicted)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))

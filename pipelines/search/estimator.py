@@ -22,6 +22,7 @@ from cluster_setup.local import available_cores
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.run.progress import show_progress
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.cv_results import as_grid_search_cv
 from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
@@ -76,6 +77,8 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         Most iterations of a binary problem; -1 for no limit.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
+    verbose : int
+        Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
 
     Attributes
     ----------
@@ -117,6 +120,7 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         tol: float = 1e-3,
         max_iter: int = -1,
         client: Client | None = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.gamma = gamma
@@ -133,6 +137,7 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.client = client
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Search the grid, then fit the best candidate on all rows.
@@ -215,11 +220,13 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         return InProcess(1 if shares else available_cores())
 
     def _search(self, runner: Runner, data: FoldedData, grid: Grid) -> None:
-        rows = [
-            row
-            for _, unit_rows in search(runner, data, grid, grid.units(data))
-            for row in unit_rows
-        ]
+        units = grid.units(data)
+        cost = sum(unit.cost for unit in units)
+        rows = []
+        with show_progress(len(units), cost, not self.verbose, lambda: runner.n_workers) as shown:
+            for outcome, unit_rows in search(runner, data, grid, units):
+                rows += unit_rows
+                shown.advance(outcome.unit.cost, outcome.error is not None)
         results = tabulate(rows)
         best = rank_candidates(results, self.n_splits_, self.client).iloc[0]
         _warn_of_failures(results)
@@ -269,7 +276,10 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
 
 
 def _positive(name: str, values: Any) -> tuple[float, ...]:
-    array = np.unique(np.atleast_1d(np.asarray(values, dtype=float)))
+    try:
+        array = np.unique(np.atleast_1d(np.asarray(values, dtype=float)))
+    except (TypeError, ValueError):
+        array = np.empty(0)
     if not len(array) or not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
     return tuple(array.tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import math
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.progress import clock
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from pipelines.search.svm_options import Options
 
 CELLS_NAMED = 5
-
-
-def silent(line: str) -> None:
-    """Say nothing."""
-
-
-def aloud(line: str) -> None:
-    """Say a line on stdout; a run goes on when nobody listens any more."""
-    with suppress(OSError):
-        print(line, flush=True)
 
 
 def of_data(dataset: Dataset) -> str:
@@ -43,14 +33,6 @@ def of_grid(options: Options) -> str:
         f"{n_cells:,} fits, {options.decision}"
         + ("" if options.scoring == "accuracy" else f", the best by {options.scoring}")
     )
-
-
-def of_cluster(kind: str, workers: list[dict[str, Any]], solver: str) -> str:
-    """One line on the workers."""
-    gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
-    counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
-    with_gpus = f" with {', '.join(gpus)}" if gpus else ""
-    return f"cluster    {kind}, {counted}{with_gpus}, solver {solver}"
 
 
 def failures(results: pd.DataFrame) -> dict[str, Any]:
@@ -73,9 +55,10 @@ def failures(results: pd.DataFrame) -> dict[str, Any]:
 def of_run(record: dict[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
     best = record["best"]
-    busy = record["busy_share"]
+    busy = record.get("busy_share")
     return [
         f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
+        *_of_edges(record),
         *_of_score(record),
         f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} %",
         f"test error {record['test_error'] * 100:.2f} % "
@@ -85,6 +68,20 @@ def of_run(record: dict[str, Any]) -> list[str]:
         + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
         *_of_failures(record),
     ]
+
+
+def _of_edges(record: dict[str, Any]) -> list[str]:
+    """A line when the best candidate lies where the grid ends, and better ones may lie beyond."""
+    options, best = record["options"], record["best"]
+    found = []
+    for name, axis in (("C", "c"), ("gamma", "gamma")):
+        ends = options[f"log_{axis}"]
+        at = [end for end in ends if math.isclose(math.log10(best[name]), end, abs_tol=1e-9)]
+        if at and options[f"n_{axis}"] > 1:
+            found.append(f"the {'smallest' if at[0] == min(ends) else 'largest'} {name}")
+    if not found:
+        return []
+    return [f"           {' and '.join(found)} of the grid: a better one may lie beyond"]
 
 
 def _of_score(record: dict[str, Any]) -> list[str]:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_setup import open_cluster, resolve_kind
-from cluster_setup.errors import ClusterError
 from cluster_setup.local import available_cores
-from cluster_setup.workers import describe_workers, how_to_watch, threads_per_task
+from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.report import write_report
-from pipelines.run.environment import commit, machine, versions
-from pipelines.run.errors import RunStopped
 from pipelines.run.folder import RunFolder
-from pipelines.run.journal import Journal
 from pipelines.run.progress import show_progress
-from pipelines.run.signals import terminate_as_interrupt
+from pipelines.run.say import Say, aloud, silent
+from pipelines.run.session import (
+    Session,
+    choose_cluster,
+    open_session,
+    refuse_other_data,
+    show_dry_run,
+    show_report,
+)
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
 from pipelines.search.answer import RESULTS, answer
@@ -35,13 +35,7 @@ from pipelines.svm.solvers import Settings, resolve_solver
 from pipelines.svm.units import Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from distributed import Client
-
     from pipelines.search.svm_options import Options
-
-Say = Callable[[str], None]
 
 
 def run(command: str, options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
@@ -59,7 +53,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     Returns
     -------
     int
-        Exit status: 0, or 1 when the run could not finish.
+        Exit status 0.
 
     Raises
     ------
@@ -68,84 +62,47 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    say: Say = summary.silent if options.quiet else summary.aloud
-    kind = resolve_kind(options.cluster)
+    say = silent if options.quiet else aloud
+    kind = choose_cluster(options)
     scoring = resolve_scoring(options.scoring)
     dataset = _load(options, kind)
     scoring = scoring.on(dataset.classes) if scoring else None
     data = _fold(dataset, options)
-    Cs, gammas = _axis(options.n_c, options.log_c), _axis(options.n_gamma, options.log_gamma)
+    if options.kernel == "linear":  # it has no gamma
+        options = dataclasses.replace(options, n_gamma=1)
+    Cs, gammas = (
+        _axis("c", options.n_c, options.log_c),
+        _axis("gamma", options.n_gamma, options.log_gamma),
+    )
     say(summary.of_data(dataset))
     say(summary.of_grid(options))
     if options.dry_run:
-        print(f"dry run    nothing was run; the cluster would be {kind}")
+        solver = resolve_solver(options.solver, "gpu" if kind == "cuda" else "cpu")
+        show_dry_run(options, kind, f"the solver {solver}")
         return 0
-    if earlier is not None:
-        _refuse_other_data(earlier, dataset)
+    refuse_other_data(earlier, dataset)
     folder = earlier or RunFolder.create(options.results, command)
-    with (
-        _leave_no_empty_folder(folder),
-        _stopped_cleanly(folder, command),
-        terminate_as_interrupt(),
-        open_cluster(kind, _n_workers(options, kind, folder)) as client,
-    ):
-        workers = describe_workers(client)
-        device = _device(options, workers)
-        # A resumed run keeps the solver it began with.
-        solver = resolve_solver(folder.record.get("solver", options.solver), device)
-        grid = Grid(Cs, gammas, solver, _settings(options, workers, device, scoring))
-        say(summary.of_cluster(kind, workers, grid.solver))
-        for line in how_to_watch(client):
-            say(line)
-        cluster = {"kind": kind, "n_workers": len(workers), "workers": workers,
-                   "dashboard": client.dashboard_link}  # fmt: skip
-        _describe(folder, options, argv, grid, dataset, cluster)
-        started, wall_before = time.perf_counter(), folder.record.get("wall_seconds", 0.0)
-        with folder.journal() as journal:
-            facts = _search(client, data, grid, journal, folder.path, say)
-        facts |= answer(client, data, grid, folder.path, dataset, options.probability)
-        wall = wall_before + time.perf_counter() - started
-        folder.update(status="finished", finished=_now(), wall_seconds=wall, **facts)
+    if not _needs_nothing(folder):
+        with open_session(folder, options, kind, _n_workers(options, kind, folder), say) as session:
+            # A resumed run keeps the solver it began with.
+            solver = resolve_solver(folder.record.get("solver", options.solver), session.device)
+            grid = Grid(Cs, gammas, solver, _settings(options, session, scoring))
+            session.begin(options, argv, dataset, say, solver=solver)
+            runner = OnCluster(session.client)
+            facts = _search(session, runner, data, grid, say)
+            facts |= answer(runner, data, grid, folder.path, dataset, options.probability)
+            session.finish(**facts)
     for line in summary.of_run(folder.record):
         say(line)
-    try:
-        say(f"report     {write_report(folder.path)}")
-    except OSError as error:
-        raise RunStopped(
-            f"the run is finished, its report is not: {error}; "
-            f"draw it with python -m pipelines.report {folder.path}"
-        ) from None
+    show_report(folder, write_report, say)
     if options.quiet:
         print(folder.path)
     return 0
 
 
-def _describe(
-    folder: RunFolder,
-    options: Options,
-    argv: list[str],
-    grid: Grid,
-    dataset: Dataset,
-    cluster: dict[str, Any],
-) -> None:
-    """Write what is known of a run before its first unit."""
-    folder.update(
-        # A resumed run is reproduced by the command that began it.
-        argv=folder.record.get(
-            "argv", ["python", "-m", f"pipelines.{folder.record['command']}", *argv]
-        ),
-        status="running",
-        started=folder.record.get("started", _now()),
-        finished=None,
-        options=asdict(options),
-        seed=options.seed,
-        solver=grid.solver,
-        dataset=dataset.describe(),
-        versions=versions(),
-        commit=commit(),
-        machine=machine(),
-        cluster=cluster,
-    )
+def _needs_nothing(folder: RunFolder) -> bool:
+    """Whether an earlier run is finished and no fit of it wants another try."""
+    return folder.record.get("status") == "finished" and not folder.record.get("n_failed")
 
 
 def _load(options: Options, kind: str) -> Dataset:
@@ -168,7 +125,12 @@ def _fold(dataset: Dataset, options: Options) -> FoldedData:
     )
 
 
-def _axis(n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+def _axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    if n > 1 and log_bounds[0] == log_bounds[1]:
+        raise InputError(
+            f"--n-{name} must be 1 where --log-{name} is one value, got {n}; "
+            f"make the bounds of --log-{name} differ"
+        )
     return tuple(np.logspace(*log_bounds, n).tolist())
 
 
@@ -180,85 +142,25 @@ def _n_workers(options: Options, kind: str, folder: RunFolder) -> int | None:
     return options.workers
 
 
-def _settings(
-    options: Options, workers: list[dict[str, Any]], device: str, scoring: Scoring | None
-) -> Settings:
+def _settings(options: Options, session: Session, scoring: Scoring | None) -> Settings:
     return Settings(
         options.decision,
         options.tol,
         options.max_iter,
         Kernel(options.kernel, options.degree, options.coef0),
         None if options.class_weight == "none" else options.class_weight,
-        n_threads=threads_per_task(workers),
+        n_threads=threads_per_task(session.workers),
         memory_bytes=int(options.memory * 2**30),
-        device=device,
+        device=session.device,
         scoring=scoring,
     )
 
 
-def _device(options: Options, workers: list[dict[str, Any]]) -> str:
-    have_gpus = all(worker["gpu"] for worker in workers)
-    if options.device == "gpu" and not have_gpus:
-        raise InputError(
-            "--device gpu needs workers with a GPU, and at least one has none; "
-            "use --device cpu, or --cluster cuda on a machine with a GPU"
-        )
-    if options.device == "auto":
-        return "gpu" if have_gpus else "cpu"
-    return options.device
-
-
-def _refuse_other_data(earlier: RunFolder, dataset: Dataset) -> None:
-    recorded = earlier.record.get("dataset", {}).get("fingerprint")
-    if recorded not in (None, dataset.fingerprint):
-        raise InputError(
-            f"--resume {earlier.path} needs the data it began with, but the content of "
-            f"{dataset.name} has changed since; start a new run with --results"
-        )
-
-
-@contextmanager
-def _leave_no_empty_folder(folder: RunFolder) -> Iterator[None]:
-    try:
-        yield
-    except (InputError, ClusterError):
-        if not any(folder.path.iterdir()):
-            folder.path.rmdir()
-        raise
-
-
-@contextmanager
-def _stopped_cleanly(folder: RunFolder, command: str) -> Iterator[None]:
-    """Whatever ends the run early: say so in ``run.json`` and how to go on, in one line."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        reason = "stopped on request"
-    except RunStopped as error:
-        reason = str(error)
-    except OSError as error:
-        named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
-        reason = str(named or error)
-    else:
-        return
-    if "options" not in folder.record:  # the cluster was not open yet
-        with suppress(OSError):
-            folder.path.rmdir()
-        raise RunStopped(f"{reason}; nothing was computed")
-    # On a full disk this fails too: the journal stands, and that is what counts.
-    with suppress(OSError):
-        folder.update(status="stopped", reason=reason)
-    raise RunStopped(
-        f"{reason}; finished rows are in {folder.path}, "
-        f"go on with python -m pipelines.{command} --resume {folder.path}"
-    )
-
-
 def _search(
-    client: Client, data: FoldedData, grid: Grid, journal: Journal, path: Path, say: Say
+    session: Session, runner: OnCluster, data: FoldedData, grid: Grid, say: Say
 ) -> dict[str, Any]:
     """Compute the units that the journal lacks; write ``cv_results``; facts for ``run.json``."""
-    runner = OnCluster(client)
+    journal = session.journal
     n_workers = runner.n_workers
     units = grid.units(data, n_workers)
     rows = {_cell(row): row for row in _scored(journal.records)}
@@ -266,9 +168,8 @@ def _search(
     if rows:
         say(f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left")
     started, busy = time.perf_counter(), 0.0
-    with show_progress(
-        len(todo), sum(unit.cost for unit in todo), quiet=say is summary.silent
-    ) as progress:
+    cost = sum(unit.cost for unit in todo)
+    with show_progress(len(todo), cost, say is silent, lambda: runner.n_workers) as progress:
         for outcome, new_rows in search(runner, data, grid, todo):
             journal.append(_record(outcome.unit, new_rows, outcome))
             rows.update({_cell(row): row for row in new_rows})
@@ -276,9 +177,11 @@ def _search(
             progress.advance(outcome.unit.cost, outcome.error is not None)
     wall = time.perf_counter() - started
     results = tabulate(list(rows.values()))
-    results.to_parquet(path / RESULTS)
+    results.to_parquet(session.folder.path / RESULTS)
     facts = summary.failures(results)
-    return facts | {"busy_share": min(1.0, busy / (n_workers * wall)) if todo else None}
+    if todo:  # else the share stays that of the session which did the work
+        facts["busy_share"] = min(1.0, busy / (n_workers * wall))
+    return facts
 
 
 def _scored(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
@@ -302,7 +205,3 @@ def _record(unit: Unit, rows: list[Row], outcome: Any) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "rows": rows,
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

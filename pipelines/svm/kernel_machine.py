@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.errors import InputError
-from pipelines.data.scaling import FittedScaling
-from pipelines.svm.calibration import Calibration
-from pipelines.svm.model_file import (
+from pipelines.data.model_file import (
     DAMAGE,
     Arrays,
     labels_as_json,
@@ -20,6 +18,8 @@ from pipelines.svm.model_file import (
     read_model,
     write_model,
 )
+from pipelines.data.scaling import FittedScaling
+from pipelines.svm.calibration import Calibration
 from pipelines.svm.multiclass import class_values, codes_of, problems
 from pipelines.svm.path.kernels import Kernel
 

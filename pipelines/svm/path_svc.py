@@ -11,9 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pipelines.data.errors import InputError
+from pipelines.data.model_file import DAMAGE, read_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.model_file import DAMAGE, read_model
 from pipelines.svm.path.fit import FittedPath, fit_path
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.svc_parameters import check_parameters, factors_by_code

@@ -42,6 +42,15 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
         RunFolder.create(str(tmp_path), "svm_grid")
 
 
+def test_a_folder_whose_run_never_began_is_taken(tmp_path: Path) -> None:
+    for name in ("journal.jsonl", "run.json.new", ".probe"):  # a launcher killed at its start
+        (tmp_path / name).touch()
+    assert RunFolder.create(str(tmp_path), "svm_grid").path == tmp_path
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match=r"holds journal\.jsonl; name another folder"):
+        RunFolder.create(str(tmp_path), "svm_grid")
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="--results must be a folder that can be written"):

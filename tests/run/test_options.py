@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.bagging.bagging_options import Options as BaggingOptions
 from pipelines.data.errors import InputError
 from pipelines.run.options import options_of_resumed_run, parse_options, print_error
 from pipelines.search.svm_options import Options
@@ -15,7 +16,7 @@ def parse(*argv: str) -> tuple[Options, dict[str, object]]:
 
 def test_no_option_gives_the_defaults() -> None:
     options, given = parse()
-    assert options == Options()
+    assert options == Options(data_dir=str(Path("data").absolute()))
     assert given == {}
     assert (options.dataset, options.n_c, options.n_gamma, options.folds) == ("digits", 8, 8, 5)
 
@@ -27,6 +28,13 @@ def test_every_kind_of_option_is_read() -> None:
     assert options.log_c == (-3.0, 6.5)
     assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
     assert set(given) == {"dataset", "n_c", "log_c", "quiet", "decision"}
+
+
+def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    argv = ["--image", str(tmp_path / "." / "a.png"), "none.png", "--image", "c.png"]
+    options, _ = parse_options(BaggingOptions, "nn_bagging", "what it does", argv)
+    assert options.image == (str(tmp_path / "a.png"), "none.png", "c.png")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +81,17 @@ def test_a_resumed_run_keeps_what_was_recorded() -> None:
     assert (options.workers, options.quiet) == (2, False)
 
 
+def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
+    recorded = {"cluster": "slurm", "profile": "sulis", "adaptive": [1, 4], "dashboard": "off"}
+    same = options_of_resumed_run(Options, recorded, {}, Path("r"))
+    assert (same.cluster, same.profile, same.adaptive) == ("slurm", "sulis", (1, 4))
+    fewer = options_of_resumed_run(Options, recorded, {"workers": 2}, Path("r"))
+    assert (fewer.workers, fewer.adaptive, fewer.profile) == (2, None, "sulis")
+    here = options_of_resumed_run(Options, recorded, {"cluster": "local"}, Path("r"))
+    assert (here.cluster, here.profile, here.adaptive) == ("local", None, None)
+    assert here.dashboard == "off"
+
+
 def test_a_resumed_run_refuses_a_changed_option() -> None:
     with pytest.raises(InputError, match="--folds must stay 5 to resume r, got 3; leave it out"):
         options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
@@ -81,3 +100,20 @@ def test_a_resumed_run_refuses_a_changed_option() -> None:
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_error("svm_grid", "first\n  second")
     assert capsys.readouterr().err == "svm_grid: first second\n"
+
+
+def test_a_negative_power_may_be_written_with_an_exponent() -> None:
+    options, _ = parse("--log-gamma", "-1e1", "-2.5e-1")
+    assert options.log_gamma == (-10.0, -0.25)
+
+
+def test_paths_are_recorded_absolute_and_names_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").touch()
+    (tmp_path / "digits").mkdir()
+    options, given = parse("--dataset", "mine.csv", "--data-dir", "sets")
+    assert options.dataset == given["dataset"] == str(tmp_path / "mine.csv")
+    assert options.data_dir == str(tmp_path / "sets")
+    assert parse("--dataset", "digits")[0].dataset == "digits"

@@ -56,8 +56,7 @@ def resolve_solver(name: str, device: str) -> str:
         There is no such solver, it runs on the other device, or its package is
         not installed here.
     """
-    if name == "auto":
-        name = DEFAULT[device]
+    asked, name = name, DEFAULT[device] if name == "auto" else name
     if name not in SOLVERS:
         close = get_close_matches(name, SOLVERS, n=1)
         raise InputError(
@@ -72,8 +71,9 @@ def resolve_solver(name: str, device: str) -> str:
         )
     entry = SOLVERS[name][device]
     if importlib.util.find_spec(entry.needs) is None:
+        other = "--device cpu" if asked == "auto" else "--solver auto"
         raise InputError(
             f"--solver {name} needs {entry.needs}, which is not installed here; "
-            f"run pip install -c constraints.txt '.[{entry.extra}]', or use --solver auto"
+            f"run pip install -c constraints.txt '.[{entry.extra}]', or use {other}"
         )
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     facts = {name: json.dumps(value, default=_plain) for name, value in about.items()}
     try:
         save_file(contiguous, path, metadata=facts)
+        path.chmod(0o666 & ~_umask())  # safetensors leaves it to its owner alone
     except SafetensorError as error:  # what it makes of a full disk or a missing folder
         raise OSError(f"{path} cannot be written: {error}") from None
 
@@ -48,6 +50,12 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
     except SafetensorError as error:
         raise ValueError(str(error)) from None
     return arrays, {name: json.loads(text) for name, text in facts.items()}
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)  # it cannot be asked for otherwise
+    os.umask(mask)
+    return mask
 
 
 def labels_as_json(labels: np.ndarray) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""Bootstrap samples that keep to their folds, so that nothing leaks from one to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.data.errors import InputError
+from pipelines.data.folds import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Folds of a training set and, within each, rows drawn with replacement.
+
+    Attributes
+    ----------
+    folds : tuple of int32 arrays, ascending
+        Every row of the training set is in exactly one.
+    samples : tuple of int32 arrays
+        Of fold f as many rows as it has, drawn from it with replacement.
+    """
+
+    folds: tuple[Rows, ...]
+    samples: tuple[Rows, ...]
+
+    def train(self, fold: int) -> Rows:
+        """What a candidate is trained on for ``fold``: the samples of all other folds."""
+        others = [sample for other, sample in enumerate(self.samples) if other != fold]
+        return np.concatenate(others)
+
+    def validation(self, fold: int) -> Rows:
+        """What it is scored on: the rows of ``fold`` as they are, each once.
+
+        None of them is in ``train(fold)``; drawn rows would only add noise to the error.
+        """
+        return self.folds[fold]
+
+    def everything(self) -> Rows:
+        """What the best candidate is refitted on: the samples of all folds."""
+        return np.concatenate(self.samples)
+
+
+def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator) -> Bootstrap:
+    """Shuffle, cut into folds, and resample with replacement within each.
+
+    The shuffled rows of each class are dealt out to the folds in turn, so that sizes
+    differ by at most one, and so does the number of rows of a class. The study cuts a
+    plain shuffle; with few rows its folds would differ in difficulty by chance. The
+    resampling is plain.
+
+    Parameters
+    ----------
+    y : class codes of shape (n_samples,)
+    n_folds : at least 2, at most n_samples
+    generator : numpy Generator
+        Equal states give equal samples.
+
+    Raises
+    ------
+    InputError
+        Too few folds, or more than rows.
+    """
+    if n_folds < 2:
+        raise InputError(f"--folds must be at least 2, got {n_folds}")
+    if n_folds > len(y):
+        raise InputError(
+            f"--folds must not exceed the training rows, got {n_folds} for {len(y)}; "
+            f"use --folds {len(y)} or fewer, or add rows"
+        )
+    shuffled = generator.permutation(len(y))
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    folds = [np.sort(by_class[fold::n_folds]).astype(np.int32) for fold in range(n_folds)]
+    samples = [fold[generator.integers(0, len(fold), len(fold))] for fold in folds]
+    return Bootstrap(tuple(folds), tuple(samples))

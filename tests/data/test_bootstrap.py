@@ -1,0 +1,63 @@
+"""Bootstrap samples: drawn with replacement, and never across a fold's border."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.data.bootstrap import draw_bootstrap
+from pipelines.data.errors import InputError
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, int]:
+    y = draw(st.lists(st.integers(0, 4), min_size=2, max_size=120))
+    return np.array(y), draw(st.integers(2, min(7, len(y)))), draw(st.integers(0, 2**32))
+
+
+@given(problems())
+def test_a_sample_never_crosses_folds(problem: tuple[np.ndarray, int, int]) -> None:
+    y, n_folds, seed = problem
+    drawn = draw_bootstrap(y, n_folds, np.random.default_rng(seed))
+    for fold, sample in zip(drawn.folds, drawn.samples, strict=True):
+        assert np.isin(sample, fold).all()
+        assert len(sample) == len(fold)
+    for fold in range(n_folds):
+        assert not np.intersect1d(drawn.train(fold), drawn.validation(fold)).size
+        assert len(drawn.train(fold)) == len(y) - len(drawn.samples[fold])
+    assert len(drawn.everything()) == len(y)
+
+
+@given(problems())
+def test_folds_share_out_rows_and_classes(problem: tuple[np.ndarray, int, int]) -> None:
+    y, n_folds, seed = problem
+    folds = draw_bootstrap(y, n_folds, np.random.default_rng(seed)).folds
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(len(y)))
+    sizes = [len(fold) for fold in folds]
+    assert max(sizes) - min(sizes) <= 1
+    counts = np.array([np.bincount(y[fold], minlength=5) for fold in folds])
+    assert (counts.max(axis=0) - counts.min(axis=0)).max() <= 1
+
+
+def test_rows_are_drawn_with_replacement() -> None:
+    y = np.arange(20_000) % 10
+    sample = draw_bootstrap(y, 5, np.random.default_rng(0)).everything()
+    # Of n draws from n rows a share of 1 - 1/e is distinct; its spread here is 0.2 %.
+    assert len(np.unique(sample)) / len(y) == pytest.approx(1 - np.exp(-1), abs=0.01)
+
+
+def test_equal_generators_give_equal_samples() -> None:
+    y = np.arange(100) % 3
+    one, same, other = (
+        draw_bootstrap(y, 4, np.random.default_rng(seed)).everything() for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize(("n_folds", "rule"), [(1, "be at least 2"), (7, "not exceed")])
+def test_impossible_folds_are_one_line(n_folds: int, rule: str) -> None:
+    with pytest.raises(InputError, match=rf"--folds must {rule}[^\n]*got {n_folds}"):
+        draw_bootstrap(np.zeros(6, int), n_folds, np.random.default_rng(0))

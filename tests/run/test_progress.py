@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from pipelines.run import progress
+from pipelines.run.progress import clock, show_progress
+
+
+def test_lines_count_units_failures_workers_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 2) as shown:
+        now[0] += 5
+        shown.advance(1.0, failed=False)  # nothing yet: ten seconds between lines
+        assert capsys.readouterr().out == ""
+        now[0] += 15
+        shown.advance(4.0, failed=True)  # half of the cost in 20 s
+        line = capsys.readouterr().out
+        assert line == "progress   2 of 3 units, 1 failed, 2 workers, about 20 s left\n"
+        shown.advance(5.0, failed=False)
+        assert capsys.readouterr().out == "progress   3 of 3 units, 1 failed, 2 workers\n"
+
+
+def test_a_scheduler_that_does_not_answer_stops_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def ask() -> int:
+        raise TimeoutError
+
+    with show_progress(1, cost=1.0, quiet=False, n_workers=ask) as shown:
+        shown.advance(1.0, failed=False)
+    assert capsys.readouterr().out == "progress   1 of 1 units, 0 workers\n"
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "100")
+    with show_progress(2, cost=4.0, quiet=False) as shown:
+        shown.advance(1.0, failed=False)
+        shown.advance(3.0, failed=False)
+    assert "100 %  2 of 2 units" in terminal.getvalue()
+
+
+def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    ipywidgets = pytest.importorskip(
+        "ipywidgets", reason="ipywidgets comes with the extra notebooks"
+    )
+    import ipykernel  # noqa: F401  its presence tells a notebook's kernel
+    import IPython
+    import IPython.display
+
+    shell = type("ZMQInteractiveShell", (), {})()
+    boxes: list[ipywidgets.HBox] = []
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    monkeypatch.setattr(IPython.display, "display", boxes.append)
+    with show_progress(2, cost=4.0, quiet=False) as shown:
+        shown.advance(1.0, failed=True)
+    (bar, text) = boxes[0].children
+    assert (bar.value, bar.max, bar.bar_style) == (1.0, 4.0, "warning")
+    assert text.value.startswith("1 of 2 units, 1 failed, about ")
+
+
+@pytest.mark.parametrize(("quiet", "n_units"), [(True, 3), (False, 0)])
+def test_quiet_and_empty_runs_say_nothing(
+    quiet: bool, n_units: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with show_progress(n_units, cost=1.0, quiet=quiet) as shown:
+        shown.advance(1.0, failed=False)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.44, "0.4 s"), (42.4, "42 s"), (185.0, "3:05 min"), (7800.0, "2:10 h"), (59.6, "1:00 min")],
+)
+def test_a_clock_is_read_by_people(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
