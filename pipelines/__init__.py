@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipelines.bagging.estimator import BaggedNets
     from pipelines.search.estimator import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
 
-__all__ = ["PathSVC", "SVMGridSearch"]
+__all__ = ["BaggedNets", "PathSVC", "SVMGridSearch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +18,10 @@ def __getattr__(name: str) -> Any:
         from pipelines.search.estimator import SVMGridSearch
 
         return SVMGridSearch
+    if name == "BaggedNets":
+        from pipelines.bagging.estimator import BaggedNets
+
+        return BaggedNets
     if name == "PathSVC":
         from pipelines.svm.path_svc import PathSVC
 

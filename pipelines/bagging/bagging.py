@@ -1,0 +1,88 @@
+"""From a plan to rows and members: what the command and the class share."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipelines.bagging.work import BaggingUnit, MemberUnit, Plan, carry_out
+from pipelines.data.placement import FoldedData
+from pipelines.nn.member import Member
+from pipelines.nn.units import CandidateUnit, Refitted, Row, failed_rows
+from pipelines.run.tasks import Outcome, Runner
+
+Rows = Mapping[str, list[Row]]
+# A member, and what it says of the test points: float32 of shape (n_points, n_classes).
+Made = tuple[Member, np.ndarray]
+
+
+def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingUnit]:
+    """The units of a plan that are still to be run.
+
+    Parameters
+    ----------
+    plan : Plan
+    done : rows of candidates, by the names of their units
+    refitted : number of the candidate that was refitted, by member
+
+    Returns
+    -------
+    list of units; a member that was refitted is among them if a candidate of it is, as that
+    may turn out to be better
+    """
+    candidates = [unit for unit in plan.candidates if unit.name not in done]
+    open_members = {unit.member for unit in candidates}
+    members = [
+        replace(unit, refitted=refitted.get(unit.member, -1))
+        for unit in plan.members
+        if unit.member in open_members or unit.member not in refitted
+    ]
+    return [*candidates, *members]
+
+
+def bag(
+    runner: Runner, data: FoldedData, plan: Plan, done: Rows, refitted: Mapping[int, int]
+) -> Iterator[tuple[Outcome[BaggingUnit], list[Row], Made | None]]:
+    """Search and refit every member; one static graph, in which a refit waits for its own search.
+
+    Yields
+    ------
+    outcome : Outcome
+    rows : list of dict
+        Of a candidate, one for each fold; of a refit one whose fold is -1, with
+        ``training_error``, or none where it failed or had nothing to do.
+    made : Made or None
+        Of a refit that gave a member.
+    """
+    units = units_left(plan, done, refitted)
+    needed = _names_needed(units)
+    known = {name: rows for name, rows in done.items() if name in needed}
+    work = partial(carry_out, inputs=plan.inputs, training=plan.training)
+    for outcome in runner.outcomes(work, data, units, known):
+        unit, result = outcome.unit, outcome.result
+        if isinstance(unit, CandidateUnit):
+            rows = failed_rows(data, unit, outcome.error) if outcome.error else result
+            yield outcome, _with_worker(rows, outcome), None
+        elif result is None:
+            yield outcome, [], None
+        else:
+            row = {**result.row, "training_error": result.train_error}
+            yield outcome, _with_worker([row], outcome), _made(result)
+
+
+def _made(refitted: Refitted) -> Made | None:
+    if refitted.member is None or refitted.test_proba is None:
+        return None
+    return refitted.member, refitted.test_proba
+
+
+def _names_needed(units: list[BaggingUnit]) -> Container[str]:
+    return {name for unit in units if isinstance(unit, MemberUnit) for name in unit.needs}
+
+
+def _with_worker(rows: list[Row], outcome: Outcome[Any]) -> list[Row]:
+    return [{**row, "worker": outcome.worker} for row in rows]

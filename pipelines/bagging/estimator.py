@@ -1,0 +1,238 @@
+"""``BaggedNets``: the ensemble as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cluster_setup.local import available_cores
+from cluster_setup.workers import describe_workers
+from pipelines.bagging.bagging import bag
+from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
+from pipelines.bagging.tables import reduce_candidates, tabulate
+from pipelines.bagging.work import Plan
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.member import Ensemble, Member
+from pipelines.nn.settings import Training
+from pipelines.nn.space import SearchSpace
+from pipelines.run.tasks import InProcess, OnCluster, Runner
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class BaggedNets(ClassifierMixin, BaseEstimator):
+    """Neural networks on bootstrap samples, each the best of a random search, that vote.
+
+    For each member rows are drawn with replacement within folds, so that none of
+    them is in two folds; the candidates of a random search are scored by
+    cross-validation on these folds, and the one of the smallest loss is trained on the
+    whole sample. Breiman, Bagging predictors, Machine Learning 24 (1996), with a search for
+    every member.
+
+    Parameters
+    ----------
+    n_bootstrap : int
+        Members.
+    n_tuning : int
+        Candidates of each member's search.
+    cv : int
+        Folds.
+    space : str or mapping
+        ``"small"``, ``"study"``, ``"mlp"``, the path of a YAML file, or its content;
+        ``"auto"`` takes ``small`` for images, ``mlp`` for tables.
+    image_shape : (height, width), optional
+        Of the images whose pixels the rows of ``X`` are; None for a table.
+    standardise : bool
+        Whether to bring every feature to mean 0 and deviation 1 of the rows that
+        a network is trained on; else ``X`` is taken as it is.
+    batch_size, max_epochs : int
+    precision : {"fp32", "tf32"}
+        Of products on a GPU.
+    device : {"auto", "cpu", "gpu"}
+    random_state : int, RandomState or None
+        An int gives the same members on any number of workers.
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process, which opens no port.
+
+    Attributes
+    ----------
+    ensemble_ : Ensemble, the members as plain numbers; ``save`` and ``load`` run no code
+    classes_ : array of shape (n_classes,)
+    candidates_ : DataFrame, mean loss and error of every candidate of every member
+    cv_results_ : DataFrame, a row for each candidate and fold
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> nets = BaggedNets(n_bootstrap=3, n_tuning=1, cv=2, random_state=0).fit(X, y)
+    >>> nets.member_proba(X[:5]).shape
+    (3, 5, 3)
+    """
+
+    def __init__(
+        self,
+        n_bootstrap: int = 12,
+        n_tuning: int = 12,
+        *,
+        cv: int = 5,
+        space: Any = "auto",
+        image_shape: tuple[int, int] | None = None,
+        standardise: bool = True,
+        batch_size: int = 10,
+        max_epochs: int = 20,
+        precision: str = "fp32",
+        device: str = "auto",
+        random_state: Any = None,
+        client: Client | None = None,
+    ) -> None:
+        self.n_bootstrap = n_bootstrap
+        self.n_tuning = n_tuning
+        self.cv = cv
+        self.space = space
+        self.image_shape = image_shape
+        self.standardise = standardise
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.precision = precision
+        self.device = device
+        self.random_state = random_state
+        self.client = client
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Search and train every member.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Raises
+        ------
+        ImportError
+            torch is not installed.
+        ValueError
+            Parameters or data cannot be used, or no member could be trained.
+        """
+        if find_spec("torch") is None:
+            raise ImportError(
+                "BaggedNets needs torch; install the nn extra: pip install -c constraints.txt "
+                "'.[nn]'"
+            )
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        check_classification_targets(y)
+        self._check()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
+        codes = codes.astype(np.int32)
+        kind: Literal["standardise", "none"] = "standardise" if self.standardise else "none"
+        data = FoldedData(X, codes, X[:0], codes[:0], (), Scaling(kind))
+        self._training = Training(
+            batch_size=self.batch_size, max_epochs=self.max_epochs, precision=self.precision,
+            device=self._device(),
+        )  # fmt: skip
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        plan = Plan.draw(
+            codes, self._inputs(X), self._space(), self._training, n_bootstrap=self.n_bootstrap,
+            n_tuning=self.n_tuning, n_folds=self.cv, seed=seed,
+        )  # fmt: skip
+        self._train(self._runner(), data, plan)
+        return self
+
+    def _check(self) -> None:
+        for name, least in (("n_bootstrap", 1), ("n_tuning", 1), ("cv", 2), ("batch_size", 1),
+                            ("max_epochs", 1)):  # fmt: skip
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
+
+    def _inputs(self, X: np.ndarray) -> Inputs:
+        shape = None if self.image_shape is None else tuple(self.image_shape)
+        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != X.shape[1]):
+            raise ValueError(
+                f"image_shape must be (height, width) of {X.shape[1]} pixels, got {shape}"
+            )
+        return Inputs(X.shape[1], len(self.classes_), shape)
+
+    def _space(self) -> SearchSpace:
+        if not isinstance(self.space, str):
+            return SearchSpace.from_mapping(self.space, "space")
+        auto = "mlp" if self.image_shape is None else "small"
+        return SearchSpace.load(auto if self.space == "auto" else self.space)
+
+    def _device(self) -> str:
+        if self.device != "auto":
+            return self.device
+        if self.client is not None:
+            have_gpus = all(worker["gpu"] for worker in describe_workers(self.client))
+        else:
+            import torch
+
+            have_gpus = torch.cuda.is_available()
+        return "gpu" if have_gpus else "cpu"
+
+    def _runner(self) -> Runner:
+        if self.client is not None:
+            return OnCluster(self.client)
+        return InProcess(1 if self._training.device == "gpu" else available_cores())
+
+    def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
+        rows, why = [], ""
+        members: dict[int, Member] = {}
+        for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
+            if made is not None:
+                members[outcome.unit.member] = made[0]
+            elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
+                why = outcome.error or str(new_rows[0]["status"])
+            rows += [row for row in new_rows if row["fold"] >= 0]
+        self.cv_results_ = tabulate(rows)
+        self.candidates_ = reduce_candidates(self.cv_results_, self.cv, self.client)
+        if not members:
+            raise ValueError(f"no member could be trained: {why}")
+        if len(members) < self.n_bootstrap:
+            lost = self.n_bootstrap - len(members)
+            warnings.warn(
+                f"{lost} of {self.n_bootstrap} members could not be trained: {why}",
+                FitFailedWarning, stacklevel=3,
+            )  # fmt: skip
+        self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
+
+    def member_proba(self, X: Any) -> np.ndarray:
+        """Every member's certainty: float32 array of shape (n_members, n_samples, n_classes)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return self.ensemble_.member_proba(X, self._training)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The vote: classes of the rows of ``X``, an array of shape (n_samples,).
+
+        A tie goes to the larger mean probability, then to the smaller class. The vote may
+        differ from the class of the largest ``predict_proba``.
+        """
+        vote = self.answers(X).vote
+        labels: np.ndarray = self.classes_[vote]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Mean certainty of the members, an array of shape (n_samples, n_classes)."""
+        mean = self.answers(X).mean
+        # Sums of single-precision numbers are one to six digits only.
+        proba: np.ndarray = mean / mean.sum(axis=1, keepdims=True)
+        return proba
+
+    def answers(self, X: Any) -> Answers:
+        """Votes, disagreement and certainty of the members, and which rows to leave to a person."""
+        return reduce_members(as_dask_array(list(self.member_proba(X))), self.client)

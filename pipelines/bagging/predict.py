@@ -1,0 +1,128 @@
+"""Ask a stored ensemble what a picture shows, and how far it is to be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.bagging.bagging_run import need_torch
+from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.pictures import PictureForm, read_picture
+from pipelines.bagging.predict_options import PredictOptions
+from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
+from pipelines.data.errors import InputError
+from pipelines.nn.member import Ensemble
+from pipelines.report.bagging_folder import ExplainedPoint
+from pipelines.report.certainty import certainty_panels
+from pipelines.report.run_folder import RunFolderError, read_record
+from pipelines.report.style import figure_style, save
+from pipelines.run.say import aloud
+
+
+def predict(options: PredictOptions) -> int:
+    """Print what the ensemble says of every picture, and draw its certainty; exit status 0.
+
+    Raises
+    ------
+    InputError
+        There is no such ensemble, a picture cannot be read, or a figure cannot be written.
+    """
+    need_torch()
+    form = _form(options.run)
+    rows = np.stack([read_picture(image, form) for image in options.images])
+    said, classes = ask_members(options.run, rows)
+    answers = reduce_members(as_dask_array(list(said)))
+    for number, image in enumerate(options.images):
+        point = ExplainedPoint(
+            image.name, None, rows[number].reshape(form.height, form.width), said[:, number],
+            int(answers.vote[number]), bool(answers.refer[number]),
+        )  # fmt: skip
+        for line in _lines(image, answers, number, len(said), classes):
+            aloud(line)
+        aloud(f"figure     {_draw(point, classes, options.output or image.parent, image.stem)}")
+    return 0
+
+
+def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """What every stored member of a run says of unscaled rows, one member in memory at a time.
+
+    Returns
+    -------
+    float32 array of shape (n_members, n_rows, n_classes), and the names of the classes
+
+    Raises
+    ------
+    InputError
+        The run has no member, or a file is damaged.
+    """
+    files = MemberFiles(run)
+    numbers = files.numbers()
+    if not numbers:
+        raise InputError(
+            f"RUN must hold members, got {run}, where none is finished yet; go on with "
+            f"python -m pipelines.nn_bagging --resume {run}"
+        )
+    said, classes = [], np.empty(0)
+    for number in numbers:
+        ensemble = Ensemble.load(files.weights(number))
+        said.append(ensemble.member_proba(rows)[0])
+        classes = ensemble.classes_
+    return np.stack(said), [str(label) for label in classes]
+
+
+def _form(run: Path) -> PictureForm:
+    try:
+        record: dict[str, Any] = read_record(run)
+    except RunFolderError as error:
+        raise InputError(str(error)) from None
+    if record.get("command") != "nn_bagging":
+        raise InputError(
+            f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "
+            f"{record.get('command')}"
+        )
+    form = record.get("image_form")
+    if not isinstance(form, dict):
+        raise InputError(
+            f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
+            "use BaggedNets in Python for new rows of a table"
+        )
+    return PictureForm.from_record(form)
+
+
+def _lines(
+    image: Path, answers: Answers, number: int, n_members: int, classes: list[str]
+) -> list[str]:
+    vote = int(answers.vote[number])
+    least, _, middle, _, most = answers.quantiles[number, vote]
+    lines = [
+        f"image      {image}",
+        f"class      {classes[vote]}",
+        f"vote       {answers.votes[number, vote]} of {n_members} members"
+        + _others(answers.votes[number], vote, classes),
+        f"certainty  {answers.certainty[number]:.2f} on average, from {least:.2f} to {most:.2f}, "
+        f"median {middle:.2f}",
+    ]
+    return [*lines, f"attention  {RULE[0].lower()}{RULE[1:]}"] if answers.refer[number] else lines
+
+
+def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
+    others = [
+        f"{votes[code]} for {classes[code]}"
+        for code in np.argsort(-votes, kind="stable")
+        if votes[code] and code != vote
+    ]
+    return f" ({', '.join(others)})" if others else ""
+
+
+def _draw(point: ExplainedPoint, classes: list[str], folder: Path, stem: str) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with figure_style():
+            return save(certainty_panels([point], classes), folder, f"{stem}-certainty")
+    except OSError as error:
+        raise InputError(
+            f"--output must be a folder that can be written, got {folder}: {error.strerror}; "
+            "name another folder"
+        ) from None

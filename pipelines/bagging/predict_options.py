@@ -1,0 +1,57 @@
+"""The command line of ``python -m pipelines.nn_bagging predict``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.run.options import OneLineParser
+
+RULE_OF_PICTURES = (
+    "A picture becomes grey; where its border is light it is inverted, as ink is bright in the "
+    "data; the border's level is taken away. The ink is cut out, scaled to the size it has in the "
+    "training images with its proportions kept, and put with its centre of mass in the centre."
+)
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """What to ask of which run.
+
+    Attributes
+    ----------
+    run : Path
+    images : tuple of Path
+    output : Path, or None for the folder of each picture
+    """
+
+    run: Path
+    images: tuple[Path, ...]
+    output: Path | None
+
+
+def parse_predict(argv: Sequence[str]) -> PredictOptions:
+    """Read the command line.
+
+    Raises
+    ------
+    InputError
+        An option is unknown, missing or unreadable.
+    """
+    parser = OneLineParser(
+        prog="python -m pipelines.nn_bagging predict",
+        description="Ask a stored ensemble what pictures of your own show. " + RULE_OF_PICTURES,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
+    parser.add_argument(
+        "--image", type=Path, nargs="+", action="extend", required=True, metavar="FILE",
+        help="pictures that Pillow reads, such as .png and .jpg",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR",
+        help="folder of the figures NAME-certainty.svg and .png (default: beside each picture)",
+    )  # fmt: skip
+    given = parser.parse_args(argv)
+    return PredictOptions(given.run, tuple(given.image), given.output)

@@ -1,0 +1,111 @@
+"""What the members say -> what the ensemble says: reductions on one dask.array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dask.array import Array
+    from distributed import Client
+
+POINTS_PER_CHUNK = 8192
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+AGREE, CERTAIN = 0.75, 0.5
+RULE = (
+    "Refer to a person: fewer than three in four members vote for the class, or their mean "
+    "certainty of it is below a half."
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an ensemble says of points, each array with the points as its first axis.
+
+    Attributes
+    ----------
+    mean : float64 of shape (n_points, n_classes)
+        Mean of the members' probabilities.
+    votes : int64 of shape (n_points, n_classes)
+        How many members find a class the most probable.
+    vote : int64 of shape (n_points,)
+        The class of most votes; a tie goes to the larger mean probability, then to
+        the smaller class.
+    by_mean : int64 of shape (n_points,)
+        The class of the largest mean probability.
+    certainty : float64 of shape (n_points,)
+        Mean probability of the class that was voted for.
+    disagreement : float64 of shape (n_points,)
+        Share of the members that voted for another class.
+    quantiles : float64 of shape (n_points, n_classes, 5)
+        Of the members' probabilities: least, lower quartile, median, upper quartile, most.
+    """
+
+    mean: np.ndarray
+    votes: np.ndarray
+    vote: np.ndarray
+    by_mean: np.ndarray
+    certainty: np.ndarray
+    disagreement: np.ndarray
+    quantiles: np.ndarray
+
+    @property
+    def refer(self) -> np.ndarray:
+        """Whether ``RULE`` leaves a point to a person; bool of shape (n_points,)."""
+        return (self.disagreement > 1 - AGREE + 1e-12) | (self.certainty < CERTAIN)
+
+
+def as_dask_array(members: Sequence[Any]) -> Array:
+    """Probabilities of the members as one array of shape (n_members, n_points, n_classes).
+
+    Parameters
+    ----------
+    members : at least one float array of shape (n_points, n_classes); Dask arrays stay lazy
+    """
+    import dask.array as da
+
+    stacked = da.stack([da.asarray(member) for member in members])
+    return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
+
+
+def reduce_members(probabilities: Array, client: Client | None = None) -> Answers:
+    """Votes, means, quantiles and disagreement, in one pass over the array.
+
+    Parameters
+    ----------
+    probabilities : dask.array of shape (n_members, n_points, n_classes)
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process.
+    """
+    import dask
+    import dask.array as da
+
+    n_members, _, n_classes = probabilities.shape
+    p = probabilities.astype(np.float64)
+    mean = p.mean(axis=0)
+    favourite = da.argmax(p, axis=2)
+    votes = (favourite[:, :, None] == np.arange(n_classes)).sum(axis=0)
+    # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
+    vote = da.argmax(votes + mean / 2, axis=1)
+    is_voted = vote[:, None] == np.arange(n_classes)
+    parts = (
+        mean,
+        votes,
+        vote,
+        da.argmax(mean, axis=1),
+        da.where(is_voted, mean, 0).sum(axis=1),
+        1 - da.where(is_voted, votes, 0).sum(axis=1) / n_members,
+        da.moveaxis(da.quantile(p, QUANTILES, axis=0), 0, -1),
+    )
+    return Answers(*dask.compute(*parts, scheduler="threads" if client is None else client))
+
+
+def hardest_points(answers: Answers, n_points: int) -> np.ndarray:
+    """The points of highest disagreement; among equals the least certain, then the first."""
+    order = np.lexsort(
+        (np.arange(len(answers.vote)), answers.certainty, -answers.disagreement.round(12))
+    )
+    return order[:n_points]

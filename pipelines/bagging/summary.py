@@ -1,0 +1,82 @@
+"""What a run of ``nn_bagging`` says on the terminal, before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run.progress import clock
+
+if TYPE_CHECKING:
+    from pipelines.bagging.bagging_options import Options
+    from pipelines.data import Dataset
+
+CELLS_NAMED = 5
+
+
+def of_data(dataset: Dataset) -> str:
+    """One line on the data set."""
+    shape = dataset.image_shape
+    what = f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
+    return (
+        f"data       {dataset.name}: {len(dataset.y_train):,} training rows, {what}, "
+        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
+    )
+
+
+def of_plan(options: Options) -> str:
+    """One line on the size of the run."""
+    n_units = options.n_bootstrap * options.n_tuning
+    return (
+        f"ensemble   {_count(options.n_bootstrap, 'member')} x "
+        f"{_count(options.n_tuning, 'candidate')} x {options.folds} folds = "
+        f"{n_units * options.folds:,} fits in {_count(n_units, 'unit')}, and "
+        f"{_count(options.n_bootstrap, 'refit')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def of_run(record: dict[str, Any]) -> list[str]:
+    """The answer, the time, and what failed."""
+    n_test, rule, busy = record["dataset"]["n_test"], record["referral"], record.get("busy_share")
+    kept = rule["n_kept"]
+    wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
+    return [
+        f"members    test error {_percent(record['members_mean_test_error'])} on average, the best "
+        f"{_percent(record['members_best_test_error'])}",
+        f"vote       test error {_percent(record['vote_test_error'])} "
+        f"({record['n_vote_errors']} of {n_test:,})",
+        f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
+        f"calibration error {_percent(record['test_calibration_error'])}",
+        f"referral   {n_test - kept:,} test points go to a person; error of the others {wrong}",
+        f"wall time  {clock(record['wall_seconds'])}"
+        + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
+        *_of_failures(record),
+    ]
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.2f} %"
+
+
+def _of_failures(record: dict[str, Any]) -> list[str]:
+    lines = []
+    for failure in record["failures"]:
+        named = [
+            f"member={cell['member']} candidate={cell['candidate']} fold={cell['fold']}"
+            for cell in failure["cells"][:CELLS_NAMED]
+        ]
+        more = failure["count"] - len(named)
+        lines.append(
+            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}: "
+            + "; ".join(named)
+            + (f"; and {more} more" if more else "")
+        )
+    if lost := record["lost_members"]:
+        lines.append(
+            f"attention  the ensemble lacks {len(lost)} of {record['options']['n_bootstrap']} "
+            f"members, {', '.join(map(str, lost))}: {record['why_lost']}"
+        )
+    return lines

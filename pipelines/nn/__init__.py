@@ -1,0 +1,1 @@
+"""The network, training of stacked folds, random search, the ensemble."""

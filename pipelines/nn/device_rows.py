@@ -1,0 +1,63 @@
+"""A data set in a device's memory, from which every batch is gathered by index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.data.placement import FoldedData, kept
+from pipelines.data.scaling import FittedScaling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Rows and their classes on a device.
+
+    Attributes
+    ----------
+    X : float32 tensor of shape (n_samples, n_features)
+        Scaled; a table is standardised as a whole.
+    one_hot : float32 tensor of shape (n_samples, n_classes)
+    """
+
+    X: torch.Tensor
+    one_hot: torch.Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.X.device
+
+
+def torch_device(device: str) -> str:
+    """torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    return "cuda" if device == "gpu" else device
+
+
+def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
+    """All training rows on ``device`` (``cpu`` or ``gpu``), put there once by this process."""
+
+    def place() -> DeviceRows:
+        import torch
+
+        X = data.scaling_for(None).transform(data.X).astype(np.float32, copy=False)
+        one_hot = np.eye(n_classes, dtype=np.float32)[data.y]
+        where = torch_device(device)
+        return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
+
+    return kept((data.token, f"torch {device}"), place)
+
+
+def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling | None:
+    """The map from rows as they are placed to rows standardised on ``rows``; None for none.
+
+    It takes out again what the placed rows know of the rows left out.
+    """
+    if data.scaling.kind != "standardise":
+        return None
+    whole, own = data.scaling_for(None), data.scaling_for(rows)
+    return FittedScaling((own.center - whole.center) / whole.scale, own.scale / whole.scale)

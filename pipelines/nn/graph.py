@@ -1,0 +1,60 @@
+"""A stack's step, on a GPU recorded once as a CUDA graph and replayed.
+
+A small network's step is some twenty kernels of a few microseconds each; launched
+one by one they wait for Python. The recording replays them in one launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipelines.nn.network import Stack
+
+if TYPE_CHECKING:
+    import torch
+
+EAGER_STEPS = 3  # before recording: libraries choose and set up their kernels in them
+
+
+class Stepper:
+    """Steps of one stack on full batches."""
+
+    def __init__(self, stack: Stack, batch_size: int) -> None:
+        import torch
+
+        self._stack = stack
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._on_gpu = stack.loss.is_cuda
+        self._steps = 0
+        if self._on_gpu:
+            self._batch = torch.zeros(
+                stack.n_slots, batch_size, dtype=torch.int64, device=stack.loss.device
+            )
+            self._stream = torch.cuda.Stream(stack.loss.device)
+
+    def step(self, batch: torch.Tensor) -> None:
+        """One step; see ``Stack.step``."""
+        if not self._on_gpu:
+            self._stack.step(batch)
+        elif self._graph is None:
+            self._begin(batch)
+        else:
+            self._batch.copy_(batch)
+            self._graph.replay()
+
+    def _begin(self, batch: torch.Tensor) -> None:
+        """One of the first steps, on the stream that records; then the recording itself."""
+        import torch
+
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self._batch.copy_(batch)
+            self._stack.step(self._batch)
+        torch.cuda.current_stream().wait_stream(self._stream)
+        self._steps += 1
+        if self._steps == EAGER_STEPS:
+            graph = torch.cuda.CUDAGraph()
+            # Recording computes nothing, so that no step is done twice.
+            with torch.cuda.graph(graph, stream=self._stream):
+                self._stack.step(self._batch)
+            self._graph = graph

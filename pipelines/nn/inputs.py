@@ -1,0 +1,75 @@
+"""What a network is given and what it answers; the shapes that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.data.errors import InputError
+from pipelines.nn.space import Candidate
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows of a data set as a network sees them.
+
+    Attributes
+    ----------
+    n_features : int
+    n_classes : int
+    image_shape : (height, width) in pixels, or None for a table
+    """
+
+    n_features: int
+    n_classes: int
+    image_shape: tuple[int, int] | None = None
+
+    @property
+    def largest_kernel(self) -> int | None:
+        """The largest kernel an image has room for: its shorter side. None for a table."""
+        return min(self.image_shape) if self.image_shape else None
+
+    def positions(self, kernel_size: int) -> tuple[int, int]:
+        """(rows, columns) of the places a kernel fits on the image, one pixel apart.
+
+        Raises
+        ------
+        InputError
+            There is no image, or it is smaller than the kernel.
+        """
+        if self.image_shape is None:
+            raise InputError("a convolution needs images, and these rows are a table; use mlp")
+        height, width = self.image_shape
+        if not 1 <= kernel_size <= min(height, width):
+            raise InputError(
+                f"kernel_size must be at most {min(height, width)}, the shorter side of images of "
+                f"{height} x {width} pixels, got {kernel_size}"
+            )
+        return height - kernel_size + 1, width - kernel_size + 1
+
+
+def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
+    """Shapes of a network's weights, by name, first layer first.
+
+    ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a row for each channel, its
+    bias at the end. Of the other layers ``weight`` is (inputs, outputs), ``bias`` (1, outputs).
+    """
+    shapes: Shapes = {}
+    n_inputs = inputs.n_features
+    if candidate.network == "conv":
+        height, width = inputs.positions(candidate.kernel_size)
+        shapes["conv.weight"] = (candidate.n_conv_layer, candidate.kernel_size**2 + 1)
+        n_inputs = candidate.n_conv_layer * height * width
+    shapes["hidden.weight"] = (n_inputs, candidate.n_hidden_layer)
+    shapes["hidden.bias"] = (1, candidate.n_hidden_layer)
+    shapes["output.weight"] = (candidate.n_hidden_layer, inputs.n_classes)
+    shapes["output.bias"] = (1, inputs.n_classes)
+    return shapes
+
+
+def fan_in(name: str, shape: tuple[int, ...], shapes: Shapes) -> int:
+    """Inputs of one output of the layer that the array ``name`` belongs to."""
+    if name == "conv.weight":
+        return shape[1] - 1
+    return shapes[name.replace("bias", "weight")][0]

@@ -1,0 +1,171 @@
+"""Trained networks as plain numbers: one member, and the ensemble they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.errors import InputError
+from pipelines.data.model_file import (
+    DAMAGE,
+    Arrays,
+    labels_as_json,
+    labels_from_json,
+    read_model,
+    write_model,
+)
+from pipelines.data.scaling import FittedScaling
+from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.settings import Training
+from pipelines.nn.size import scoring_rows
+from pipelines.nn.space import Candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One network of the ensemble.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    inputs : Inputs
+    weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
+    scaling : FittedScaling
+        Applied to rows before the network.
+    """
+
+    candidate: Candidate
+    inputs: Inputs
+    weights: Arrays
+    scaling: FittedScaling
+
+    def predict_proba(self, X: np.ndarray, training: Training | None = None) -> np.ndarray:
+        """Softmax certainty of unscaled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        training : Training, optional
+            Says the device and the precision; a CPU by default.
+
+        Returns
+        -------
+        float32 array of shape (n_rows, n_classes)
+        """
+        import torch
+
+        from pipelines.nn.device_rows import torch_device
+        from pipelines.nn.network import log_certainty
+        from pipelines.nn.train import on_device
+
+        training = training or Training()
+        step = scoring_rows(self.candidate, self.inputs)
+        certainty = np.empty((len(X), self.inputs.n_classes), dtype=np.float32)
+        with on_device(training):
+            where = torch_device(training.device)
+            weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
+            for first in range(0, len(X), step):
+                block = self.scaling.transform(X[first : first + step]).astype(np.float32)
+                # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
+                rows = torch.tensor(block, device=where)
+                answer = log_certainty(weights, rows, self.candidate, self.inputs).exp_()
+                certainty[first : first + step] = answer.cpu().numpy()
+        return certainty
+
+    def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
+        """The member as arrays whose names begin with ``prefix``, and as facts."""
+        arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
+        arrays[f"{prefix}scaling.center"] = np.atleast_1d(self.scaling.center)
+        arrays[f"{prefix}scaling.scale"] = np.atleast_1d(self.scaling.scale)
+        return arrays, self.candidate.parameters()
+
+    @classmethod
+    def _from_stored(
+        cls, arrays: Arrays, facts: dict[str, Any], prefix: str, inputs: Inputs
+    ) -> Member:
+        candidate = Candidate(**facts)
+        shapes = weight_shapes(candidate, inputs)
+        weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
+        center, scale = (arrays[f"{prefix}scaling.{name}"] for name in ("center", "scale"))
+        for name, one in (("center", center), ("scale", scale)):
+            _check(f"scaling.{name}", one, [(1,), (inputs.n_features,)])
+        for name, shape in shapes.items():
+            _check(name, weights[name], [shape])
+        # Constants as the numbers they were: with an array numpy would compute in its precision.
+        scaling = FittedScaling(*(x.item() if x.size == 1 else x for x in (center, scale)))
+        return cls(candidate, inputs, weights, scaling)
+
+
+def _check(name: str, array: Any, shapes: list[tuple[int, ...]]) -> None:
+    if np.shape(array) not in shapes:
+        raise ValueError(f"its {name} has the shape {np.shape(array)}, not {shapes[0]}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"its {name} is not finite")
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Members that were trained for the same classes, and vote.
+
+    Attributes
+    ----------
+    members : sequence of Member, at least one
+    classes_ : array of shape (n_classes,)
+    """
+
+    members: Sequence[Member]
+    classes_: np.ndarray
+
+    def member_proba(self, X: np.ndarray, training: Training | None = None) -> np.ndarray:
+        """Certainty of every member: float32 array of shape (n_members, n_rows, n_classes)."""
+        return np.stack([member.predict_proba(X, training) for member in self.members])
+
+    def save(self, path: Path, **about: Any) -> None:
+        """Write all members as one safetensors file: numbers and text, no code.
+
+        ``about`` is written beside them, anything JSON can hold.
+        """
+        arrays: Arrays = {}
+        candidates = []
+        for number, member in enumerate(self.members):
+            own, facts = member._stored(f"{number}.")
+            arrays |= own
+            candidates.append(facts)
+        inputs = asdict(self.members[0].inputs)
+        facts = {"classes": labels_as_json(self.classes_), "inputs": inputs,
+                 "members": candidates}  # fmt: skip
+        write_model(path, arrays, facts | about)
+
+    @classmethod
+    def load(cls, path: Path) -> Ensemble:
+        """Read an ensemble that ``save`` wrote.
+
+        Raises
+        ------
+        InputError
+            The file is missing or not such a file.
+        """
+        try:
+            arrays, about = read_model(path)
+            members = list(_members(arrays, about))
+            classes = labels_from_json(about["classes"])
+            if not members or len(classes) != members[0].inputs.n_classes:
+                raise ValueError("its members and classes do not belong together")
+        except (*DAMAGE, InputError) as error:
+            raise InputError(
+                f"{path} must be an ensemble that this program saved: {error}; "
+                "give the ensemble.safetensors of a run's folder"
+            ) from None
+        return cls(members, classes)
+
+
+def _members(arrays: Arrays, about: dict[str, Any]) -> Iterator[Member]:
+    stored = about["inputs"]
+    shape = stored["image_shape"]
+    inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
+    for number, facts in enumerate(about["members"]):
+        yield Member._from_stored(arrays, facts, f"{number}.", inputs)

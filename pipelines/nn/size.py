@@ -1,0 +1,87 @@
+"""What a candidate's training takes, known before it runs: bytes, and relative time."""
+
+from __future__ import annotations
+
+import math
+
+from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.space import Candidate
+
+FLOAT = 4  # bytes
+SCORING_BYTES = 256 * 2**20  # of the arrays of one block of rows that is scored
+# Time of a step of one network, fitted by eye to the preset `small` on one core: seconds
+# for each multiplication, for each weight that is read and written, and for itself.
+PER_PRODUCT, PER_WEIGHT, PER_STEP = 1.5e-11, 0.8e-9, 2.0e-5
+EPOCHS = 6  # of a typical candidate
+
+
+def n_weights(candidate: Candidate, inputs: Inputs) -> int:
+    """Numbers that are fitted in one network."""
+    return sum(math.prod(shape) for shape in weight_shapes(candidate, inputs).values())
+
+
+def row_floats(candidate: Candidate, inputs: Inputs) -> int:
+    """Numbers that a step holds for one row of a batch."""
+    shapes = weight_shapes(candidate, inputs)
+    n_features, n_hidden = shapes["hidden.weight"]
+    # The row, its hidden units and outputs, and the gradients by them.
+    floats = inputs.n_features + 2 * n_hidden + 6 * inputs.n_classes + 1
+    if candidate.network == "conv":
+        n_channels, n_kernel = shapes["conv.weight"]
+        n_positions = math.prod(inputs.positions(candidate.kernel_size))
+        # Patches, features and their gradients, kernels by row with their gradients.
+        floats += n_kernel * n_positions + 2 * n_features + 2 * n_channels * n_kernel
+    return floats
+
+
+def training_bytes(
+    candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
+) -> int:
+    """Bytes of a device that a stack's training takes at most.
+
+    Weights and velocities, what a step holds, the scaled rows with their one-hot
+    classes, an epoch's order, and the block of rows that is scored.
+    """
+    own = 2 * FLOAT * n_weights(candidate, inputs)
+    step = FLOAT * batch_size * row_floats(candidate, inputs)
+    shared = FLOAT * n_rows * (inputs.n_features + inputs.n_classes)
+    orders = 2 * 8 * n_rows
+    scoring = max(SCORING_BYTES, FLOAT * row_floats(candidate, inputs))
+    return n_networks * (own + step + orders) + shared + scoring
+
+
+def networks_at_once(
+    candidate: Candidate,
+    inputs: Inputs,
+    n_networks: int,
+    batch_size: int,
+    n_rows: int,
+    memory_bytes: int | None,
+) -> int:
+    """How many of a unit's networks fit the device together; 0 where not even one does."""
+    if memory_bytes is None:
+        return n_networks
+    for count in range(n_networks, 0, -1):
+        if training_bytes(candidate, inputs, count, batch_size, n_rows) <= memory_bytes:
+            return count
+    return 0
+
+
+def scoring_rows(candidate: Candidate, inputs: Inputs) -> int:
+    """Rows that are scored at once."""
+    return max(1, SCORING_BYTES // (FLOAT * row_floats(candidate, inputs)))
+
+
+def predicted_cost(
+    candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
+) -> float:
+    """Seconds, more or less, of training ``n_networks`` on ``n_rows`` rows each, on one core."""
+    shapes = weight_shapes(candidate, inputs)
+    dense = math.prod(shapes["hidden.weight"]) + math.prod(shapes["output.weight"])
+    products = 3 * dense  # forward, by the inputs, by the weights
+    if candidate.network == "conv":
+        n_positions = math.prod(inputs.positions(candidate.kernel_size))
+        products += 2 * math.prod(shapes["conv.weight"]) * n_positions
+    steps = math.ceil(n_rows / batch_size)
+    of_a_step = PER_PRODUCT * products * batch_size + PER_WEIGHT * dense + PER_STEP
+    return EPOCHS * n_networks * steps * of_a_step

@@ -1,0 +1,241 @@
+"""Candidates and the space they are drawn from; a space is a YAML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.errors import InputError
+
+if TYPE_CHECKING:
+    from pipelines.nn.inputs import Inputs
+
+PRESETS = ("study", "small", "mlp")
+NETWORKS = ("conv", "mlp")
+OF_CONVOLUTION = ("n_conv_layer", "kernel_size")
+WHOLE = (*OF_CONVOLUTION, "n_hidden_layer")
+PARAMETERS = (*WHOLE, "learning_rate", "momentum")
+# Every preset lies within; beyond, a number is a slip of the pen.
+LIMITS = {
+    "n_conv_layer": (1, 65_536),
+    "kernel_size": (1, 1_024),
+    "n_hidden_layer": (1, 1_048_576),
+    "learning_rate": (1e-12, 1e3),
+    "momentum": (0.0, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of the hyper-parameters.
+
+    Attributes
+    ----------
+    network : {"conv", "mlp"}
+        Convolution, hidden layer, output; or without the convolution.
+    n_hidden_layer : int
+        Outputs of the hidden layer.
+    learning_rate, momentum : float
+        Of stochastic gradient descent.
+    n_conv_layer : int
+        Channels of the convolution; 0 where there is none.
+    kernel_size : int
+        Pixels on a side; 0 where there is none.
+    """
+
+    network: str
+    n_hidden_layer: int
+    learning_rate: float
+    momentum: float
+    n_conv_layer: int = 0
+    kernel_size: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """The hyper-parameters by name, as a row has them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a uniform draw, both included; of log10 of the value where ``log10`` is true."""
+
+    low: float
+    high: float
+    log10: bool = False
+
+    def draw(self, generator: np.random.Generator) -> float:
+        """One value."""
+        drawn = float(generator.uniform(self.low, self.high))
+        return 10.0**drawn if self.log10 else drawn
+
+    def draw_whole(self, generator: np.random.Generator) -> int:
+        """One whole number."""
+        return int(generator.integers(int(self.low), int(self.high), endpoint=True))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value."""
+        return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Where candidates come from: a kind of network, and a range for each hyper-parameter."""
+
+    network: str
+    n_hidden_layer: Range
+    learning_rate: Range
+    momentum: Range
+    n_conv_layer: Range | None = None
+    kernel_size: Range | None = None
+
+    @classmethod
+    def load(cls, name: str) -> SearchSpace:
+        """A preset by its name, or a YAML file by its path.
+
+        Raises
+        ------
+        InputError
+            There is no such preset or file, or the file breaks a rule.
+        """
+        import yaml
+
+        if name in PRESETS:
+            path = Path(__file__).with_name("spaces") / f"{name}.yaml"
+        else:
+            path = Path(name).expanduser()
+            if path.suffix not in (".yaml", ".yml"):
+                near = get_close_matches(name.lower(), PRESETS, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InputError(
+                    f"--space must be one of {', '.join(PRESETS)} or the path of a .yaml file, "
+                    f"got {name!r}{hint}"
+                )
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise InputError(f"--space {name} cannot be read: {why}; check the path") from None
+        except yaml.YAMLError as error:
+            what = " ".join(str(error).split())
+            raise InputError(f"--space {name} must be YAML: {what}") from None
+        return cls.from_mapping(content, f"--space {name}")
+
+    @classmethod
+    def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
+        """The space that a YAML file's content describes.
+
+        Parameters
+        ----------
+        content : mapping
+            ``network`` (``conv`` by default) and hyper-parameters: a number, ``[low, high]``,
+            or, of those that are no whole numbers, ``{log10: [low, high]}``.
+        where : str
+            Begins the message of an error.
+
+        Raises
+        ------
+        InputError
+            An unknown or missing key, or a value that is no range.
+        """
+        if not isinstance(content, Mapping):
+            raise InputError(f"{where} must hold lines like 'momentum: [0, 0.9]', got {content!r}")
+        network = content.get("network", "conv")
+        if network not in NETWORKS:
+            raise InputError(f"{where}: network must be conv or mlp, got {network!r}")
+        wanted = [name for name in PARAMETERS if network == "conv" or name not in OF_CONVOLUTION]
+        _refuse_others(content, ["network", *wanted], f"{where}: network {network}")
+        missing = [name for name in wanted if name not in content]
+        if missing:
+            raise InputError(
+                f"{where} must say every hyper-parameter of network {network}, "
+                f"{', '.join(missing)} missing; add a line like '{missing[0]}: [low, high]'"
+            )
+        ranges = {name: _range(name, content[name], where) for name in wanted}
+        return cls(network, **ranges)
+
+    def draw(self, generator: np.random.Generator) -> Candidate:
+        """One candidate; hyper-parameters are drawn in the order of ``PARAMETERS``."""
+        drawn: dict[str, Any] = {}
+        for name in PARAMETERS:
+            span: Range | None = getattr(self, name)
+            if span is not None:
+                drawn[name] = span.draw_whole(generator) if name in WHOLE else span.draw(generator)
+        return Candidate(self.network, **drawn)
+
+    def for_inputs(self, inputs: Inputs) -> SearchSpace:
+        """This space with only the kernels that fit: none larger than an image's shorter side.
+
+        Raises
+        ------
+        InputError
+            A convolution without images, or even the smallest kernel is too large.
+        """
+        if self.kernel_size is None:
+            return self
+        side = inputs.largest_kernel
+        if side is None:
+            raise InputError(
+                "--space has a convolution, which needs images, and the data are a table; "
+                "use --space mlp"
+            )
+        if self.kernel_size.low > side:
+            raise InputError(
+                f"--space: kernel_size must be at most {side}, the shorter side of these images, "
+                f"got {self.kernel_size.low:g} and more; choose a smaller kernel_size"
+            )
+        high = min(self.kernel_size.high, side)
+        return replace(self, kernel_size=replace(self.kernel_size, high=high))
+
+    def describe(self) -> dict[str, Any]:
+        """What a run records, and what ``from_mapping`` takes."""
+        content: dict[str, Any] = {"network": self.network}
+        for field in fields(self):
+            span = getattr(self, field.name)
+            if isinstance(span, Range):
+                pair = [span.low, span.high]
+                content[field.name] = {"log10": pair} if span.log10 else pair
+        return content
+
+
+def _refuse_others(content: Mapping[Any, Any], known: list[str], where: str) -> None:
+    for key in content:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{where} takes {', '.join(known)}, got {key!r}{hint}")
+
+
+def _range(name: str, value: Any, where: str) -> Range:
+    """``value`` as a range of the hyper-parameter ``name``."""
+    whole = name in WHOLE
+    form = "a whole number or [low, high]" if whole else "a number, [low, high] or {log10: [...]}"
+    refusal = InputError(f"{where}: {name} must be {form}, got {value!r}")
+    log10 = isinstance(value, Mapping) and list(value) == ["log10"] and not whole
+    pair = value["log10"] if log10 else value
+    pair = pair if isinstance(pair, list) else [pair, pair]
+    if len(pair) != 2 or not all(_is_number(one, whole) for one in pair):
+        raise refusal
+    span = Range(pair[0], pair[1], log10)
+    if span.low > span.high:
+        raise InputError(f"{where}: {name} must have low <= high, got {pair}; swap them")
+    try:
+        low, high = span.bounds
+    except OverflowError:
+        raise refusal from None
+    least, most = LIMITS[name]
+    if not least <= low <= high <= most:
+        raise InputError(f"{where}: {name} must lie between {least:g} and {most:g}, got {value!r}")
+    return span
+
+
+def _is_number(value: Any, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        return False
+    return math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Search spaces that come with the program, one YAML file each."""

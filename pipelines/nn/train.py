@@ -1,0 +1,209 @@
+"""Train networks of one architecture together, each on rows of its own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from pipelines.data.scaling import FittedScaling
+from pipelines.nn.device_rows import DeviceRows
+from pipelines.nn.graph import Stepper
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.network import Stack, Tensors
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.start import epoch_order, first_weights
+
+Result = TypeVar("Result")
+OK, DIVERGED = "ok", "diverged"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network of a stack: what it is trained on.
+
+    Attributes
+    ----------
+    rows : int array
+        Of the data set; a row may occur more than once.
+    generator : numpy Generator
+        Draws its first weights, then the order of every epoch.
+    scaling : FittedScaling, optional
+        Of the placed rows; see ``relative_scaling``.
+    """
+
+    rows: np.ndarray
+    generator: np.random.Generator
+    scaling: FittedScaling | None = None
+
+
+@dataclass(frozen=True)
+class Trained(Generic[Result]):
+    """One network at its end.
+
+    Attributes
+    ----------
+    result : what ``collect`` made of it
+    losses : mean cross-entropy of each epoch, measured while the weights moved
+    status : "ok" or "diverged"
+    seconds : of the stack's training up to the end of this network, shared out among
+        the networks that were trained meanwhile
+    """
+
+    result: Result
+    losses: tuple[float, ...]
+    status: str
+    seconds: float
+
+
+def train(
+    candidate: Candidate,
+    inputs: Inputs,
+    rows: DeviceRows,
+    parts: Sequence[Part],
+    training: Training,
+    collect: Callable[[int, Tensors], Result],
+) -> list[Trained[Result]]:
+    """Train one network for each of ``parts``, stacked; each ends by itself.
+
+    A network trained in a stack and one trained alone go through the same steps: they
+    differ only in the order in which a product adds its terms.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    inputs : Inputs
+    rows : DeviceRows
+    parts : sequence of Part
+    training : Training
+    collect : function (index of the part, its weights) -> anything
+        Called when the network has ended. The weights are views of memory that is used
+        again: what is to be kept must be copied.
+
+    Returns
+    -------
+    list of Trained, in the order of ``parts``
+    """
+    with on_device(training):
+        return _train(candidate, inputs, rows, parts, training, collect)
+
+
+def _train(
+    candidate: Candidate,
+    inputs: Inputs,
+    rows: DeviceRows,
+    parts: Sequence[Part],
+    training: Training,
+    collect: Callable[[int, Tensors], Result],
+) -> list[Trained[Result]]:
+    stack = _stack(candidate, inputs, rows, parts)
+    running = list(range(len(parts)))  # slot -> part
+    losses: list[list[float]] = [[] for _ in parts]
+    seconds = [0.0 for _ in parts]
+    ended: dict[int, Trained[Result]] = {}
+    stepper = Stepper(stack, training.batch_size)
+    while running:
+        started = time.perf_counter()
+        orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
+        epoch_losses = _epoch(stack, stepper, orders, training.batch_size)
+        share = (time.perf_counter() - started) / len(running)
+        for slot in reversed(range(len(running))):
+            part = running[slot]
+            losses[part].append(epoch_losses[slot])
+            seconds[part] += share
+            if not _goes_on(losses[part], training):
+                status = OK if math.isfinite(losses[part][-1]) else DIVERGED
+                weights = {name: one[slot] for name, one in stack.weights.items()}
+                result = collect(part, weights)
+                ended[part] = Trained(result, tuple(losses[part]), status, seconds[part])
+                # The last network takes the empty slot: no memory but the stack's is needed.
+                if slot != len(running) - 1:
+                    stack.move(len(running) - 1, slot)
+                    running[slot] = running[-1]
+                del running[-1]
+        if running and len(running) != stack.n_slots:
+            stack = stack.narrow(0, len(running))
+            stepper = Stepper(stack, training.batch_size)
+    return [ended[part] for part in range(len(parts))]
+
+
+def _goes_on(losses: list[float], training: Training) -> bool:
+    """Whether another epoch is to follow; never after a loss that is no number."""
+    if len(losses) >= training.max_epochs or not math.isfinite(losses[-1]):
+        return False
+    return len(losses) == 1 or losses[-1] < (1 - training.least_fall) * losses[-2]
+
+
+def _stack(candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part]) -> Stack:
+    import torch
+
+    weights = first_weights(candidate, inputs, [part.generator for part in parts], rows.device)
+    velocities = {name: torch.zeros_like(one) for name, one in weights.items()}
+    own = [part.scaling for part in parts if part.scaling is not None]
+    scaling = {
+        name: torch.from_numpy(np.stack(arrays)[:, None].astype(np.float32)).to(rows.device)
+        for name, arrays in (
+            ("center", [one.center for one in own]), ("scale", [one.scale for one in own]),
+        )
+        if own
+    }  # fmt: skip
+    loss = torch.zeros(len(parts), device=rows.device)
+    return Stack(candidate, inputs, rows, weights, velocities, scaling, loss)
+
+
+def _epoch(
+    stack: Stack, stepper: Stepper, orders: Sequence[np.ndarray], batch_size: int
+) -> list[float]:
+    """One pass of every network over its rows; the mean loss of each."""
+    import torch
+
+    stack.loss.zero_()
+    device = stack.loss.device
+    n_together = min(len(order) for order in orders) // batch_size
+    together = np.stack([order[: n_together * batch_size] for order in orders])
+    batches = torch.from_numpy(together).to(device).view(len(orders), n_together, batch_size)
+    batches = batches.transpose(0, 1).contiguous()
+    for batch in batches.unbind():
+        stepper.step(batch)
+    # What is left of each, at most two batches, is no longer of one size.
+    for slot, order in enumerate(orders):
+        left = torch.from_numpy(order[n_together * batch_size :]).to(device)
+        if len(left):
+            alone = stack.narrow(slot, 1)
+            for batch in left.split(batch_size):
+                alone.step(batch[None])
+    return [loss / len(order) for loss, order in zip(stack.loss.tolist(), orders, strict=True)]
+
+
+@contextmanager
+def on_device(training: Training) -> Iterator[None]:
+    """The state torch is to be in while it computes for us; put back afterwards.
+
+    Denormal numbers are taken for zero: velocities of units that ReLU switched off fall
+    into them and would make a CPU many times slower. The state is the calling thread's.
+    """
+    import torch
+
+    before, threads_before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    if training.device == "cpu":
+        torch.set_num_threads(training.n_threads)
+        torch.set_flush_denormal(True)
+    else:
+        torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
+    cudnn_before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = training.precision == "tf32"
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        if training.device == "cpu":  # whoever called may need denormal numbers
+            torch.set_flush_denormal(False)
+            torch.set_num_threads(threads_before)
+        torch.set_float32_matmul_precision(before)
+        torch.backends.cudnn.allow_tf32 = cudnn_before

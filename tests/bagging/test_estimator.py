@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pipelines import BaggedNets
+from pipelines.bagging.reductions import as_dask_array, reduce_members
+from pipelines.nn.member import Ensemble
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:300], y[:300]
+SMALL: dict[str, Any] = {"n_bootstrap": 3, "n_tuning": 2, "cv": 2, "max_epochs": 4,
+                         "image_shape": (8, 8), "random_state": 0}  # fmt: skip
+
+
+@parametrize_with_checks(
+    [BaggedNets(n_bootstrap=2, n_tuning=1, cv=2, space={
+        "network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5})]
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> BaggedNets:
+    return BaggedNets(**SMALL).fit(X, y)
+
+
+def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
+    said = fitted.member_proba(X)
+    assert said.shape == (3, 300, 10)
+    np.testing.assert_allclose(said.sum(axis=2), 1, atol=1e-5)
+    answers = reduce_members(as_dask_array(list(said)))
+    np.testing.assert_array_equal(fitted.predict(X), answers.vote)
+    np.testing.assert_allclose(fitted.predict_proba(X), answers.mean, atol=1e-6)
+    assert fitted.score(X, y) > 0.8
+    assert len(fitted.candidates_) == 6
+    assert len(fitted.cv_results_) == 12
+    best = fitted.candidates_[fitted.candidates_.is_best]
+    for number, candidate in zip(best.candidate, fitted.ensemble_.members, strict=True):
+        row = best[best.candidate == number].iloc[0]
+        assert row.loss_mean == fitted.candidates_[
+            fitted.candidates_.member == row.member].loss_mean.min()  # fmt: skip
+        assert candidate.candidate.network == "conv"
+
+
+def test_the_seed_decides_and_workers_do_not(fitted: BaggedNets, four_workers: Client) -> None:
+    said = fitted.member_proba(X)
+    there = clone(fitted).set_params(client=four_workers).fit(X, y)
+    np.testing.assert_array_equal(there.member_proba(X), said)
+    other = clone(fitted).set_params(random_state=1).fit(X, y)
+    assert not np.array_equal(other.member_proba(X), said)
+
+
+def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: BaggedNets) -> None:
+    names = np.array(["zero", "one", "two"])
+    some = y < 3
+    nets = BaggedNets(**SMALL).fit(X[some], names[y[some]])
+    assert set(nets.predict(X[some])) <= set(names)
+    nets.ensemble_.save(tmp_path / "nets.safetensors")
+    stored = Ensemble.load(tmp_path / "nets.safetensors")
+    assert stored.classes_.tolist() == sorted(names)
+    np.testing.assert_array_equal(stored.member_proba(X[:9]), nets.member_proba(X[:9]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"cv": 1}, "cv must be a whole number of at least 2, got 1"),
+        ({"n_bootstrap": 0}, "n_bootstrap"),
+        ({"image_shape": (8, 9)}, "image_shape must be"),
+        ({"space": "smal"}, "did you mean 'small'"),
+        ({"image_shape": None, "space": "small"}, "mlp"),
+    ],
+)
+def test_bad_parameters_are_named(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        BaggedNets(**SMALL | parameters).fit(X, y)
+
+
+def test_members_that_diverge_are_told() -> None:
+    wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0,
+            "momentum": 0.5}  # fmt: skip
+    nets = BaggedNets(**SMALL | {"space": wild, "image_shape": None, "standardise": False,
+                                 "n_tuning": 1, "random_state": 5})  # fmt: skip
+    with pytest.raises(ValueError, match="no member could be trained"):
+        nets.fit(X * 1e30, y)  # beyond single precision
+
+
+def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.bagging import bagging, work
+
+    def lose_one(data: Any, unit: Any, *rest: Any, **settings: Any) -> Any:
+        if unit.name == "refit-member=1":
+            raise MemoryError
+        return work.carry_out(data, unit, *rest, **settings)
+
+    monkeypatch.setattr(bagging, "carry_out", lose_one)
+    with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):
+        nets = BaggedNets(**SMALL).fit(X, y)
+    assert nets.member_proba(X).shape == (2, 300, 10)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+
+from pipelines.bagging.reductions import (
+    QUANTILES,
+    as_dask_array,
+    hardest_points,
+    reduce_members,
+)
+
+
+def drawn(n_members: int = 7, n_points: int = 50, n_classes: int = 4) -> np.ndarray:
+    p = np.random.default_rng(3).gamma(0.3, size=(n_members, n_points, n_classes))
+    return (p / p.sum(axis=2, keepdims=True)).astype(np.float32)
+
+
+def test_members_become_one_lazy_array() -> None:
+    p = drawn()
+    array = as_dask_array([da.from_array(p[0]), *p[1:]])
+    assert isinstance(array, da.Array)
+    assert array.shape == p.shape
+    np.testing.assert_array_equal(array.compute(scheduler="threads"), p)
+
+
+def test_reductions_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.bagging.reductions.POINTS_PER_CHUNK", 8)
+    p = drawn()
+    found = reduce_members(as_dask_array(list(p)))
+    for point in range(p.shape[1]):
+        counts = [int(np.sum(p[:, point].argmax(axis=1) == code)) for code in range(4)]
+        mean = p[:, point].astype(float).mean(axis=0)
+        most = [code for code in range(4) if counts[code] == max(counts)]
+        vote = max(most, key=lambda code: mean[code])
+        assert found.votes[point].tolist() == counts
+        assert found.vote[point] == vote
+        assert found.by_mean[point] == mean.argmax()
+        np.testing.assert_allclose(found.mean[point], mean, atol=1e-12)
+        assert found.certainty[point] == pytest.approx(mean[vote])
+        assert found.disagreement[point] == pytest.approx(1 - counts[vote] / len(p))
+        np.testing.assert_allclose(
+            found.quantiles[point].T, np.quantile(p[:, point].astype(float), QUANTILES, axis=0)
+        )
+    assert len(np.unique(found.vote)) == 4
+
+
+def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
+    by_mean = [[0.9, 0.1, 0.0], [0.0, 1.0, 0.0]]  # one vote each; class 1 has the larger mean
+    equal = [[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]]
+    majority = [[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]
+    p = np.array([by_mean, equal, majority]).transpose(1, 0, 2)
+    assert reduce_members(as_dask_array(list(p))).vote.tolist() == [1, 0, 0]
+
+
+def test_votes_count_before_certainty() -> None:
+    p = np.array([[[0.51, 0.49]], [[0.51, 0.49]], [[0.0, 1.0]]])
+    found = reduce_members(as_dask_array(list(p)))
+    assert (found.vote[0], found.by_mean[0]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("first_class", "refer"),
+    [
+        ([0.9, 0.9, 0.9, 0.9], False),
+        ([0.9, 0.9, 0.9, 0.1], False),  # three of four agree
+        ([0.9, 0.9, 0.9, 0.1, 0.1], True),
+        ([0.6, 0.6, 0.6, 0.1], True),  # they agree, and are unsure together
+    ],
+)
+def test_the_rule_refers_what_divides_the_members_or_leaves_them_unsure(
+    first_class: list[float], refer: bool
+) -> None:
+    p = np.array([[[value, 1 - value]] for value in first_class])
+    assert reduce_members(as_dask_array(list(p))).refer.tolist() == [refer]
+
+
+def test_the_hardest_points_are_those_the_members_divide_over() -> None:
+    sure, unsure = [[0.9, 0.1]] * 2, [[0.6, 0.4]] * 2
+    divided, closely = [[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.45, 0.55]]
+    p = np.array([sure, divided, unsure, closely]).transpose(1, 0, 2)
+    found = hardest_points(reduce_members(as_dask_array(list(p))), 3)
+    assert found.tolist() == [3, 1, 2]
+
+
+def test_one_member_and_a_cluster(four_workers: Client) -> None:
+    p = drawn()
+    here = reduce_members(as_dask_array(list(p)))
+    there = reduce_members(as_dask_array(list(p)), four_workers)
+    np.testing.assert_array_equal(here.vote, there.vote)
+    np.testing.assert_array_equal(here.mean, there.mean)
+    alone = reduce_members(as_dask_array([p[0]]))
+    np.testing.assert_array_equal(alone.vote, p[0].argmax(axis=1))
+    assert not alone.disagreement.any()

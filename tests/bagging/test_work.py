@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from pipelines.bagging.bagging import bag, units_left
+from pipelines.bagging.tables import failures, reduce_candidates, tabulate, tabulate_members
+from pipelines.bagging.work import Plan, best_candidate, carry_out
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import PIXELS_0_16
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training
+from pipelines.nn.space import SearchSpace
+from pipelines.nn.units import CandidateUnit, Refitted
+from pipelines.run.tasks import InProcess, Outcome
+
+digits = load_digits()
+X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)
+DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
+
+
+def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Plan:
+    return Plan.draw(
+        DATA.y, Inputs(64, 10, (8, 8)), SearchSpace.load("small"),
+        Training(max_epochs=max_epochs, memory_bytes=memory_bytes),
+        n_bootstrap=2, n_tuning=3, n_folds=2, seed=0,
+    )  # fmt: skip
+
+
+def rows(*losses: float | None) -> list[dict[str, Any]]:
+    return [{"loss": loss} for loss in losses]
+
+
+def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
+    first, second, third = plan_of().candidates[:3]
+    some = [first, second, third]
+    assert best_candidate(some, [rows(3, 1), rows(1, 2), rows(2, 2)]) is second
+    assert best_candidate(some, [rows(1, 2), rows(2, 1), rows(2, 2)]) is first  # a tie
+    assert best_candidate(some, [rows(1, 2), rows(0, None), None]) is first
+    assert best_candidate(some, [rows(None), rows(0, None), None]) is None
+
+
+def test_a_member_needs_its_own_candidates_alone() -> None:
+    plan = plan_of()
+    assert [unit.name for unit in plan.members] == ["refit-member=0", "refit-member=1"]
+    assert plan.members[1].needs == tuple(f"nn-member=1 candidate={number}" for number in range(3))
+    assert plan.members[1].cost < sum(unit.cost for unit in plan.candidates[3:])
+    assert hash(plan.members[0]) != hash(plan.members[1])
+
+
+def test_the_task_of_a_member_refits_the_best() -> None:
+    plan = plan_of()
+    member = plan.members[0]
+    needed = [rows(3, 3), rows(1, 1), None]
+    settings = {"inputs": plan.inputs, "training": plan.training}
+    made = carry_out(DATA, member, needed, **settings)
+    assert isinstance(made, Refitted)
+    assert made.row["candidate"] == 1
+    assert made.row["fold"] == -1
+    assert made.test_proba is not None
+    assert made.test_proba.shape == (50, 10)
+    with pytest.raises(RuntimeError, match="none of its candidates"):
+        carry_out(DATA, member, [None] * 3, **settings)
+
+
+def everything(done: Any, refitted: Any, plan: Plan | None = None) -> Iterator[Any]:
+    return bag(InProcess(2), DATA, plan or plan_of(), done, refitted)
+
+
+@pytest.fixture(scope="module")
+def finished() -> list[tuple[Outcome[Any], list[dict[str, Any]], Any]]:
+    return list(everything({}, {}))
+
+
+def test_every_candidate_and_every_member_has_rows(finished: list[Any]) -> None:
+    cells = [row for _, own, _ in finished for row in own if row["fold"] >= 0]
+    assert len(cells) == 2 * 3 * 2
+    assert {row["worker"] for row in cells} == {"in process"}
+    made = {outcome.unit.member: one for outcome, _, one in finished if one is not None}
+    assert set(made) == {0, 1}
+    assert made[0][1].shape == (50, 10)
+
+
+def test_what_is_done_is_left_out(finished: list[Any]) -> None:
+    plan = plan_of()
+    done = {o.unit.name: own for o, own, _ in finished if isinstance(o.unit, CandidateUnit)}
+    refits = {o.unit.member: own[0] for o, own, made in finished if made is not None}
+    refitted = {member: row["candidate"] for member, row in refits.items()}
+    assert units_left(plan, done, refitted) == []
+    assert len(units_left(plan, done, {0: refitted[0]})) == 1
+
+    del done["nn-member=1 candidate=2"]
+    again = list(everything(done, refitted))
+    by_name = {outcome.unit.name: (own, made) for outcome, own, made in again}
+    assert set(by_name) == {"nn-member=1 candidate=2", "refit-member=1"}
+    assert by_name["refit-member=1"] == ([], None)  # the best is the one that was refitted
+
+    changed = {**refitted, 1: (refitted[1] + 1) % 3}
+    again = list(everything(done, changed))
+    (made,) = [made for _, _, made in again if made is not None]
+    (before,) = [m for o, _, m in finished if m is not None and o.unit.member == 1]
+    np.testing.assert_array_equal(made[1], before[1])
+
+
+def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
+    results = tabulate([row for _, own, _ in finished for row in own if row["fold"] >= 0])
+    table = reduce_candidates(results, 2)
+    assert table.groupby("member")["rank"].apply(list).tolist() == [[1, 2, 3], [1, 2, 3]]
+    for member, own in results.groupby("member"):
+        mean = own.groupby("candidate").loss.mean()
+        best = table[(table.member == member) & table.is_best].iloc[0]
+        assert best.candidate == mean.idxmin()
+        assert best.loss_mean == pytest.approx(mean.min())
+        spread = own[own.candidate == best.candidate].loss.std(ddof=0)
+        assert best.loss_std == pytest.approx(spread)
+    refits = {o.unit.member: own[0] for o, own, made in finished if made is not None}
+    members = tabulate_members(table, refits, {0: 0.25, 1: 0.5})
+    assert list(members)[:6] == ["member", "n_conv_layer", "kernel_size", "n_hidden_layer",
+                                 "learning_rate", "momentum"]  # fmt: skip
+    assert members.test_error.tolist() == [0.25, 0.5]
+    assert members.left_out_error[0] == refits[0]["error"]
+    assert members.training_error[1] == refits[1]["training_error"]
+
+
+def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
+    plan = plan_of(memory_bytes=1000)
+    found = list(everything({}, {}, plan))
+    cells = tabulate([row for _, own, _ in found for row in own if row["fold"] >= 0])
+    assert cells.status.str.fullmatch(r"failed: needs .* GiB, the device has .* GiB").all()
+    errors = [outcome.error for outcome, *_ in found if outcome.error is not None]
+    assert errors == ["RuntimeError: none of its candidates was trained on all its folds"] * 2
+    about = failures(cells, 2, [])
+    assert about["n_failed"] == 12
+    assert about["lost_members"] == [0, 1]
+    table = reduce_candidates(cells, 2)
+    assert not table.is_best.any()

@@ -1,0 +1,28 @@
+"""Small data for networks: the digits, and a table with scales of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from pipelines.data import load_dataset
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.nn.inputs import Inputs
+
+DIGITS = Inputs(64, 10, (8, 8))
+WINE = Inputs(13, 3)
+
+
+@pytest.fixture(scope="session")
+def digits() -> FoldedData:
+    one = load_dataset("digits", limit=303)
+    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+
+
+@pytest.fixture(scope="session")
+def wine() -> FoldedData:
+    X, y = load_wine(return_X_y=True)
+    y = y.astype(np.int32)
+    return FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))

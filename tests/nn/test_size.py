@@ -1,0 +1,81 @@
+"""Predicted bytes and time, beside what a stack really holds and what it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.data.placement import FoldedData
+from pipelines.nn.device_rows import place_rows
+from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.size import (
+    SCORING_BYTES,
+    n_weights,
+    networks_at_once,
+    predicted_cost,
+    scoring_rows,
+    training_bytes,
+)
+from pipelines.nn.space import Candidate
+from pipelines.nn.start import generators_of
+from pipelines.nn.train import Part, _stack
+
+from .conftest import DIGITS
+
+MNIST = Inputs(784, 10, (28, 28))
+CONV = Candidate("conv", 40, 0.05, 0.7, n_conv_layer=30, kernel_size=3)
+MLP = Candidate("mlp", 90, 0.05, 0.5)
+
+
+@pytest.mark.parametrize("candidate", [CONV, MLP])
+@pytest.mark.parametrize("batch_size", [10, 128])
+def test_a_stack_holds_no_more_than_predicted(
+    digits: FoldedData, candidate: Candidate, batch_size: int
+) -> None:
+    rows = place_rows(digits, 10, "cpu")
+    parts = [Part(np.arange(200), own) for own in generators_of(0, 5)]
+    batch = torch.zeros(5, batch_size, dtype=torch.int64)
+    cpu = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:
+        stack = _stack(candidate, DIGITS, rows, parts)
+        stack.step(batch)
+        stack.step(batch)
+    events = profiled.profiler.kineto_results.events()  # in the order in which they happened
+    changes = [event.nbytes() for event in events if event.name() == "[memory]"]
+    highest = np.cumsum(changes).max()
+    predicted = training_bytes(candidate, DIGITS, 5, batch_size, len(digits.y))
+    predicted -= SCORING_BYTES + rows.X.nbytes + rows.one_hot.nbytes
+    # Half of it would be a stack without its velocities: so much the profiler must have seen.
+    assert predicted / 2 < highest <= predicted
+
+
+def test_the_studys_largest_candidate() -> None:
+    largest = Candidate("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=2)
+    expected = 999 * 5 + (999 * 27 * 27 + 1) * 1999 + 2000 * 10
+    assert n_weights(largest, MNIST) == expected
+    memory = 40 * 2**30
+    assert networks_at_once(largest, MNIST, 5, 10, 60_000, memory) == 3
+    assert networks_at_once(largest, MNIST, 5, 10, 60_000, 2 * memory) == 5
+    assert networks_at_once(largest, MNIST, 5, 10, 60_000, memory // 4) == 0
+    assert networks_at_once(largest, MNIST, 5, 10, 60_000, None) == 5
+
+
+def test_rows_scored_at_once_keep_to_their_share() -> None:
+    wide = Candidate("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=10)
+    for candidate in (wide, CONV, MLP):
+        count = scoring_rows(candidate, MNIST)
+        assert count >= 1
+        width = weight_shapes(candidate, MNIST)["hidden.weight"][0]
+        assert count * width * 4 <= SCORING_BYTES
+
+
+def test_costs_follow_what_was_measured() -> None:
+    """Microseconds of a step of one network of a stack of five, MNIST, one core of an EPYC."""
+    measured = {(4, 4, 32): 139, (4, 6, 48): 208, (6, 5, 64): 326, (8, 5, 96): 670}
+    predicted = [
+        predicted_cost(Candidate("conv", hidden, 0.1, 0.1, channels, kernel), MNIST, 5, 10, 1000)
+        for channels, kernel, hidden in measured
+    ]
+    ratios = np.array(predicted) / np.array(list(measured.values()))
+    assert ratios.max() / ratios.min() < 1.3

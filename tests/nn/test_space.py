@@ -1,0 +1,141 @@
+"""Search spaces: what is drawn, and what is refused in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from pipelines.data.errors import InputError
+from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.space import LIMITS, OF_CONVOLUTION, PRESETS, Candidate, SearchSpace
+
+DIGITS = Inputs(64, 10, (8, 8))
+TABLE = Inputs(5, 3)
+
+
+def drawn(space: SearchSpace, n: int = 400, seed: int = 0) -> list[Candidate]:
+    generator = np.random.default_rng(seed)
+    return [space.draw(generator) for _ in range(n)]
+
+
+def test_the_study_draws_what_it_says() -> None:
+    candidates = drawn(SearchSpace.load("study"), 4000)
+    channels = np.array([one.n_conv_layer for one in candidates])
+    assert (channels.min(), channels.max()) >= (1, 900)
+    assert channels.max() <= 999
+    assert {one.kernel_size for one in candidates} == set(range(2, 11))
+    assert min(one.n_hidden_layer for one in candidates) >= 1
+    assert max(one.n_hidden_layer for one in candidates) <= 1999
+    rates = np.log10([one.learning_rate for one in candidates])
+    assert -5 <= rates.min() < -4.9
+    assert -1.1 < rates.max() <= -1
+    assert rates.mean() == pytest.approx(-3, abs=0.1)  # uniform in log10
+    momenta = np.log10([one.momentum for one in candidates])
+    assert momenta.min() >= -2
+    assert momenta.max() <= 0
+    assert momenta.mean() == pytest.approx(-1, abs=0.05)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
+    space = SearchSpace.load(name)
+    assert SearchSpace.from_mapping(space.describe()) == space
+    for candidate in drawn(space, 20):
+        assert (candidate.network == "conv") == (candidate.kernel_size > 0)
+        for parameter, (least, most) in LIMITS.items():
+            if candidate.network == "conv" or parameter not in OF_CONVOLUTION:
+                assert least <= candidate.parameters()[parameter] <= most
+
+
+def test_equal_generators_draw_equal_candidates() -> None:
+    space = SearchSpace.load("study")
+    assert drawn(space, 5) == drawn(space, 5)
+    assert drawn(space, 5) != drawn(space, 5, seed=1)
+
+
+def test_kernels_larger_than_the_image_are_left_out() -> None:
+    space = SearchSpace.load("study").for_inputs(DIGITS)
+    assert {one.kernel_size for one in drawn(space)} == set(range(2, 9))
+    with pytest.raises(InputError, match=r"kernel_size must be at most 2.*got 3"):
+        SearchSpace.load("small").for_inputs(Inputs(8, 10, (4, 2)))
+
+
+def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
+    assert DIGITS.positions(8) == (1, 1)
+    with pytest.raises(InputError, match="kernel_size must be at most 8"):
+        DIGITS.positions(9)
+
+
+def test_a_convolution_needs_images() -> None:
+    with pytest.raises(InputError, match="--space mlp"):
+        SearchSpace.load("small").for_inputs(TABLE)
+    space = SearchSpace.load("mlp")
+    assert space.for_inputs(TABLE) is space
+    assert "conv.weight" not in weight_shapes(space.draw(np.random.default_rng(0)), TABLE)
+
+
+def test_a_file_may_fix_a_hyper_parameter(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("network: mlp\nn_hidden_layer: 7\nlearning_rate: 0.1\nmomentum: [0, 0.5]\n")
+    for candidate in drawn(SearchSpace.load(str(path)), 20):
+        assert replace(candidate, momentum=0.0) == Candidate("mlp", 7, 0.1, 0.0)
+        assert 0 <= candidate.momentum <= 0.5
+
+
+GOOD = {"network": "mlp", "n_hidden_layer": 7, "learning_rate": 0.1, "momentum": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learning_rte": 1}, "takes network, n_hidden_layer.*got 'learning_rte'.*'learning_rate'"),
+        ({"kernel_size": 3}, "network mlp takes .*got 'kernel_size'"),
+        ({"network": "lstm"}, "network must be conv or mlp, got 'lstm'"),
+        ({"momentum": "much"}, "momentum must be a number.*got 'much'"),
+        ({"momentum": [0.5, 0.1]}, "low <= high"),
+        ({"momentum": [0.5, 1.1]}, "momentum must lie between 0 and 1"),
+        ({"momentum": True}, "momentum must be a number"),
+        ({"learning_rate": {"log10": [-2, 999]}}, "learning_rate must be a number"),
+        ({"learning_rate": {"log2": [-2, 0]}}, "learning_rate must be a number"),
+        ({"learning_rate": 0}, "learning_rate must lie between"),
+        ({"n_hidden_layer": 2.5}, "n_hidden_layer must be a whole number"),
+        ({"n_hidden_layer": [1, 2, 3]}, "n_hidden_layer must be a whole number"),
+        ({"n_hidden_layer": 0}, "n_hidden_layer must lie between 1"),
+    ],
+)
+def test_bad_content_is_one_line(tmp_path: Path, change: dict, message: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(GOOD | change))
+    with pytest.raises(InputError, match=message) as refused:
+        SearchSpace.load(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_hyper_parameter_is_named() -> None:
+    with pytest.raises(InputError, match="momentum missing; add a line like 'momentum:"):
+        SearchSpace.from_mapping({name: GOOD[name] for name in list(GOOD)[:-1]})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("smal", "one of study, small, mlp.*did you mean 'small'"),
+        ("none.yaml", "cannot be read: No such file"),
+    ],
+)
+def test_an_unknown_space_is_one_line(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SearchSpace.load(name)
+
+
+@pytest.mark.parametrize("content", ["a: [", "just words", "- 1\n", ""])
+def test_a_file_that_is_no_mapping_is_one_line(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match="must") as refused:
+        SearchSpace.load(str(path))
+    assert "\n" not in str(refused.value)

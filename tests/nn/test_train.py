@@ -1,0 +1,200 @@
+"""Training of stacks: against autograd, against torch's optimiser, and alone against stacked."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.bagging.plain import Net, train_plainly
+from pipelines.data.placement import FoldedData
+from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.start import epoch_order, first_weights, generators_of
+from pipelines.nn.train import Part, Trained, _stack, train
+
+from .conftest import DIGITS, WINE
+
+CONV = Candidate("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
+LARGEST_KERNEL = Candidate("conv", 6, 0.05, 0.3, n_conv_layer=4, kernel_size=8)
+MLP = Candidate("mlp", 9, 0.05, 0.5)
+CASES = pytest.mark.parametrize("candidate", [CONV, LARGEST_KERNEL, MLP])
+
+
+def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+    return {name: one.numpy().copy() for name, one in weights.items()}
+
+
+def gradient(parameter: torch.Tensor) -> torch.Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def parts_of(n_rows: int, seed: int = 5, sizes: tuple[int, ...] = (200, 203, 191)) -> list[Part]:
+    """Networks whose rows differ in number, so that their last batches do, too."""
+    generators = generators_of(seed, len(sizes))
+    chosen = np.random.default_rng(0)
+    return [
+        Part(chosen.integers(0, n_rows, size), own)
+        for size, own in zip(sizes, generators, strict=True)
+    ]
+
+
+def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
+    assert list(found) == list(expected)
+    for name in found:
+        np.testing.assert_allclose(
+            np.asarray(found[name]), np.asarray(expected[name]), rtol=0, atol=tolerance
+        )
+
+
+@CASES
+def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidate) -> None:
+    rows = place_rows(digits, 10, "cpu")
+    stack = _stack(candidate, DIGITS, rows, parts_of(len(digits.y)))
+    batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
+    nets = []
+    for slot in range(3):
+        net = Net(candidate, DIGITS)
+        net.put({name: one[slot] for name, one in stack.weights.items()})
+        target = rows.one_hot[batch[slot]].argmax(1)
+        loss = torch.nn.functional.cross_entropy(net(rows.X[batch[slot]]), target)
+        loss.backward()
+        nets.append((net, loss.item()))
+    stack.step(batch)
+    for slot, (net, loss) in enumerate(nets):
+        # Velocities begin at nothing, so that after one step they are the gradients.
+        velocities = {name: one[slot] for name, one in stack.velocities.items()}
+        assert_close(velocities, net.ours(gradient), 1e-6)
+        assert stack.loss[slot].item() == pytest.approx(10 * loss, rel=1e-5)
+
+
+@CASES
+def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) -> None:
+    training = Training(max_epochs=3, least_fall=-math.inf)  # all three epochs
+    rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
+    trained = train(candidate, DIGITS, rows, parts, training, copied)
+    pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
+    for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
+        weights = first_weights(candidate, DIGITS, [own], torch.device("cpu"))
+        net = Net(candidate, DIGITS)
+        net.put({name: first[0] for name, first in weights.items()})
+        losses = train_plainly(
+            net, pairs, lambda rows=part.rows, own=own: epoch_order(rows, own), candidate,
+            batch_size=training.batch_size, max_epochs=3, least_fall=-math.inf,
+        )  # fmt: skip
+        assert one.losses == pytest.approx(losses, rel=1e-4)
+        assert_close(one.result, net.ours(), 1e-4)
+
+
+@CASES
+def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: Candidate) -> None:
+    """Each ends by itself, some of them while the others go on."""
+    training = Training(max_epochs=9, least_fall=0.2)
+    rows = place_rows(digits, 10, "cpu")
+    stacked = train(candidate, DIGITS, rows, parts_of(len(digits.y)), training, copied)
+    alone: list[Trained] = []
+    for slot in range(3):
+        part = parts_of(len(digits.y))[slot]
+        alone += train(candidate, DIGITS, rows, [part], training, copied)
+    for one, other in zip(stacked, alone, strict=True):
+        assert len(one.losses) == len(other.losses)
+        assert one.losses == pytest.approx(other.losses, rel=1e-5)
+        assert_close(one.result, other.result)
+
+
+def test_networks_end_by_themselves(digits: FoldedData) -> None:
+    """Of a stack that ends at different epochs: the rule holds for each, and the weights stay."""
+    training = Training(max_epochs=12, least_fall=0.2)
+    rows = place_rows(digits, 10, "cpu")
+    parts = parts_of(len(digits.y), sizes=(300, 20, 160, 40))
+    trained = train(CONV, DIGITS, rows, parts, training, copied)
+    assert len({len(one.losses) for one in trained}) > 1
+    for one in trained:
+        falls = 1 - np.array(one.losses[1:]) / np.array(one.losses[:-1])
+        assert (falls[:-1] > 0.2).all()
+        assert len(one.losses) == 12 or falls[-1] <= 0.2
+
+
+def test_equal_seeds_give_equal_bits(digits: FoldedData) -> None:
+    rows = place_rows(digits, 10, "cpu")
+    runs = [
+        train(CONV, DIGITS, rows, parts_of(len(digits.y), seed), Training(max_epochs=2), copied)
+        for seed in (1, 1, 2)
+    ]
+    for one, same, other in zip(*runs, strict=True):
+        for name in one.result:
+            np.testing.assert_array_equal(one.result[name], same.result[name])
+            assert (one.result[name] != other.result[name]).any()
+
+
+def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
+    rows = place_rows(digits, 10, "cpu")
+    X = rows.X.clone()
+    X[7] = math.nan
+    with_seven, without = np.r_[np.arange(60), 7], np.arange(10, 70)
+    parts = [
+        Part(some, own)
+        for some, own in zip((with_seven, without), generators_of(0, 2), strict=True)
+    ]
+    spoilt, sound = train(
+        CONV, DIGITS, DeviceRows(X, rows.one_hot), parts, Training(max_epochs=2), copied
+    )
+    assert spoilt.status == "diverged"
+    assert len(spoilt.losses) == 1
+    assert sound.status == "ok"
+    assert all(np.isfinite(one).all() for one in sound.result.values())
+
+
+def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
+    candidate, training = Candidate("mlp", 8, 0.1, 0.5), Training(max_epochs=3)
+    whole = place_rows(wine, 3, "cpu")
+    chosen = [np.arange(0, 60), np.arange(25, 89)]
+    parts = [
+        Part(some, own, relative_scaling(wine, some))
+        for some, own in zip(chosen, generators_of(0, 2), strict=True)
+    ]
+    trained = train(candidate, WINE, whole, parts, training, copied)
+    for some, own, one in zip(chosen, generators_of(0, 2), trained, strict=True):
+        # The same on rows that know nothing of those left out.
+        X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
+        rows = DeviceRows(torch.from_numpy(X), whole.one_hot)
+        (alone,) = train(candidate, WINE, rows, [Part(some, own)], training, copied)
+        assert_close(one.result, alone.result)
+
+
+def test_a_larger_batch_than_rows_is_one_step(digits: FoldedData) -> None:
+    rows = place_rows(digits, 10, "cpu")
+    (one,) = train(
+        MLP, DIGITS, rows, parts_of(303, sizes=(50,)), Training(batch_size=64, max_epochs=1), copied
+    )
+    assert len(one.losses) == 1
+
+
+def test_first_weights_lie_within_the_bounds_of_torch() -> None:
+    inputs = Inputs(28 * 28, 10, (28, 28))
+    candidate = Candidate("conv", 200, 0.1, 0.1, n_conv_layer=16, kernel_size=6)
+    ours = first_weights(candidate, inputs, generators_of(0, 1), torch.device("cpu"))
+    theirs = Net(candidate, inputs).ours()
+    for name, one in theirs.items():
+        assert ours[name][0].shape == one.shape
+        bound = one.abs().max().item()
+        assert ours[name].abs().max().item() == pytest.approx(bound, rel=0.35)
+    spread = ours["hidden.weight"].std().item()
+    assert spread == pytest.approx(theirs["hidden.weight"].std().item(), rel=0.01)
+
+
+@CASES
+def test_certainty_is_that_of_torch(candidate: Candidate) -> None:
+    X = torch.randn(17, 64, generator=torch.Generator().manual_seed(0))
+    weights = first_weights(candidate, DIGITS, generators_of(0, 1), torch.device("cpu"))
+    own = {name: one[0] for name, one in weights.items()}
+    net = Net(candidate, DIGITS)
+    net.put(own)
+    expected = torch.log_softmax(net(X), 1).detach()
+    torch.testing.assert_close(log_certainty(own, X, candidate, DIGITS), expected)
