@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cluster_setup.errors import ClusterError
+from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -17,10 +18,14 @@ SECONDS_FOR_WORKERS = 60
 
 
 @contextmanager
-def open_client(kind: str, workers: int | None, threads_per_worker: int) -> Iterator[Client]:
-    """A client of the scheduler at address ``kind``, which is left running."""
-    with _connect(kind) as client:
-        _wait_for_workers(client, kind, workers or 1)
+def open_client(options: ClusterOptions) -> Iterator[Client]:
+    """A client of the scheduler at address ``kind``, which is left running.
+
+    For ``tls://`` the certificate is the one that Dask's configuration names
+    (``distributed.comm.tls``).
+    """
+    with _connect(options.kind) as client:
+        _wait_for_workers(client, options.kind, options.workers or 1)
         yield client
 
 

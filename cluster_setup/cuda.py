@@ -10,10 +10,13 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.local import INTERRUPT_PRELOAD, LOOPBACK, dashboard_address
+from cluster_setup.keeper import kept
+from cluster_setup.local import INTERRUPT_PRELOAD, LOOPBACK, on_loopback, scheduler_dashboard
+from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,9 +67,9 @@ def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[s
 
 
 @contextmanager
-def open_client(kind: str, workers: int | None, threads_per_worker: int) -> Iterator[Client]:
+def open_client(options: ClusterOptions) -> Iterator[Client]:
     """A client of one worker per GPU, each of which runs one task at a time."""
-    gpus = visible_gpus()
+    gpus, workers = visible_gpus(), options.workers
     if not gpus:
         raise ClusterError(
             "--cluster cuda needs a GPU, but NVML sees none here; "
@@ -85,18 +88,18 @@ def open_client(kind: str, workers: int | None, threads_per_worker: int) -> Iter
     from dask_cuda import LocalCUDACluster
     from distributed import Client
 
-    with (
-        LocalCUDACluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host=LOOPBACK,
-            dashboard_address=dashboard_address(),
-            # Spilling covers only objects that Dask stores; ours live in the solvers.
-            device_memory_limit=None,
-            # Named here too: dask-cuda passes preloads of its own, which hide the configured one.
-            preload=[INTERRUPT_PRELOAD],
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    start = partial(
+        LocalCUDACluster,
+        n_workers=workers,
+        threads_per_worker=1,
+        host=LOOPBACK,
+        **on_loopback(options),
+        scheduler_kwargs=scheduler_dashboard(options.dashboard),
+        # Spilling covers only objects that Dask stores; ours live in the solvers.
+        device_memory_limit=None,
+        # Named here too: dask-cuda passes preloads of its own, which hide the configured one.
+        preload=[INTERRUPT_PRELOAD],
+        silence_logs=logging.CRITICAL,
+    )
+    with kept("cuda", start) as cluster, Client(cluster, set_as_default=False) as client:
         yield client

@@ -6,6 +6,7 @@ import getpass
 import os
 import socket
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,17 +17,22 @@ from cluster_setup.local import available_cores
 if TYPE_CHECKING:
     from distributed import Client
 
+TIMES_TO_ASK = 5
+SECONDS_FOR_A_WORKER = 60  # to come back, where all have died
+# What tells a job of a queue, and a task of it, from the others on its host.
+JOB = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_PROCID")
+
 
 def describe_workers(client: Client) -> list[dict[str, Any]]:
-    """Address, host, process, cores, threads, GPU and Dask version of every worker.
+    """Address, host, process, cores, threads, GPU and Dask version of every worker, at least one.
 
     Raises
     ------
     ClusterError
-        The workers cannot import this program.
+        The workers cannot import this program, or none answers.
     """
     try:
-        found = client.run(_describe)
+        found = _ask(client)
     except Exception as error:  # whatever the workers raised
         raise ClusterError(
             f"--cluster must have workers that can import this program, "
@@ -34,6 +40,18 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
             "install it in their environment"
         ) from None
     return [{"address": address, **about} for address, about in sorted(found.items())]
+
+
+def _ask(client: Client) -> dict[str, dict[str, Any]]:
+    for left in reversed(range(TIMES_TO_ASK)):
+        try:
+            client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
+            if found := client.run(_describe):
+                return found
+        except OSError:  # a worker died while it was asked; its successor may answer
+            if not left:
+                raise
+    raise TimeoutError("none answered")
 
 
 def _describe(dask_worker: Any) -> dict[str, Any]:
@@ -45,17 +63,50 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
         "pid": os.getpid(),
         "cores": available_cores(),
         "threads": dask_worker.state.nthreads,
+        "job": "/".join(os.environ[name] for name in JOB if name in os.environ) or None,
         "gpu": gpus[0] if gpus else None,
         "dask": dask.__version__,
     }
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """Whether workers may still come to a cluster that has none, or too few.
+
+    Attributes
+    ----------
+    wanted : int
+        Workers that were asked for; 0 where nobody asks (a running scheduler).
+    coming : bool
+        Jobs are in the queue, or will be again: to wait is right, however long.
+    reason : str or None
+        Why none will come any more, in one line.
+    """
+
+    wanted: int = 0
+    coming: bool = False
+    reason: str | None = None
+
+
+def outlook(client: Client) -> Outlook:
+    """Whether workers may still come to the cluster of ``client``."""
+    watchdog = getattr(client.cluster, "watchdog", None)
+    if watchdog is None:
+        return Outlook()
+    return Outlook(watchdog.n_wanted, watchdog.coming, watchdog.given_up)
+
+
 def threads_per_task(workers: list[dict[str, Any]]) -> int:
-    """Threads each task may use so that the tasks of a host fill its cores, at least 1."""
-    tasks_of = Counter[str]()
+    """Threads each task may use so that the tasks that share cores fill them, at least 1.
+
+    Workers of one host share its cores, unless each is a job with cores of its own.
+    """
+    tasks_of = Counter[tuple[str, str | None]]()
     for worker in workers:
-        tasks_of[worker["host"]] += worker["threads"]
-    return max(1, min(worker["cores"] // tasks_of[worker["host"]] for worker in workers))
+        tasks_of[worker["host"], worker.get("job")] += worker["threads"]
+    return max(
+        1, min(worker["cores"] // tasks_of[worker["host"], worker.get("job")] for worker in workers)
+    )
 
 
 def how_to_watch(client: Client) -> list[str]:

@@ -1,0 +1,74 @@
+"""``python -m cluster_setup check`` and ``python -m cluster_setup sbatch``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster_setup.errors import ClusterError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; give the exit status: 0, 1 (not as it must be) or 2 (bad input)."""
+    options = _parser().parse_args(argv)
+    try:
+        return _check(options) if options.what == "check" else _sbatch(options)
+    except ClusterError as error:
+        print(f"cluster_setup: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("cluster_setup: stopped on request", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m cluster_setup", allow_abbrev=False)
+    what = parser.add_subparsers(dest="what", required=True)
+    check = what.add_parser("check", help="submit one job and say what its worker sees")
+    sbatch = what.add_parser("sbatch", help="write a script that runs a command in one allocation")
+    for one in (check, sbatch):
+        one.add_argument("--profile", metavar="NAME|FILE", help="the site's profile")
+        one.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+    check.add_argument("--no-tls", action="store_true", help="leave its port open")
+    sbatch.add_argument("--workers", type=int, metavar="N", help="default: the profile's")
+    sbatch.add_argument(
+        "--script", metavar="FILE", help="what to write (default: COMMAND.sbatch; - for stdout)"
+    )
+    sbatch.add_argument("command", help="such as svm_grid")
+    sbatch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the command")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    from cluster_setup.check import check
+
+    name = options.profile or "generic-slurm"
+    return check(name, options.device, not options.no_tls, say=print)
+
+
+def _sbatch(options: argparse.Namespace) -> int:
+    from cluster_setup.sbatch import script
+
+    text = script(
+        options.command,
+        options.arguments,
+        profile=options.profile,
+        workers=options.workers,
+        device=options.device,
+    )
+    if options.script == "-":
+        print(text, end="")
+        return 0
+    path = Path(options.script or f"{options.command.rpartition('.')[2]}.sbatch")
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise ClusterError(f"--script {path} cannot be written: {error.strerror}") from None
+    print(f"submit it with sbatch {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

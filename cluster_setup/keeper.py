@@ -1,0 +1,128 @@
+"""Keeps the workers of a cluster of this machine: one that is lost for good is started anew.
+
+Dask's nanny starts the successor of a worker that dies, but gives up when that one
+dies, too, before it has registered; and Dask's cluster drops a nanny whose worker
+takes long to come back. Neither asks for another.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from cluster_setup.errors import ClusterError
+
+SECONDS_BETWEEN_LOOKS = 2
+STARTS = 3  # of a cluster whose workers die before the first has registered
+
+
+@contextmanager
+def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
+    """A cluster of this machine whose workers come back; closed at the end.
+
+    Parameters
+    ----------
+    kind : str
+        Its name, for a person.
+    start : function that gives a LocalCluster
+
+    Raises
+    ------
+    ClusterError
+        Its workers die while they start.
+    """
+    with _signals_held() as deliver:
+        started = _started(kind, start)
+    with started as cluster:
+        deliver()
+        keeper = Keeper(cluster)
+        try:
+            yield cluster
+        finally:
+            keeper.stop()
+
+
+@contextmanager
+def _signals_held() -> Iterator[Callable[[], None]]:
+    """Note SIGINT and SIGTERM while a cluster starts, for Dask cannot close half of one.
+
+    What is given delivers them to the handlers there were before.
+    """
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+
+    def deliver() -> None:
+        for number in asked:
+            signal.raise_signal(number)
+
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield deliver
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _started(kind: str, start: Callable[[], Any]) -> Any:
+    error: Exception | None = None
+    for _ in range(STARTS):
+        try:
+            return start()
+        except RuntimeError as raised:
+            error = raised
+    raise ClusterError(
+        f"--cluster {kind} needs workers that start, but they ended before they registered, "
+        f"{STARTS} times in a row ({_cause(error)}); is there memory enough for --workers?"
+    )
+
+
+def _cause(error: BaseException | None) -> str:
+    """What began a chain of errors, on one line."""
+    while error is not None and error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class Keeper:
+    """Looks from time to time.
+
+    Parameters
+    ----------
+    cluster : LocalCluster
+    every : float
+        Seconds between two looks.
+    """
+
+    def __init__(self, cluster: Any, every: float = SECONDS_BETWEEN_LOOKS) -> None:
+        from tornado.ioloop import PeriodicCallback
+
+        self._cluster = cluster
+        self._timer = PeriodicCallback(self.look, every * 1000)
+        cluster.loop.add_callback(self._timer.start)
+
+    def stop(self) -> None:
+        """Start no more."""
+        self._cluster.loop.add_callback(self._timer.stop)
+
+    async def look(self) -> None:
+        """Forget nannies that have given up; start what is missing."""
+        from distributed.core import Status
+
+        ended = (Status.failed, Status.closed)
+        cluster = self._cluster
+        for name, nanny in dict(cluster.workers).items():
+            if nanny.status in ended:
+                del cluster.workers[name]
+        if cluster.status == Status.running and set(cluster.worker_spec) - set(cluster.workers):
+            # As cluster.scale does it, which would print a traceback where a start fails.
+            with suppress(RuntimeError, OSError):
+                await cluster._correct_state()

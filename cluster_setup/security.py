@@ -1,0 +1,114 @@
+"""Who may speak to a cluster: those who hold the certificate made for this run.
+
+Dask executes whatever a client sends, so a port without this is open to every
+user of the network. See docs/security.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster_setup.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+NO_TLS = (
+    "attention  --no-tls: whoever reaches the ports of this run may execute code as you, "
+    "and read what it sends"
+)
+
+
+def in_memory() -> Security:
+    """A certificate for this run, its key held by processes alone."""
+    from distributed import Security
+
+    return Security.temporary()
+
+
+@contextmanager
+def private_folder(shared: Path) -> Iterator[Path]:
+    """A new folder in ``shared`` that only this user can enter, removed at the end.
+
+    What runs of this machine that were killed left there is removed, too.
+
+    Raises
+    ------
+    ClusterError
+        The folder cannot be made, or others could read it.
+    """
+    prefix = f"{socket.gethostname()}-"
+    try:
+        shared.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _remove_abandoned(shared, prefix)
+        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=shared))
+    except OSError as error:
+        raise ClusterError(
+            f"shared_folder must be a folder of yours that all nodes see, {shared} is not "
+            f"({error.strerror}); name another in the profile"
+        ) from None
+    try:
+        if folder.stat().st_mode & 0o077:
+            raise ClusterError(
+                f"shared_folder must keep its files from other users, {shared} does not; "
+                "name another in the profile"
+            )
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(shared: Path, prefix: str) -> None:
+    for folder in shared.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).split("-")[0]
+        if pid.isdigit() and not _runs(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+@contextmanager
+def in_folder(folder: Path) -> Iterator[Security]:
+    """A certificate for this run as files in ``folder``, for workers on other machines.
+
+    The files are gone at the end; what runs has read them by then.
+    """
+    from distributed import Security
+
+    made = in_memory()
+    paths = {
+        "ca_file": _write(folder / "certificate.pem", made.tls_ca_file),
+        "key": _write(folder / "key.pem", made.tls_scheduler_key),
+    }
+    try:
+        yield Security(
+            require_encryption=True,
+            tls_ca_file=paths["ca_file"],
+            **{f"tls_{role}_cert": paths["ca_file"] for role in ("client", "scheduler", "worker")},
+            **{f"tls_{role}_key": paths["key"] for role in ("client", "scheduler", "worker")},
+        )
+    finally:
+        for path in paths.values():
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def _write(path: Path, text: str) -> str:
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return str(path)

@@ -1,0 +1,207 @@
+"""A real Slurm on this machine, to try the program with and to test it.
+
+One controller and four nodes of four cores and two make-believe GPUs each, all
+on loopback: it schedules, cancels, times out and loses nodes as any Slurm
+does. Cores, memory and GPUs are scheduled but not enforced.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from cluster_setup.errors import ClusterError
+from cluster_setup.slurm_on_one_machine.configuration import (
+    GPUS_PER_NODE,
+    NODES,
+    gres_conf,
+    slurm_conf,
+)
+
+__all__ = ["FOLDER", "MISSING", "down", "environment", "missing", "up"]
+
+# Short, because the path of a Unix socket has room for about a hundred letters.
+FOLDER = Path("/run/slurm-on-one-machine")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
+MISSING = "apt-get install --no-install-recommends slurm-wlm munge"
+SECONDS_TO_START = 30
+SECONDS_TO_STOP = 20
+NULL_DEVICE = os.makedev(1, 3)  # what a make-believe GPU is: /dev/null under another name
+
+
+def missing() -> str | None:
+    """Why Slurm cannot be brought up here, with the way out; None when it can."""
+    absent = [program for program in PROGRAMS if not _find(program)]
+    if absent:
+        return f"{absent[0]} is not installed here; run {MISSING}"
+    if os.geteuid() != 0:
+        return "only root may start Slurm's daemons and make its GPUs; use sudo"
+    return None
+
+
+def environment(folder: Path = FOLDER) -> dict[str, str]:
+    """The environment in which ``sbatch`` and the others speak to this Slurm."""
+    return {"SLURM_CONF": str(folder / "slurm.conf")}
+
+
+def up(folder: Path = FOLDER) -> None:
+    """Start munge, the controller and the nodes; return when all nodes are idle.
+
+    Parameters
+    ----------
+    folder : Path
+        Keeps the configuration, logs and process ids; made here.
+
+    Raises
+    ------
+    ClusterError
+        Something is missing, runs already, or did not start.
+    """
+    reason = missing()
+    if reason:
+        raise ClusterError(f"slurm_on_one_machine cannot start: {reason}")
+    if _running(folder):
+        raise ClusterError(
+            f"slurm_on_one_machine runs already in {folder}; "
+            "end it with python -m cluster_setup.slurm_on_one_machine down"
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+    _write_configuration(folder)
+    try:
+        _start(folder, "munged", [
+            f"--key-file={folder}/munge.key", f"--socket={folder}/munge.socket",
+            f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
+            f"--seed-file={folder}/munge.seed",
+        ])  # fmt: skip
+        _start(folder, "slurmctld", ["-c"])
+        for node in NODES:
+            _start(folder, "slurmd", ["-N", node])
+        _wait_until_idle(folder)
+    except BaseException:
+        down(folder)
+        raise
+
+
+def down(folder: Path = FOLDER) -> None:
+    """Stop what ``up`` started in ``folder``, jobs included, and remove the folder."""
+    pids = _running(folder)
+    if any(name == "slurmctld" for name in pids.values()):
+        with suppress(subprocess.SubprocessError, OSError):
+            _client(folder, "scancel", "--full", "--user", str(os.geteuid()))
+    # The controller first: the nodes then have nobody to take leave of, and stop at once.
+    for name in ("slurmctld", "slurmd", "munged"):
+        _stop([pid for pid, program in pids.items() if program == name])
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_configuration(folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o755)
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+    for node in NODES:
+        (folder / node).mkdir()
+        for number in range(GPUS_PER_NODE):
+            os.mknod(folder / node / f"nvidia{number}", 0o666 | stat.S_IFCHR, NULL_DEVICE)
+    ports = _free_ports(1 + len(NODES))
+    (folder / "slurm.conf").write_text(slurm_conf(folder, ports))
+    (folder / "gres.conf").write_text(gres_conf(folder))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _start(folder: Path, program: str, arguments: list[str]) -> None:
+    path = _find(program)
+    assert path is not None
+    done = subprocess.run(
+        [path, *arguments],
+        env=os.environ | environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_START,
+    )
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        raise ClusterError(f"slurm_on_one_machine: {program} did not start: {said}")
+
+
+def _wait_until_idle(folder: Path) -> None:
+    until = time.monotonic() + SECONDS_TO_START
+    while True:
+        said = _client(folder, "sinfo", "--noheader", "--Node", "--format=%T")
+        if said.split() == ["idle"] * len(NODES):
+            return
+        if time.monotonic() > until:
+            states = ", ".join(said.split()) or "no answer"
+            raise ClusterError(
+                f"slurm_on_one_machine: the nodes are not idle after {SECONDS_TO_START} s "
+                f"({states}); the logs are in {folder}"
+            )
+        time.sleep(0.1)
+
+
+def _client(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        command,
+        env=os.environ | environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_START,
+    )
+    return done.stdout
+
+
+def _running(folder: Path) -> dict[int, str]:
+    """Process id -> program, of those whose id is recorded in ``folder`` and that still run."""
+    found = {}
+    for file in sorted(folder.glob("*.pid")):
+        with suppress(ValueError, OSError):
+            pid = int(file.read_text())
+            program = file.stem.split("-")[0]
+            if Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                found[pid] = program
+    return found
+
+
+def _stop(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + SECONDS_TO_STOP
+    while any(_alive(pid) for pid in pids):
+        if time.monotonic() > until:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.1)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def _find(program: str) -> str | None:
+    # Daemons lie where a user's PATH may not reach.
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")

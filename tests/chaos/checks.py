@@ -1,0 +1,108 @@
+"""What must hold of a run, however it was disturbed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipelines.data.model_file import read_model
+from tests.chaos.program import Broken
+from tests.chaos.workloads import Workload
+
+WHERE_AND_HOW_FAST = ["fit_seconds", "score_seconds", "worker"]
+
+
+def journal_of(folder: Path) -> bytes:
+    """The whole records in the journal of a run; none where it has not begun."""
+    path = folder / "journal.jsonl"
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def n_done(folder: Path) -> int:
+    """Units in the journal of a run."""
+    return journal_of(folder).count(b"\n")
+
+
+def must_keep(before: bytes, folder: Path) -> bytes:
+    """Hold a journal to what was in it before; give what is in it now."""
+    after = journal_of(folder)
+    if not after.startswith(before):
+        raise Broken("a record that was in the journal is not there any more")
+    return after
+
+
+def must_be_readable(folder: Path) -> None:
+    """Hold a run that was stopped to records and an account of itself that can be read."""
+    for line in journal_of(folder).splitlines():
+        if not json.loads(line)["rows"]:
+            raise Broken("a record of the journal has no rows")
+    if (folder / "run.json").exists():
+        json.loads((folder / "run.json").read_text())
+
+
+def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
+    """Hold a finished run to the one that nobody disturbed."""
+    units = [json.loads(line)["unit"] for line in journal_of(folder).splitlines()]
+    if len(units) != workload.n_units or len(set(units)) != len(units):
+        raise Broken(
+            f"{workload.n_units} units, but {len(units)} records of {len(set(units))} units"
+        )
+    try:
+        pd.testing.assert_frame_equal(_rows(folder), _rows(truth))
+    except AssertionError as error:
+        raise Broken(f"other rows: {error}") from None
+    found, expected = _record(folder), _record(truth)
+    if found["status"] != "finished" or not (folder / "report.html").exists():
+        raise Broken("the run does not call itself finished, or has no report")
+    for key in workload.answers:
+        if _without_times(found[key]) != _without_times(expected[key]):
+            raise Broken(f"another answer: {key} is {found[key]}, not {expected[key]}")
+    for pattern in workload.files:
+        names = {path.relative_to(where) for where in (folder, truth) for path in
+                 where.glob(pattern)}  # fmt: skip
+        for name in sorted(names):
+            if not (folder / name).exists() or not (truth / name).exists():
+                raise Broken(f"{name} is in one of the two runs only")
+            if not _same(folder / name, truth / name):
+                raise Broken(f"another {name}")
+
+
+def must_be_one_line(complaint: str, begins: str, holds: str = "") -> None:
+    """Hold what a stopped run said on stderr to one line that says what was asked of it."""
+    lines = complaint.strip().splitlines()
+    if len(lines) != 1 or not lines[0].startswith(begins) or holds not in lines[0]:
+        raise Broken(f"not one line {begins!r} … {holds!r}: {' | '.join(lines[-12:])}")
+
+
+def _rows(folder: Path) -> pd.DataFrame:
+    table = pd.read_parquet(folder / "cv_results.parquet")
+    return table.drop(columns=WHERE_AND_HOW_FAST)
+
+
+def _same(found: Path, expected: Path) -> bool:
+    if found.suffix != ".safetensors":
+        return found.read_bytes() == expected.read_bytes()
+    # Its header is written in any order.
+    (arrays, about), (others, others_about) = read_model(found), read_model(expected)
+    return (
+        about == others_about
+        and arrays.keys() == others.keys()
+        and all(arrays[name].tobytes() == others[name].tobytes() for name in arrays)
+    )
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run.json").read_text())
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _without_times(part) for key, part in value.items()}
+        return {key: part for key, part in kept.items() if key not in WHERE_AND_HOW_FAST}
+    if isinstance(value, list):
+        return [_without_times(part) for part in value]
+    return value

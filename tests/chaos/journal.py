@@ -1,0 +1,55 @@
+"""A journal that ends in the middle of a record, as a machine without power leaves it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from tests.chaos.checks import must_equal, must_keep
+from tests.chaos.program import Program
+from tests.chaos.workloads import Workload
+
+
+def disturb(
+    workload: Workload, truth: Path, folder: Path, rng: np.random.Generator, number: int
+) -> list[str]:
+    """Cut the journal of a run within a record, the first or any other; resume the run.
+
+    Every second time the rest of the record is there as zeros: some file systems give
+    a file its length before its content.
+
+    Raises
+    ------
+    Broken
+        A whole record was lost, or the run does not end as the other.
+    """
+    lines = (truth / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    n_whole = int(rng.integers(0, len(lines)))
+    last = lines[n_whole]
+    cut = int(rng.integers(1, len(last)))
+    zeros = b"\0" * (len(last) - cut) if number % 2 else b""
+    _copy_as_killed(truth, folder)
+    before = b"".join(lines[:n_whole])
+    (folder / "journal.jsonl").write_bytes(before + last[:cut] + zeros)
+    program = Program(workload.resume(folder), folder)
+    program.must_end_well()
+    must_keep(before, folder)
+    must_equal(workload, folder, truth)
+    with_zeros = ", zeros after them" if zeros else ""
+    return [f"{n_whole} records and {cut} of {len(last)} bytes of the next{with_zeros}"]
+
+
+def _copy_as_killed(truth: Path, folder: Path) -> None:
+    """A copy of a run as a launcher that was killed leaves it: no answer, no pages."""
+    folder.mkdir()
+    for name in ("run.json", "members"):
+        source = truth / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        elif source.exists():
+            shutil.copy(source, folder / name)
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {"status": "running"}))

@@ -1,0 +1,26 @@
+"""The short form of ``make chaos``: one run of each kind, of those that are over soonest."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.runs import KINDS, Chaos
+from tests.chaos.workloads import BAGGING, SVM
+
+
+@pytest.fixture(scope="module")
+def chaos(tmp_path_factory: pytest.TempPathFactory) -> Chaos:
+    return Chaos(tmp_path_factory.mktemp("chaos"))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) -> None:
+    if reason := KINDS[name].missing():
+        pytest.skip(reason)
+    result = chaos.disturb(name, 0, SVM)
+    assert result.broken == ""
+    assert result.done
+
+
+def test_a_bagging_run_too(chaos: Chaos) -> None:
+    assert chaos.disturb("launcher", 1, BAGGING).broken == ""

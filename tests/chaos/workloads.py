@@ -1,0 +1,81 @@
+"""What is disturbed: small runs of many units, and how each ends when nobody disturbs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.program import Program
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A command with its options.
+
+    Attributes
+    ----------
+    command : str
+        ``python -m pipelines.COMMAND``.
+    options : tuple of str
+    n_units : int
+        Records in the journal of a whole run.
+    answers : tuple of str
+        Keys of ``run.json`` that must come out the same.
+    files : tuple of str
+        Patterns of files that must come out the same.
+    """
+
+    command: str
+    options: tuple[str, ...]
+    n_units: int
+    answers: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def begin(self, folder: Path) -> list[str]:
+        """The command line of a new run."""
+        return [*self._python, *self.options, "--results", str(folder)]
+
+    def resume(self, folder: Path) -> list[str]:
+        """The command line that goes on with a run."""
+        return [*self._python, "--resume", str(folder), "--cluster", "local", "--workers", "2"]
+
+    @property
+    def _python(self) -> list[str]:
+        return [sys.executable, "-m", f"pipelines.{self.command}"]
+
+
+ON_TWO_WORKERS = ("--cluster", "local", "--workers", "2")
+
+# A solver that shares nothing: each cell is a unit, so that there are many to disturb.
+SVM = Workload(
+    "svm_grid",
+    ("--limit", "300", "--n-c", "5", "--n-gamma", "4", "--solver", "sklearn", *ON_TWO_WORKERS),
+    100,
+    ("best", "test_error", "n_test_errors", "n_support", "n_cells", "n_failed"),
+    ("*.safetensors", "test_predictions.parquet", "candidates.parquet"),
+)
+
+# Units that need others: a member waits for the candidates of its own search.
+BAGGING = Workload(
+    "nn_bagging",
+    ("--limit", "300", "--n-bootstrap", "3", "--n-tuning", "4", "--folds", "3",
+     "--max-epochs", "4", *ON_TWO_WORKERS),
+    15,
+    ("test_error", "n_test_errors", "members", "n_cells", "n_failed"),
+    ("members/*", "member_probabilities.npz", "test_predictions.parquet"),
+)  # fmt: skip
+
+
+def undisturbed(workload: Workload, folder: Path) -> float:
+    """Carry out a run that nobody disturbs; give its seconds, from its start to its end."""
+    program = Program(workload.begin(folder), folder)
+    program.wait()
+    program.must_end_well()
+    return program.seconds
+
+
+def pick(workloads: Sequence[Workload], number: int) -> Workload:
+    """The workload of a run: mostly the first, every fourth run the last."""
+    return workloads[-1] if number % 4 == 3 else workloads[0]

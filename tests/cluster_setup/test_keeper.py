@@ -1,0 +1,75 @@
+"""A cluster of this machine gets back the workers that Dask gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+from unittest.mock import Mock
+
+import dask
+import pytest
+
+from cluster_setup import ClusterError, open_cluster
+from cluster_setup.keeper import STARTS, kept
+
+
+def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
+    # So short that Dask drops the nanny before the successor of its worker has registered.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
+        open_cluster("local", 2) as client,
+    ):
+        before = client.run(os.getpid)
+        os.kill(min(before.values()), signal.SIGKILL)
+        client.sync(_one_is_dropped, client.cluster)
+        client.wait_for_workers(2, timeout=60)
+        after = client.run(os.getpid)
+    assert len(after) == 2
+    assert len(set(before.values()) & set(after.values())) == 1
+
+
+async def _one_is_dropped(cluster: Any) -> None:
+    while len(cluster.scheduler_info["workers"]) == 2:
+        await asyncio.sleep(0.01)
+
+
+def test_workers_that_die_while_they_start_are_started_again() -> None:
+    start = Mock(side_effect=[RuntimeError("Nanny failed to start."), started := Mock()])
+    with pytest.raises(TypeError), kept("local", start):  # a Mock is no context manager
+        pass
+    assert start.call_count == 2
+    assert not started.close.called
+
+
+def test_workers_that_never_start_are_one_line() -> None:
+    error = RuntimeError("Cluster failed to start")
+    error.__cause__ = MemoryError("no\nmore")
+    start = Mock(side_effect=error)
+    with pytest.raises(ClusterError) as caught, kept("local", start):
+        pass
+    assert start.call_count == STARTS
+    assert str(caught.value) == (
+        "--cluster local needs workers that start, but they ended before they registered, 3 times "
+        "in a row (no more); is there memory enough for --workers?"
+    )
+
+
+def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
+    closed = []
+
+    class Slow:
+        def __init__(self) -> None:
+            signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the midst of it
+            self.whole = True
+
+        def __enter__(self) -> Slow:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            closed.append(self.whole)
+
+    with pytest.raises(KeyboardInterrupt), kept("local", Slow):
+        pytest.fail("it was not interrupted")
+    assert closed == [True]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from distributed import Client, Security
+
+from cluster_setup import ClusterError, open_cluster
+from cluster_setup.security import in_folder, private_folder
+
+
+def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None:
+    address = one_worker.scheduler.address
+    assert address.startswith("tls://127.0.0.1:")
+    worker = next(iter(one_worker.scheduler_info()["workers"]))
+    assert worker.startswith("tls://127.0.0.1:")
+    for tried in (address, address.replace("tls://", "tcp://")):
+        with pytest.raises((OSError, TypeError, RuntimeError, ValueError)):
+            Client(tried, timeout=3, set_as_default=False)
+    with pytest.raises(OSError, match=r"(?i)tls|ssl|certificate|closed|timed out"):
+        Client(address, security=Security.temporary(), timeout=3, set_as_default=False)
+    assert one_worker.submit(sum, (1, 2)).result() == 3  # nobody is hurt
+
+
+def test_without_tls_is_warned_of() -> None:
+    said: list[str] = []
+    with open_cluster("local", 1, tls=False, say=said.append) as client:
+        assert client.scheduler.address.startswith("tcp://127.0.0.1:")
+    assert len(said) == 1
+    assert said[0].startswith("attention  --no-tls: whoever reaches the ports")
+
+
+def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    with private_folder(shared) as folder, in_folder(folder) as keys:
+        assert shared.stat().st_mode & 0o777 == 0o700
+        assert folder.stat().st_mode & 0o777 == 0o700
+        key = Path(keys.tls_worker_key)
+        assert key.parent == folder
+        assert key.stat().st_mode & 0o777 == 0o600
+        assert "PRIVATE KEY" in key.read_text()
+    assert list(shared.iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from cluster_setup.security import in_folder, private_folder\n"
+        "with private_folder(Path(sys.argv[1])) as folder, in_folder(folder):\n"
+        "    os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)])
+    assert killed.returncode == -9
+    assert len(list(tmp_path.glob("*/key.pem"))) == 1
+    with private_folder(tmp_path) as one, private_folder(tmp_path) as other:
+        assert sorted(tmp_path.iterdir()) == sorted([one, other])  # those that run stay
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_shared_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ClusterError, match="shared_folder must be a folder of yours"):
+        private_folder(tmp_path / "new").__enter__()
+
+
+def test_a_shared_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ClusterError, match="shared_folder must be a folder of yours"),
+        private_folder(tmp_path / "file"),
+    ):
+        pass

@@ -1,0 +1,90 @@
+"""A real Slurm for the tests of this folder, and profiles that fit it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from cluster_setup import slurm_on_one_machine
+
+SECONDS_TO_WAIT = 300  # before a test is given up, on a busy machine
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[None]:
+    """Slurm on this machine, for all commands of this process and its children."""
+    reason = slurm_on_one_machine.missing()
+    if reason:
+        pytest.skip(f"no Slurm here: {reason}")
+    pytest.importorskip("dask_jobqueue", reason="no Slurm workers: dask-jobqueue is missing")
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    slurm_on_one_machine.up(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in slurm_on_one_machine.environment(folder).items():
+            patch.setenv(name, value)
+        yield
+        slurm_on_one_machine.down(folder)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Where keys and logs of the jobs go."""
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[..., str]]:
+    """Writes a profile for this Slurm, with the keys given; fails if a job outlives the test."""
+
+    def write(**changes: object) -> str:
+        values = {
+            "queue": "slurm", "walltime": "00:10:00", "cores": 1, "memory": "1 GiB",
+            "interface": "lo", "shared_folder": str(shared), "check_every": 0.5,
+            "death_timeout": 20,
+        }  # fmt: skip
+        path = tmp_path / "profile.yaml"
+        path.write_text(yaml.safe_dump(values | changes))
+        return str(path)
+
+    yield write
+    left = jobs_in_queue()
+    subprocess.run(["scancel", "--full", *left], check=False)
+    wait_until(lambda: not jobs_in_queue())
+    assert left == [], "jobs outlived their run"
+
+
+def jobs_in_queue() -> list[str]:
+    """Ids of jobs that wait, run or will run; those that are ending do not count."""
+    states = "--states=PENDING,RUNNING,SUSPENDED,CONFIGURING"
+    done = subprocess.run(
+        ["squeue", "--noheader", "--format=%i", states], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def wait_until(there: Callable[[], object]) -> None:
+    """Return when ``there()`` is true; fail the test if it never is."""
+    until = time.monotonic() + SECONDS_TO_WAIT
+    while not there():
+        assert time.monotonic() < until, "waited for in vain"
+        time.sleep(0.1)
+
+
+def worker_processes(shared: Path) -> list[psutil.Process]:
+    """Every process on this machine that was handed the keys in ``shared``, and its children."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if process.pid != os.getpid() and any(word.startswith(f"{shared}/") for word in words):
+                found += [process, *process.children(recursive=True)]
+    return found

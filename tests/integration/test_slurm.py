@@ -1,0 +1,269 @@
+"""Runs behind a real Slurm, disturbed in every way that a queue knows.
+
+What runs on a worker is defined inside functions, so that it travels by value:
+a worker cannot import a test file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from distributed import Client
+
+from cluster_setup import ClusterError, open_cluster
+from cluster_setup.workers import outlook
+from pipelines.run.tasks import OnCluster, Outcome
+
+from .conftest import jobs_in_queue, wait_until, worker_processes
+
+Profile = Callable[..., str]
+COMMAND = [sys.executable, "-m", "pipelines.svm_grid"]
+SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
+# A solver that shares nothing, so that there are many units to disturb.
+LONGER = ["--solver", "sklearn"]
+
+
+def naps(n_units: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[Any]]:
+    """Work that takes time and no core, and its units."""
+
+    class Nap:
+        cost = 1.0
+
+        def __init__(self, number: int) -> None:
+            self.number, self.name = number, f"nap-{number}"
+
+    def work(shared: int, unit: Nap) -> int:
+        import time
+
+        time.sleep(seconds)
+        return shared + unit.number
+
+    return work, [Nap(number) for number in range(n_units)]
+
+
+def all_done(outcomes: list[Outcome[Any]], n_units: int) -> bool:
+    """Whether every unit has its one right result."""
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    return sorted(outcome.result for outcome in outcomes) == list(range(100, 100 + n_units))
+
+
+def begun(client: Client, n_units: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
+    """A run on all workers, after its first outcomes."""
+    work, units = naps(n_units, seconds)
+    client.wait_for_workers(4, timeout=60)
+    outcomes = OnCluster(client).outcomes(work, 100, units)
+    return [next(outcomes) for _ in range(4)], outcomes
+
+
+def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
+    tables = {}
+    for where in (["local"], ["slurm", "--profile", profile(), "--workers", "3"]):
+        folder = tmp_path / where[0]
+        done = subprocess.run(
+            [*COMMAND, *SMALL, "--cluster", *where, "--results", str(folder)],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        table = pd.read_parquet(folder / "cv_results.parquet")
+        table = table.drop(columns=["fit_seconds", "score_seconds", "worker"])
+        tables[where[0]] = table.sort_values(["C", "gamma", "fold"], ignore_index=True)
+    pd.testing.assert_frame_equal(tables["slurm"], tables["local"])
+    about = json.loads((tmp_path / "slurm" / "run.json").read_text())
+    assert about["cluster"]["kind"] == "slurm"
+    assert about["cluster"]["workers"][0]["address"].startswith("tls://")
+    assert list(shared.iterdir()) == []
+
+
+def test_each_worker_sees_a_gpu_of_its_own(profile: Profile, shared: Path) -> None:
+    def which() -> tuple[str, str]:
+        return os.environ["SLURMD_NODENAME"], os.environ["CUDA_VISIBLE_DEVICES"]
+
+    with open_cluster("slurm", 4, profile=profile(directives=["--gres=gpu:1"])) as client:
+        client.wait_for_workers(4, timeout=60)
+        seen = client.run(which)
+        folder = next(shared.iterdir())
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert len(set(seen.values())) == 4
+    assert {number for _, number in seen.values()} == {"0", "1"}
+    assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["scancel", "SIGKILL", "node down"])
+def test_workers_lost_in_mid_run_cost_no_result_and_come_back(
+    profile: Profile, shared: Path, how: str
+) -> None:
+    with open_cluster("slurm", 4, profile=profile()) as client:
+        outcomes, rest = begun(client, 60, 0.3)
+        before = jobs_in_queue()
+        if how == "scancel":
+            subprocess.run(["scancel", *before[:2]], check=True)
+        elif how == "SIGKILL":
+            for process in worker_processes(shared):  # nannies and all: no job is left
+                process.kill()
+        else:  # the four jobs of one core all lie on the first node
+            _scontrol("nodename=node1", "state=down", "reason=test")
+        outcomes += rest
+        assert all_done(outcomes, 60)
+        wait_until(lambda: len(client.scheduler_info()["workers"]) == 4)
+        assert len(set(jobs_in_queue()) - set(before)) >= 2
+
+
+def test_one_worker_process_killed_is_started_again_by_its_job(profile: Profile) -> None:
+    with open_cluster("slurm", 4, profile=profile()) as client:
+        outcomes, rest = begun(client, 40, 0.3)
+        before = jobs_in_queue()
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        outcomes += rest
+        assert all_done(outcomes, 40)
+        assert jobs_in_queue() == before
+
+
+def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
+    with open_cluster("slurm", 4, profile=profile(walltime="00:01:00")) as client:
+        outcomes, rest = begun(client, 256, 1.0)
+        before = set(jobs_in_queue())
+        outcomes += rest
+        assert all_done(outcomes, 256)
+        assert not before & set(jobs_in_queue())
+
+
+def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
+    work, units = naps(12, 0.1)
+    with open_cluster("slurm", 6, profile=profile(directives=["--gres=gpu:2"])) as client:
+        assert all_done(list(OnCluster(client).outcomes(work, 100, units)), 12)
+        wait_until(lambda: len(client.scheduler_info()["workers"]) == 4)
+        assert len(jobs_in_queue()) == 6
+        ahead = outlook(client)
+        assert (ahead.wanted, ahead.coming, ahead.reason) == (6, True, None)
+
+
+def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
+    said = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        _scontrol("partitionname=all", "state=up")
+
+    _scontrol("partitionname=all", "state=down")
+    try:
+        with open_cluster("slurm", 2, profile=profile(), say=say) as client:
+            assert client.submit(sum, (1, 2)).result() == 3
+    finally:
+        _scontrol("partitionname=all", "state=up")
+    assert said[0] == "queue      2 jobs waiting (PartitionDown)"
+
+
+def test_jobs_that_die_at_once_end_the_run_in_one_line(
+    profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dying = profile(prologue=["echo module: cuda/99 is not here", "exit 1"])
+    done = subprocess.run(
+        [*COMMAND, *SMALL, "--cluster", "slurm", "--profile", dying, "--workers", "2",
+         "--results", str(tmp_path / "run")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "jobs in a row ended before their worker registered" in done.stderr
+    assert "said: module: cuda/99 is not here" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile: Profile) -> None:
+    nowhere = profile(partition="nowhere")
+    with pytest.raises(ClusterError) as caught, open_cluster("slurm", 2, profile=nowhere):
+        pass
+    assert "sbatch refused the job: sbatch: error: invalid partition" in str(caught.value)
+
+
+def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
+    work, units = naps(40, 0.5)
+    with open_cluster("slurm", adaptive=(1, 3), profile=profile()) as client:
+        most = 0
+        for outcome in OnCluster(client).outcomes(work, 100, units):
+            assert outcome.error is None
+            most = max(most, len(client.scheduler_info()["workers"]))
+        assert most == 3
+        wait_until(lambda: len(client.scheduler_info()["workers"]) == 1)
+
+
+def test_workers_end_by_themselves_when_the_launcher_is_killed(
+    profile: Profile, shared: Path
+) -> None:
+    launcher = _start(profile(death_timeout=5), "--results", str(shared.parent / "run"))
+    wait_until(lambda: len(worker_processes(shared)) >= 4)
+    wait_until(lambda: _rows(shared.parent / "run") > 10)
+    processes = worker_processes(shared)
+    launcher.kill()
+    launcher.wait()
+    wait_until(lambda: not any(process.is_running() for process in processes))
+    wait_until(lambda: not jobs_in_queue())
+    assert len(list(shared.iterdir())) == 1  # nobody was left to remove it
+    with open_cluster("slurm", 1, profile=profile()):
+        assert len(list(shared.iterdir())) == 1
+    assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_leaves_no_job(
+    profile: Profile, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "run"
+    launcher = _start(profile(), "--results", str(folder), stderr=subprocess.PIPE)
+    wait_until(lambda: _rows(folder) > 10)
+    launcher.send_signal(number)
+    _, said = launcher.communicate()
+    assert launcher.returncode == 1
+    assert len(said.splitlines()) == 1
+    assert f"--resume {folder}" in said
+    assert jobs_in_queue() == []
+
+
+def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
+    pytest.importorskip("dask_cuda", reason="no dask cuda worker: dask-cuda is not installed")
+
+    def which(dask_worker: Any) -> tuple[str, str, int]:
+        node = os.environ["SLURMD_NODENAME"]
+        return node, os.environ["CUDA_VISIBLE_DEVICES"], dask_worker.state.nthreads
+
+    # dask-cuda's own switch for a machine without a GPU.
+    prologue = ["export DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC=1"]
+    with open_cluster("slurm", 4, profile=profile(gres="gpu:1", prologue=prologue)) as client:
+        outcomes, rest = begun(client, 20, 0.2)
+        seen = client.run(which)
+        subprocess.run(["scancel", jobs_in_queue()[0]], check=True)
+        outcomes += rest
+        assert all_done(outcomes, 20)
+    assert len(set(seen.values())) == 4
+    assert {threads for _, _, threads in seen.values()} == {1}
+
+
+def _scontrol(*words: str) -> None:
+    subprocess.run(["scontrol", "update", *words], check=True)
+
+
+def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
+        stdout=subprocess.DEVNULL, text=True, preexec_fn=_heed_interrupts, **how,
+    )  # fmt: skip
+
+
+def _heed_interrupts() -> None:
+    # Where the tests run in the background of a shell, SIGINT is ignored from the beginning.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _rows(folder: Path) -> int:
+    journal = folder / "journal.jsonl"
+    return journal.read_text().count("\n") if journal.exists() else 0
