@@ -1,4 +1,4 @@
-"""``python -m pipelines.report RUN [RUN...]``: redraw the page of each run folder."""
+"""``python -m pipelines.report RUN [RUN...]``: redraw the pages of runs, or compare runs."""
 
 from __future__ import annotations
 
@@ -9,32 +9,43 @@ from pathlib import Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Redraw each run folder's figures and page; return the exit status."""
+    """Redraw each run folder's figures and page, or write a comparison; the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m pipelines.report",
         description="Redraw the figures and the page (report.html) of each run folder.",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder")
-    runs = parser.parse_args(argv).runs
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="PAGE.html",
+        help="redraw nothing, but set the runs side by side in this file",
+    )
+    given = parser.parse_args(argv)
 
+    from pipelines.report.comparison import write_comparison
     from pipelines.report.page import write_page
     from pipelines.report.run_folder import RunFolderError
 
-    for folder in runs:
-        try:
-            print(write_page(folder))
-        except RunFolderError as error:
-            print(error, file=sys.stderr)
-            return 2
-        except OSError as error:
-            reason = error.strerror or error
-            print(
-                f"RUN must be a folder that can be written, got {str(folder)!r} ({reason}): "
-                "copy the run folder to a place of your own and name the copy",
-                file=sys.stderr,
-            )
-            return 2
-    return 0
+    name, target = "RUN", None
+    try:
+        if given.compare:
+            name, target = "--compare", given.compare
+            print(write_comparison(given.runs, given.compare))
+            return 0
+        for target in given.runs:
+            print(write_page(target))
+        return 0
+    except RunFolderError as error:
+        print(error, file=sys.stderr)
+    except OSError as error:
+        kind = "file" if given.compare else "folder"
+        print(
+            f"{name} must be a {kind} that can be written, got {str(target)!r} "
+            f"({error.strerror or error}): name one in a place of your own",
+            file=sys.stderr,
+        )
+    return 2
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pipelines.report.run_folder import ACCURACY, RunFolder
+from pipelines.report.svm_folder import ACCURACY, SvmRun
 from pipelines.report.wording import percent, significant
 
 
@@ -22,7 +22,7 @@ def number_cell(value: float, text: str, missing: str = "–") -> Cell:
     return Cell(text, float(value)) if math.isfinite(value) else Cell(missing, "")
 
 
-def candidate_columns(run: RunFolder) -> list[tuple[str, str]]:
+def candidate_columns(run: SvmRun) -> list[tuple[str, str]]:
     """Names and kinds of the columns; the score has one where it is not accuracy."""
     names = ["rank", "C", "gamma", "cv error", "standard deviation", "folds with a score",
              "support vectors", "fit time (s)"]  # fmt: skip
@@ -31,7 +31,7 @@ def candidate_columns(run: RunFolder) -> list[tuple[str, str]]:
     return [(name, "number") for name in names]
 
 
-def candidate_rows(run: RunFolder) -> list[list[Cell]]:
+def candidate_rows(run: SvmRun) -> list[list[Cell]]:
     """A row for each candidate, best first, with the cells of ``candidate_columns``."""
     if run.candidates.empty:
         return []
@@ -59,5 +59,5 @@ def candidate_rows(run: RunFolder) -> list[list[Cell]]:
     ]
 
 
-def _has_score(run: RunFolder) -> bool:
+def _has_score(run: SvmRun) -> bool:
     return run.scoring != ACCURACY and "score_mean" in run.candidates

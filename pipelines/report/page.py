@@ -10,59 +10,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import pandas as pd
-
-from pipelines.report.candidate_table import (
-    Cell,
-    candidate_columns,
-    candidate_rows,
-    number_cell,
-)
-from pipelines.report.classification_figures import MOST_IMAGES, class_name
+from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.figures import draw_figures, worker_addresses
-from pipelines.report.run_folder import ACCURACY, Candidate, RunFolder, read_run_folder
+from pipelines.report.kind import Answer, Kind
+from pipelines.report.kinds import KINDS, kind_of
+from pipelines.report.run_folder import RunFolder, read_record
+from pipelines.report.templates import template
+from pipelines.report.test_points import wrong_note, wrong_rows
 from pipelines.report.timeline import lanes, shown_seconds, worker_name
-from pipelines.report.wording import count, duration, log10, moment, percent, significant
+from pipelines.report.wording import count, duration, moment
 
-TITLES = {"svm_grid": "SVM grid search"}
-MOST_WRONG_ROWS = 100
 MOST_FAILED_CELLS = 50
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One of the large figures of the first screen."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 def write_page(folder: Path) -> Path:
     """Draw the figures of a run folder and write its page; return the page."""
     folder = Path(folder)
-    run = read_run_folder(folder)
-    figures = draw_figures(run)
-    text = _template().render(
-        title=_title(run),
-        sentence=_sentence(run),
-        state=_state(run),
-        answers=_answers(run),
-        has_best=run.best is not None,
-        figures=figures,
-        candidates=candidate_rows(run),
-        candidate_columns=candidate_columns(run),
-        scoring=run.scoring if run.scoring != ACCURACY else "",
-        n_folds=_n_folds(run),
-        wrong=_wrong_rows(run),
-        wrong_note=_wrong_note(run),
+    kind = kind_of(read_record(folder))
+    run = kind.read(folder)
+    text = template(kind.template).render(
+        title=_title(kind, run),
+        sentence=_sentence(kind, run),
+        state=_state(kind, run),
+        answers=kind.answers(run) + _answers(run),
+        figures=draw_figures(run, kind.figures),
+        n_folds=run.n_folds,
+        wrong=wrong_rows(run),
+        wrong_note=wrong_note(run),
         workers=_worker_rows(run),
-        failures=_failures(run),
+        failures=_failures(kind, run),
         command=_command(run),
         facts=_facts(run),
         options=_pairs(run.part("options")),
         versions=_pairs(run.part("versions")),
+        **kind.content(run),
     )
     page = folder / "report.html"
     unfinished = folder / "report.html.part"
@@ -71,38 +52,16 @@ def write_page(folder: Path) -> Path:
     return page
 
 
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html")
+def _title(kind: Kind, run: RunFolder) -> str:
+    command, name = str(run.run.get("command", "run")), run.part("dataset").get("name")
+    return (kind.title if command in KINDS else command) + (f" on {name}" if name else "")
 
 
-def _title(run: RunFolder) -> str:
-    command = str(run.run.get("command", "run"))
-    name = run.part("dataset").get("name")
-    return TITLES.get(command, command) + (f" on {name}" if name else "")
-
-
-def _n_folds(run: RunFolder) -> int | None:
-    folds = run.part("options").get("folds")
-    if isinstance(folds, int):
-        return folds
-    return None if run.cells.empty else int(run.cells["fold"].nunique())
-
-
-def _sentence(run: RunFolder) -> str:
+def _sentence(kind: Kind, run: RunFolder) -> str:
     """What was run, in one sentence."""
     dataset, cluster, options = run.part("dataset"), run.part("cluster"), run.part("options")
-    n_C, n_gamma = options.get("n_c"), options.get("n_gamma")
-    if not run.candidates.empty and not (isinstance(n_C, int) and isinstance(n_gamma, int)):
-        n_C, n_gamma = run.candidates["C"].nunique(), run.candidates["gamma"].nunique()
-    text = f"{n_C} C × {n_gamma} gamma" if n_C and n_gamma else "A search"
-    if n_folds := _n_folds(run):
+    text = kind.size(run)
+    if n_folds := run.n_folds:
         text += f", {n_folds}-fold cross-validation"
     if (n_train := dataset.get("n_train")) is not None:
         text += f" on {count(n_train, 'training point')}"
@@ -121,17 +80,14 @@ def _sentence(run: RunFolder) -> str:
     return text + "."
 
 
-def _state(run: RunFolder) -> str:
+def _state(kind: Kind, run: RunFolder) -> str:
     """Why the page is incomplete; empty for a finished run."""
     status = str(run.run.get("status", "finished"))
     if status == "finished":
         return ""
     n_cells = run.run.get("n_cells")
     if not isinstance(n_cells, int):
-        options = run.part("options")
-        sizes = [options.get(key) for key in ("n_c", "n_gamma", "folds")]
-        known = [size for size in sizes if isinstance(size, int)]
-        n_cells = math.prod(known) if len(known) == len(sizes) else None
+        n_cells = kind.n_cells(run)
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
     have = f"{len(run.cells)} of {n_cells}" if n_cells else f"{len(run.cells)}"
     reason = run.run.get("reason")
@@ -143,28 +99,8 @@ def _state(run: RunFolder) -> str:
 
 
 def _answers(run: RunFolder) -> list[Answer]:
+    """The large figures that every run has."""
     answers = []
-    if (best := run.best) is not None:
-        answers += [
-            Answer("best C", significant(best.C), f"log₁₀ C = {log10(best.C)}"),
-            Answer("best gamma", significant(best.gamma), f"log₁₀ gamma = {log10(best.gamma)}"),
-            Answer(
-                "cv error",
-                percent(best.error_mean),
-                f"± {percent(best.error_std)}, standard deviation over the folds"
-                if math.isfinite(best.error_std)
-                else "mean over the folds",
-            ),
-            *_score_answer(run, best),
-        ]
-    if (test_error := run.number("test_error")) is not None:
-        n_wrong, n_test = run.run.get("n_test_errors"), run.part("dataset").get("n_test")
-        note = f"{n_wrong} of {n_test} test points" if None not in (n_wrong, n_test) else ""
-        answers.append(Answer("test error", percent(test_error), note))
-    if (log_loss := run.number("test_log_loss")) is not None:
-        error = run.number("test_calibration_error")
-        note = f"calibration error {percent(error)}" if error is not None else ""
-        answers.append(Answer("test log loss", f"{log_loss:.4f}", note))
     if (wall := run.number("wall_seconds")) is not None:
         n_cells = run.run.get("n_cells")
         note = f"for {count(n_cells, 'cell')}" if isinstance(n_cells, int) else ""
@@ -174,52 +110,6 @@ def _answers(run: RunFolder) -> list[Answer]:
         note = f"of {count(n_workers, 'worker')}" if isinstance(n_workers, int) else ""
         answers.append(Answer("busy share", f"{100 * share:.0f} %", note))
     return answers
-
-
-def _score_answer(run: RunFolder, best: Candidate) -> list[Answer]:
-    """The score that chose the best candidate, where it was not the error."""
-    if run.scoring == ACCURACY or not math.isfinite(best.score_mean):
-        return []
-    note = f"± {best.score_std:.4f}; it chose the best candidate"
-    return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
-
-
-def _wrong(run: RunFolder) -> pd.DataFrame | None:
-    if run.predictions is None:
-        return None
-    return run.predictions[run.predictions["true"] != run.predictions["predicted"]]
-
-
-def _wrong_rows(run: RunFolder) -> list[list[Cell]]:
-    """The wrong test points of a table, which has no images to show."""
-    wrong = _wrong(run)
-    if wrong is None or run.wrong_images is not None:
-        return []
-    return [
-        [
-            Cell(str(row["row"]), float(row["row"])),
-            *(
-                Cell(name := class_name(run.classes, int(row[which])), name)
-                for which in ("true", "predicted")
-            ),
-        ]
-        for row in wrong.head(MOST_WRONG_ROWS).to_dict("records")
-    ]
-
-
-def _wrong_note(run: RunFolder) -> str:
-    wrong = _wrong(run)
-    if wrong is None:
-        return ""
-    if wrong.empty:
-        return "Every test point was classified right."
-    most = MOST_WRONG_ROWS if run.wrong_images is None else MOST_IMAGES
-    if len(wrong) > most:
-        return (
-            f"The first {most} of {len(wrong)} wrong test points; "
-            "all of them are in test_predictions.parquet."
-        )
-    return f"{count(len(wrong), 'wrong test point')}."
 
 
 def _worker_rows(run: RunFolder) -> list[list[Cell]]:
@@ -256,16 +146,18 @@ class Failure:
     cells: list[str]
 
 
-def _failures(run: RunFolder) -> list[Failure]:
+def _failures(kind: Kind, run: RunFolder) -> list[Failure]:
     """What went wrong and where, the most frequent first; the table of cells knows best."""
     if not run.cells.empty:
         wrong = run.cells[~run.cells["status"].isin(["ok"])]
         groups: Iterable[tuple[str, list[Any]]] = (
-            (str(status), list(group[["C", "gamma", "fold"]].itertuples(index=False)))
+            (str(status), list(group[list(kind.place)].itertuples(index=False)))
             for status, group in wrong.groupby("status", dropna=False)
         )
         found = [
-            Failure(status, len(cells), [_cell_name(*cell) for cell in cells[:MOST_FAILED_CELLS]])
+            Failure(
+                status, len(cells), [kind.cell_name(*cell) for cell in cells[:MOST_FAILED_CELLS]]
+            )
             for status, cells in groups
         ]
     else:
@@ -274,17 +166,13 @@ def _failures(run: RunFolder) -> list[Failure]:
                 str(failure.get("status", "failed")),
                 int(failure.get("count", len(failure.get("cells", [])))),
                 [
-                    _cell_name(cell["C"], cell["gamma"], cell["fold"])
+                    kind.cell_name(*(cell[name] for name in kind.place))
                     for cell in failure.get("cells", [])[:MOST_FAILED_CELLS]
                 ],
             )
             for failure in run.run.get("failures") or []
         ]
     return sorted(found, key=lambda failure: (-failure.n_cells, failure.status))
-
-
-def _cell_name(C: float, gamma: float, fold: float) -> str:
-    return f"C = {significant(C)}, gamma = {significant(gamma)}, fold {fold:.0f}"
 
 
 def _command(run: RunFolder) -> str:

@@ -13,13 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-CELL_COLUMNS = (
-    "C", "gamma", "fold", "n_train", "n_validation", "n_errors", "error", "n_support",
-    "n_iterations", "fit_seconds", "score_seconds", "worker", "status",
-)  # fmt: skip
-CANDIDATE_COLUMNS = ("C", "gamma", "error_mean", "error_std", "n_ok", "rank")
-ACCURACY = "accuracy"  # the scoring of a run that names none: 1 - error
-
 
 class RunFolderError(ValueError):
     """A folder that is no run folder, or a file in it that cannot be read.
@@ -62,23 +55,12 @@ class WrongImages:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A setting of the hyper-parameters, its cross-validation error and score."""
-
-    C: float
-    gamma: float
-    error_mean: float
-    error_std: float
-    score_mean: float = math.nan
-    score_std: float = math.nan
-
-
-@dataclass(frozen=True)
 class RunFolder:
     """All that a report draws from.
 
-    ``cells`` has one row per cell and ``candidates`` one per (C, gamma), best
-    first; both are empty tables where the run got no further.
+    ``cells`` has one row per cell and ``candidates`` one per candidate, best
+    first; both are empty tables where the run got no further. What a command
+    leaves beside these is in a class of its own.
     """
 
     path: Path
@@ -103,95 +85,12 @@ class RunFolder:
         return [str(name) for name in self.part("dataset").get("classes") or []]
 
     @property
-    def best(self) -> Candidate | None:
-        """The best candidate: as the run recorded it, else rank 1 of the candidates."""
-        recorded = self.part("best")
-        if all(finite(recorded.get(key)) is not None for key in ("C", "gamma", "error_mean")):
-            return _candidate(recorded)
-        scored = self.candidates[self.candidates["error_mean"].notna()]
-        return None if scored.empty else _candidate(scored.iloc[0].to_dict())
-
-    @property
-    def scoring(self) -> str:
-        """What chose the best candidate."""
-        return str(self.part("options").get("scoring") or ACCURACY)
-
-
-def _candidate(values: Mapping[Any, Any]) -> Candidate:
-    names = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
-    numbers = (finite(values.get(name)) for name in names)
-    return Candidate(*(math.nan if number is None else number for number in numbers))
-
-
-def read_run_folder(folder: Path) -> RunFolder:
-    """Read a run folder.
-
-    Raises
-    ------
-    RunFolderError
-        When there is no readable ``run.json``, or a file is damaged.
-    """
-    folder = Path(folder)
-    run = _read_run_json(folder)
-    journal = list(_read_journal(folder / "journal.jsonl"))
-    cells = _read_table(folder / "cv_results.parquet", CELL_COLUMNS)
-    if cells is None:
-        cells = _cells_of(journal)
-    candidates = _read_table(folder / "candidates.parquet", CANDIDATE_COLUMNS)
-    if candidates is None:
-        options = run.get("options")
-        n_folds = options.get("folds") if isinstance(options, Mapping) else None
-        known = n_folds if isinstance(n_folds, int) else cells["fold"].nunique()
-        candidates = candidates_of(cells, known)
-    candidates = candidates.sort_values(["rank", "C", "gamma"], kind="stable")
-    dataset = run.get("dataset")
-    shape = dataset.get("image_shape") if isinstance(dataset, Mapping) else None
-    return RunFolder(
-        path=folder,
-        run=run,
-        cells=cells,
-        candidates=candidates.reset_index(drop=True),
-        units=tuple(sorted(map(_unit_of, journal), key=lambda unit: unit.started)),
-        predictions=_read_table(folder / "test_predictions.parquet", ("row", "true", "predicted")),
-        wrong_images=_read_wrong_images(folder / "test_errors.npz", shape),
-    )
-
-
-def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Mean and standard deviation of each candidate's error and score, best score first.
-
-    A candidate with a failed fold has no mean. One of which some folds are
-    still to come is left out: it cannot be compared yet.
-    """
-    if cells.empty:
-        return pd.DataFrame(columns=list(CANDIDATE_COLUMNS), dtype=float)
-    by_candidate = cells.assign(score=_scores(cells)).groupby(["C", "gamma"])
-    table = pd.DataFrame(
-        {
-            f"{name}_{kind}": value
-            for name in ("error", "score")
-            for kind, value in (
-                ("mean", by_candidate[name].mean()),
-                ("std", by_candidate[name].std(ddof=0)),
-            )
-        }
-    )
-    means = list(table.columns)
-    table["n_ok"] = by_candidate["score"].count()
-    n_failed = by_candidate.size() - table["n_ok"]
-    table.loc[n_failed > 0, means] = math.nan
-    table = table[(n_failed > 0) | (table["n_ok"] >= n_folds)].reset_index()
-    # A mean carries rounding; candidates closer than this are tied.
-    table["tie"] = -table["score_mean"].round(12)
-    table = table.sort_values(["tie", "C", "gamma"], na_position="last").drop(columns="tie")
-    table["rank"] = np.arange(1, len(table) + 1)
-    return table
-
-
-def _scores(cells: pd.DataFrame) -> pd.Series[float]:
-    """Scores of cells; a run begun before there were scorings has errors alone."""
-    accuracy = 1 - cells["error"]
-    return cells["score"].fillna(accuracy) if "score" in cells else accuracy
+    def n_folds(self) -> int | None:
+        """The folds asked for, else those the cells have."""
+        folds = self.part("options").get("folds")
+        if isinstance(folds, int):
+            return folds
+        return None if self.cells.empty else int(self.cells["fold"].nunique())
 
 
 def finite(value: object) -> float | None:
@@ -201,7 +100,32 @@ def finite(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _read_run_json(folder: Path) -> dict[str, Any]:
+def latest_run(command: str, results: str | Path = "results") -> Path:
+    """The folder of the newest run of a command below ``results``.
+
+    Raises
+    ------
+    RunFolderError
+        There is none.
+    """
+    found = [path.parent for path in Path(results).glob("*/run.json")]
+    runs = [folder for folder in found if read_record(folder).get("command") == command]
+    if not runs:
+        raise RunFolderError(
+            f"results must hold a run of {command}, got {str(results)!r}: "
+            f"start one with python -m pipelines.{command}"
+        )
+    return max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The content of ``run.json``.
+
+    Raises
+    ------
+    RunFolderError
+        There is none, or it holds no JSON object.
+    """
     way_out = "name a folder that a command wrote with --results"
     path = folder / "run.json"
     if not path.is_file():
@@ -222,20 +146,34 @@ def _read_run_json(folder: Path) -> dict[str, Any]:
     return run
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
+def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
+    """A Parquet file with these columns; None where there is none.
+
+    Raises
+    ------
+    RunFolderError
+        It cannot be read, or a column is missing.
+    """
     if not path.is_file():
         return None
     try:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        raise _damaged(path, "a Parquet file", error) from None
+        raise damaged(path, "a Parquet file", error) from None
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise _damaged(path, "a table with " + ", ".join(columns), f"no {', '.join(missing)}")
+        raise damaged(path, "a table with " + ", ".join(columns), f"no {', '.join(missing)}")
     return table
 
 
-def _read_wrong_images(path: Path, shape: object) -> WrongImages | None:
+def read_wrong_images(path: Path, shape: object) -> WrongImages | None:
+    """The wrong test points of an image data set; None where there is no such file.
+
+    Raises
+    ------
+    RunFolderError
+        The file is damaged.
+    """
     if not path.is_file() or not isinstance(shape, list | tuple) or len(shape) != 2:
         return None
     try:
@@ -245,7 +183,7 @@ def _read_wrong_images(path: Path, shape: object) -> WrongImages | None:
             )
         images = pixels.reshape(len(row), int(shape[0]), int(shape[1]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise _damaged(
+        raise damaged(
             path,
             f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X",
             error,
@@ -253,7 +191,8 @@ def _read_wrong_images(path: Path, shape: object) -> WrongImages | None:
     return WrongImages(row, true, predicted, images)
 
 
-def _damaged(path: Path, rule: str, problem: object) -> RunFolderError:
+def damaged(path: Path, rule: str, problem: object) -> RunFolderError:
+    """The error of a file in the folder that breaks its rule."""
     return RunFolderError(
         f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({_one_line(problem)}): "
         "remove that file to draw the rest, or resume the run to write it again"
@@ -265,7 +204,8 @@ def _one_line(problem: object) -> str:
     return lines[0] if lines else type(problem).__name__
 
 
-def _read_journal(path: Path) -> Iterator[dict[str, Any]]:
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of units that have a time; lines that are damaged are passed over."""
     if not path.is_file():
         return
     # A run that was killed may have cut a line anywhere, even inside a character.
@@ -282,13 +222,15 @@ def _read_journal(path: Path) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _rows_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a record of the journal."""
     rows = entry.get("rows")
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _unit_of(entry: Mapping[str, Any]) -> Unit:
-    rows = _rows_of(entry)
+def unit_of(entry: Mapping[str, Any]) -> Unit:
+    """A record of the journal as the timeline draws it."""
+    rows = rows_of(entry)
     gammas = {gamma for row in rows if (gamma := finite(row.get("gamma"))) is not None}
     return Unit(
         name=str(entry.get("unit", "")),
@@ -298,19 +240,3 @@ def _unit_of(entry: Mapping[str, Any]) -> Unit:
         gamma=gammas.pop() if len(gammas) == 1 else math.nan,
         n_failed=sum(str(row.get("status", "ok")).startswith("failed") for row in rows),
     )
-
-
-def _cells_of(journal: list[dict[str, Any]]) -> pd.DataFrame:
-    """The cells of a run that ended before it wrote its table."""
-    rows = [
-        {"worker": str(entry.get("worker", "")), **row}
-        for entry in journal
-        for row in _rows_of(entry)
-        if {"C", "gamma", "fold"} <= row.keys()
-    ]
-    if not rows:
-        return pd.DataFrame(columns=list(CELL_COLUMNS), dtype=float)
-    table = pd.DataFrame(rows).reindex(columns=[*CELL_COLUMNS, "score"])
-    for name in ("error", "score"):
-        table[name] = pd.to_numeric(table[name], errors="coerce")
-    return table.drop_duplicates(["C", "gamma", "fold"], keep="last").reset_index(drop=True)

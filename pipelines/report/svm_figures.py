@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
+from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
-from pipelines.report.run_folder import Candidate
+from pipelines.report.boxes import (
+    BoxStatistics,
+    add_boxes,
+    box_statistics,
+    grid_lines,
+    title_and_key,
+)
 from pipelines.report.style import (
-    BLUE,
     COLOUR_MAP,
     GREY,
     INK,
     NARROW,
     PALE,
-    SKY,
     VERMILLION,
     WIDE,
     error_norm,
@@ -32,32 +35,11 @@ from pipelines.report.style import (
     percent_y_axis,
     spans_a_decade,
 )
+from pipelines.report.svm_folder import Candidate
 from pipelines.report.wording import percent, significant
 
 LOG_C, LOG_GAMMA = "log₁₀ C", "log₁₀ gamma"
 MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
-
-
-@dataclass(frozen=True)
-class BoxStatistics:
-    """Quartiles of some fold errors, and the furthest errors within 1.5 box lengths."""
-
-    low: float
-    q1: float
-    median: float
-    q3: float
-    high: float
-
-
-def box_statistics(errors: np.ndarray) -> BoxStatistics:
-    """What a box shows of the finite errors, shape (n,) with n >= 1, after Tukey."""
-    q1, median, q3 = (float(value) for value in np.percentile(errors, [25, 50, 75]))
-    reach = 1.5 * (q3 - q1)
-    inside = errors[(errors >= q1 - reach) & (errors <= q3 + reach)]
-    return BoxStatistics(
-        low=min(q1, float(inside.min())), q1=q1, median=median, q3=q3,
-        high=max(q3, float(inside.max())),
-    )  # fmt: skip
 
 
 def heat_map(
@@ -122,7 +104,7 @@ def heat_map(
     axes.spines[:].set_visible(False)
     log10_labels(axes.xaxis, log_C)
     log10_labels(axes.yaxis, log_gamma)
-    _title_and_key(figure, "Mean validation error", key)
+    title_and_key(figure, "Mean validation error", key)
     return figure
 
 
@@ -136,7 +118,7 @@ def fold_errors_best(cells: pd.DataFrame, best: Candidate) -> Figure:
     percent_y_axis(axes, _finite(cells["error"]))
     _draw_boxes(axes, cells, best.C, point=11)
     log10_labels(axes.xaxis, np.log10(grid_values(cells["C"])))
-    _grid_lines(axes)
+    grid_lines(axes)
     label = f"best: C = {significant(best.C)}, mean {percent(best.error_mean)}"
     key: list[Patch | Line2D] = [
         Patch(facecolor=VERMILLION, alpha=0.45, label=label),
@@ -146,7 +128,7 @@ def fold_errors_best(cells: pd.DataFrame, best: Candidate) -> Figure:
         key.append(
             Line2D([], [], marker="x", ls="", color=VERMILLION, markersize=5, label="failed fold")
         )
-    _title_and_key(figure, f"Fold errors at gamma = {significant(gamma)}", key)
+    title_and_key(figure, f"Fold errors at gamma = {significant(gamma)}", key)
     return figure
 
 
@@ -179,7 +161,7 @@ def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
         is_best = gamma == best_gamma
         best_C = best.C if best is not None and is_best else None
         _draw_boxes(axes, by_gamma[gamma], best_C, point=3, every_C=every_C)
-        _grid_lines(axes)
+        grid_lines(axes)
         log10_labels(axes.xaxis, np.log10(every_C), most=6)
         axes.set_title(
             f"gamma = {significant(gamma)}" + (" (best)" if is_best else ""),
@@ -287,7 +269,7 @@ def _draw_boxes(
         if np.isfinite(errors).any():
             is_best = best_C is not None and bool(np.isclose(C, best_C))
             boxes.append((x, box_statistics(errors[np.isfinite(errors)]), is_best))
-    _add_boxes(axes, boxes, half)
+    add_boxes(axes, boxes, half)
     every_point = np.concatenate(points)
     axes.scatter(
         every_point[:, 0], every_point[:, 1], s=point, color=INK, alpha=0.75, lw=0,
@@ -298,50 +280,3 @@ def _draw_boxes(
         lw=1, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
     )  # fmt: skip
     axes.set_xlim(log_C[0] - 0.7 * spacing, log_C[-1] + 0.7 * spacing)
-
-
-def _add_boxes(axes: Axes, boxes: list[tuple[float, BoxStatistics, bool]], half: float) -> None:
-    bodies = [
-        [(x - half, s.q1), (x + half, s.q1), (x + half, s.q3), (x - half, s.q3)]
-        for x, s, _ in boxes
-    ]
-    whiskers = [
-        [(x, start), (x, end)]
-        for x, s, _ in boxes
-        for start, end in ((s.low, s.q1), (s.q3, s.high))
-    ]
-    medians = [[(x - half, s.median), (x + half, s.median)] for x, s, _ in boxes]
-    faces = [VERMILLION if is_best else SKY for *_, is_best in boxes]
-    edges = [VERMILLION if is_best else BLUE for *_, is_best in boxes]
-    both = [edge for edge in edges for _ in range(2)]
-    add = axes.add_collection
-    add(LineCollection(whiskers, colors=both, linewidths=0.9, zorder=2), autolim=False)
-    add(
-        PolyCollection(bodies, facecolors=faces, edgecolors="none", alpha=0.45, gid="boxes"),
-        autolim=False,
-    )
-    add(PolyCollection(bodies, facecolors="none", edgecolors=edges, lw=0.8), autolim=False)
-    add(
-        LineCollection(medians, colors=edges, linewidths=1.8, zorder=3, gid="medians"),
-        autolim=False,
-    )
-
-
-def _grid_lines(axes: Axes) -> None:
-    axes.grid(axis="y", color=PALE, lw=0.8)
-    axes.set_axisbelow(True)
-
-
-def _title_and_key(figure: Figure, title: str, handles: Sequence[Patch | Line2D]) -> None:
-    """The title, and under it what the marks mean; a legend, so that neither covers the other."""
-    figure.legend(
-        handles=list(handles),
-        title=title,
-        title_fontproperties={"weight": "bold", "size": 11.5},
-        alignment="left",
-        loc="outside upper left",
-        ncols=max(1, len(handles)),
-        columnspacing=1.2,
-        handlelength=1.2,
-        handleheight=0.9,
-    )

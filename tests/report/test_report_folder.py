@@ -4,14 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.report.run_folder import RunFolderError, candidates_of, read_run_folder
+from pipelines.report.run_folder import RunFolderError
+from pipelines.report.svm_folder import candidates_of, read_svm_run
 from pipelines.run.scores import reduce_scores
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 def test_all_pieces_are_read(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     assert len(run.cells) == 5 * 4 * 4
     assert run.candidates["rank"].tolist() == list(range(1, 21))
     assert len(run.units) == 16
@@ -31,9 +32,9 @@ def test_a_journal_cut_anywhere_in_its_last_line_gives_the_whole_lines(make_run)
     start = whole.rstrip().rfind(b"\n") + 1
     for end in (start + 1, start + 40, len(whole) - 3):
         journal.write_bytes(whole[:end])
-        assert len(read_run_folder(folder).units) == 15
+        assert len(read_svm_run(folder).units) == 15
     journal.write_bytes(whole[:start] + "é".encode()[:1])
-    assert len(read_run_folder(folder).units) == 15
+    assert len(read_svm_run(folder).units) == 15
 
 
 def test_lines_that_are_no_unit_are_passed_over(make_run):
@@ -41,14 +42,14 @@ def test_lines_that_are_no_unit_are_passed_over(make_run):
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('[]\n{"unit": "x"}\n{"started": "now", "seconds": 1}\nnull\n\n')
         journal.write('{"unit": "y", "worker": "w", "started": 1, "seconds": 1, "rows": [3]}\n')
-    units = read_run_folder(folder).units
+    units = read_svm_run(folder).units
     assert len(units) == 17
     assert np.isnan(units[0].gamma)
 
 
 def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, make_unfinished):
-    finished = read_run_folder(make_run(name="finished"))
-    run = read_run_folder(make_unfinished(n_units=9))
+    finished = read_svm_run(make_run(name="finished"))
+    run = read_svm_run(make_unfinished(n_units=9))
 
     assert len(run.cells) == 9 * 5
     # The journal has 9 units: two gammas with 4 folds each, and one fold of a third.
@@ -69,7 +70,7 @@ def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
     for row in failed["rows"]:
         row |= {"error": None, "status": "failed: out of memory"}
     path.write_text("\n".join([json.dumps(failed), *lines]) + "\n")
-    run = read_run_folder(folder)
+    run = read_svm_run(folder)
     assert len(run.cells) == 8 * 5
     assert run.cells["error"].notna().all()
     assert sorted(unit.n_failed for unit in run.units)[-2:] == [0, 5]
@@ -117,7 +118,7 @@ def test_a_candidate_with_a_failed_fold_ranks_last_and_an_unfinished_one_not_at_
 def test_a_record_of_unexpected_types_is_read_as_missing(make_run, edit_run):
     folder = make_run()
     edit_run(folder, cluster=[], test_error="low", best={"C": None}, wall_seconds=True)
-    run = read_run_folder(folder)
+    run = read_svm_run(folder)
     assert run.part("cluster") == {}
     assert run.number("test_error") is None
     assert run.number("wall_seconds") is None
@@ -140,7 +141,7 @@ def test_a_damaged_file_is_named_in_one_line(make_run, name, content):
     folder = make_run()
     (folder / name).write_bytes(content)
     with pytest.raises(RunFolderError) as raised:
-        read_run_folder(folder)
+        read_svm_run(folder)
     message = str(raised.value)
     assert message.startswith("RUN must")
     assert str(folder / name) in message
@@ -151,7 +152,7 @@ def test_a_table_without_its_columns_is_damaged(make_run):
     folder = make_run()
     pd.DataFrame({"C": [1.0]}).to_parquet(folder / "candidates.parquet")
     with pytest.raises(RunFolderError, match="no gamma, error_mean"):
-        read_run_folder(folder)
+        read_svm_run(folder)
 
 
 def test_images_of_another_shape_are_damaged(make_run, edit_run):
@@ -159,4 +160,4 @@ def test_images_of_another_shape_are_damaged(make_run, edit_run):
     record = json.loads((folder / "run.json").read_text())
     edit_run(folder, dataset=record["dataset"] | {"image_shape": [28, 28]})
     with pytest.raises(RunFolderError, match="28 x 28 images"):
-        read_run_folder(folder)
+        read_svm_run(folder)

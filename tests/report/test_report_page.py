@@ -1,60 +1,17 @@
 import base64
 import json
 import re
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pipelines.report import write_report
-from pipelines.report.figures import FIGURES
+from pipelines.report.svm_page import SVM
+
+from .page_reader import Page, figures_in
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-VOID = {"meta", "link", "img", "br", "hr", "input"}
-
-
-class Page(HTMLParser):
-    """The page's elements and visible text; fails on a tag that is not balanced."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not {"style", "script"} & set(self.open):
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def table(self, label: str) -> list[str]:
-        return self.text.split(label, 1)[1].split()
-
-
-def figures_in(folder: Path) -> set[str]:
-    svg, png = ({path.stem for path in folder.glob(f"*.{kind}")} for kind in ("svg", "png"))
-    assert svg == png
-    return svg
 
 
 def test_the_first_screen_has_the_answers_numbers(make_run):
@@ -76,9 +33,9 @@ def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(make_run):
     folder = make_run()
     page = Page(write_report(folder))
 
-    assert figures_in(folder) == set(FIGURES)
+    assert figures_in(folder) == set(SVM.figures)
     images = page.all("img")
-    assert len(images) == len(FIGURES)
+    assert len(images) == len(SVM.figures)
     for image in images:
         assert image["alt"]
         start = "data:image/svg+xml;base64,"
@@ -279,7 +236,7 @@ def test_a_run_of_failures_alone_has_a_page(make_run, edit_run):
 def test_a_single_candidate(make_run):
     folder = make_run(C=(10.0,), gamma=(0.01,))
     text = Page(write_report(folder)).text
-    assert set(FIGURES) == figures_in(folder)
+    assert set(SVM.figures) == figures_in(folder)
     assert "1 C × 1 gamma" in text
     assert "best C 10 " in text
 
@@ -288,7 +245,7 @@ def test_a_single_row(make_run):
     folder = make_run(C=(10.0,), gamma=(0.01,), change=lambda cells: cells.head(1))
     text = Page(write_report(folder)).text
     # One fold of four is no score, so there is no best gamma to draw.
-    assert set(FIGURES) - figures_in(folder) == {"fold_errors_best"}
+    assert set(SVM.figures) - figures_in(folder) == {"fold_errors_best"}
     assert "No candidate has a score yet." in text
 
 

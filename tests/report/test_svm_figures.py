@@ -7,9 +7,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from pipelines.report.run_folder import Candidate, read_run_folder
+from pipelines.report.boxes import box_statistics
 from pipelines.report.style import figure_style
-from pipelines.report.svm_figures import box_statistics, fold_errors, fold_errors_best, heat_map
+from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
+from pipelines.report.svm_folder import Candidate, read_svm_run
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -31,7 +32,7 @@ def drawn(figure: Figure) -> Figure:
 
 
 def test_the_best_cell_is_framed_and_named(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     figure = drawn(heat_map(run.candidates, run.best))
 
     (frame,) = by_gid(figure, "best")
@@ -42,7 +43,7 @@ def test_the_best_cell_is_framed_and_named(make_run):
 
 
 def test_the_heat_map_has_each_mean_at_its_place(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     figure = heat_map(run.candidates, run.best)
 
     (mesh,) = [c for c in figure.axes[0].collections if isinstance(c, QuadMesh)]
@@ -52,7 +53,7 @@ def test_the_heat_map_has_each_mean_at_its_place(make_run):
 
 
 def test_failed_and_unfinished_candidates_are_told_apart(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     candidates = run.candidates[run.candidates["gamma"] < 0.05].copy()
     failed = (candidates["C"] == 100) & (candidates["gamma"] == 1e-4)
     candidates.loc[failed, ["error_mean", "error_std"]] = np.nan
@@ -69,7 +70,7 @@ def test_failed_and_unfinished_candidates_are_told_apart(make_run):
 
 
 def test_a_heat_map_of_failures_alone_has_no_colour_scale(make_run):
-    candidates = read_run_folder(make_run()).candidates.assign(error_mean=np.nan)
+    candidates = read_svm_run(make_run()).candidates.assign(error_mean=np.nan)
     assert len(drawn(heat_map(candidates, None)).axes) == 1
 
 
@@ -90,7 +91,7 @@ def test_a_box_has_numpys_percentiles():
 
 
 def test_boxes_medians_and_points_of_the_best_gamma(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     figure = drawn(fold_errors_best(run.cells, run.best))
 
     (boxes,) = by_gid(figure, "boxes")
@@ -113,7 +114,7 @@ def test_boxes_medians_and_points_of_the_best_gamma(make_run):
 
 
 def test_only_the_best_box_is_highlighted(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     figure = fold_errors_best(run.cells, run.best)
 
     (boxes,) = by_gid(figure, "boxes")
@@ -128,7 +129,7 @@ def test_a_fold_error_of_zero_keeps_its_place_on_the_scale(make_run):
         cells.loc[(cells["C"] == 10) & (cells["gamma"] == 0.01) & (cells["fold"] == 0), "error"] = 0
         return cells
 
-    run = read_run_folder(make_run(change=with_zero))
+    run = read_svm_run(make_run(change=with_zero))
     for figure in (fold_errors_best(run.cells, run.best), fold_errors(run.cells, run.best)):
         axes = drawn(figure).axes[0]
         assert axes.get_yscale() == "symlog"
@@ -143,7 +144,7 @@ def test_a_failed_fold_is_a_cross_and_not_a_point(make_run):
         )
         return cells
 
-    run = read_run_folder(make_run(change=fail))
+    run = read_svm_run(make_run(change=fail))
     figure = drawn(fold_errors_best(run.cells, run.best))
     (crosses,) = by_gid(figure, "failed")
     assert isinstance(crosses, PathCollection)
@@ -152,7 +153,7 @@ def test_a_failed_fold_is_a_cross_and_not_a_point(make_run):
 
 
 def test_each_gamma_has_a_panel_on_shared_axes(make_run):
-    run = read_run_folder(make_run())
+    run = read_svm_run(make_run())
     figure = drawn(fold_errors(run.cells, run.best))
 
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -167,7 +168,7 @@ def test_each_gamma_has_a_panel_on_shared_axes(make_run):
     ids=["one C", "one gamma", "one candidate"],
 )
 def test_grids_of_a_single_value(make_run, C, gamma):
-    run = read_run_folder(make_run(C=C, gamma=gamma))
+    run = read_svm_run(make_run(C=C, gamma=gamma))
     (frame,) = by_gid(drawn(heat_map(run.candidates, run.best)), "best")
     assert isinstance(frame, Rectangle)
     assert frame.get_center() == pytest.approx((1, -2))

@@ -1,0 +1,244 @@
+"""Several runs side by side: their answers, what differs in their options, shared cells."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipelines.report.candidate_table import Cell, number_cell
+from pipelines.report.figures import Drawn
+from pipelines.report.kind import Kind
+from pipelines.report.kinds import kind_of
+from pipelines.report.run_folder import RunFolder, finite, read_record
+from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
+from pipelines.report.templates import template
+from pipelines.report.wording import count, duration, percent
+
+COLUMNS = [
+    ("run", "text"), ("data", "text"), ("searched", "text"), ("cv error", "number"),
+    ("test error", "number"), ("wall time", "number"), ("workers", "number"), ("status", "text"),
+]  # fmt: skip
+# Where a run is kept and how it is watched says nothing of its result.
+NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A run with the figures that are compared; errors are fractions, NaN where missing."""
+
+    name: str
+    kind: Kind
+    run: RunFolder
+
+    @property
+    def cv_error(self) -> tuple[float, float]:
+        """Mean and standard deviation over the folds of the best candidate."""
+        best = self.run.part("best")
+        return _number(best.get("error_mean")), _number(best.get("error_std"))
+
+    @property
+    def test_error(self) -> float:
+        return _number(self.run.run.get("test_error"))
+
+    @property
+    def wall_seconds(self) -> float:
+        return _number(self.run.run.get("wall_seconds"))
+
+
+def _number(value: object) -> float:
+    number = finite(value)
+    return float("nan") if number is None else number
+
+
+def read_runs(folders: Sequence[Path]) -> list[Compared]:
+    """The runs in these folders, named as briefly as tells them apart.
+
+    Raises
+    ------
+    pipelines.report.run_folder.RunFolderError
+        One of them is no run folder.
+    """
+    paths = [Path(folder).resolve() for folder in folders]
+    common = Path(os.path.commonpath([path.parent for path in paths]))
+    runs = []
+    for path in paths:
+        kind = kind_of(read_record(path))
+        runs.append(Compared(str(path.relative_to(common)), kind, kind.read(path)))
+    return runs
+
+
+def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
+    """One row for each run.
+
+    Returns
+    -------
+    table with the columns ``command``, ``data``, ``n_train``, ``cv_error_mean``,
+    ``cv_error_std``, ``test_error`` (fractions), ``wall_seconds``, ``n_workers``,
+    ``status``, indexed by the run's name
+    """
+    rows = {}
+    for compared in read_runs(folders):
+        run, dataset = compared.run, compared.run.part("dataset")
+        mean, std = compared.cv_error
+        rows[compared.name] = {
+            "command": run.run.get("command"),
+            "data": dataset.get("name"),
+            "n_train": dataset.get("n_train"),
+            "cv_error_mean": mean,
+            "cv_error_std": std,
+            "test_error": compared.test_error,
+            "wall_seconds": compared.wall_seconds,
+            "n_workers": run.part("cluster").get("n_workers"),
+            "status": run.run.get("status"),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def compare_figure(folders: Sequence[Path]) -> Figure:
+    """Errors and wall times of the runs, one line for each."""
+    with figure_style():
+        return _draw(read_runs(folders))
+
+
+def write_comparison(folders: Sequence[Path], page: Path) -> Path:
+    """Write a page that sets runs side by side; it needs no other file.
+
+    Raises
+    ------
+    pipelines.report.run_folder.RunFolderError
+        One of the folders is no run folder.
+    OSError
+        The page cannot be written.
+    """
+    runs = read_runs(folders)
+    text = template("comparison.html").render(
+        title=f"{count(len(runs), 'run')} compared",
+        figures={"comparison": _embedded(runs)},
+        columns=COLUMNS,
+        rows=[_row(compared) for compared in runs],
+        names=[compared.name for compared in runs],
+        differing=differing_options([compared.run.part("options") for compared in runs]),
+        shared=_shared_cells(runs),
+    )
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def _row(compared: Compared) -> list[Cell]:
+    run, dataset = compared.run, compared.run.part("dataset")
+    mean, std = compared.cv_error
+    n_workers = run.part("cluster").get("n_workers")
+    status = str(run.run.get("status", "–"))
+    data = f"{dataset.get('name', '–')}, {dataset.get('n_train', '–')} rows"
+    spread = f" ± {percent(std)}" if np.isfinite(std) else ""
+    return [
+        Cell(compared.name, compared.name),
+        Cell(data, data),
+        Cell(compared.kind.size(run), compared.kind.size(run)),
+        number_cell(mean, percent(mean) + spread),
+        number_cell(compared.test_error, percent(compared.test_error)),
+        number_cell(compared.wall_seconds, duration(compared.wall_seconds)),
+        number_cell(_number(n_workers), str(n_workers)),
+        Cell(status, status),
+    ]
+
+
+def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The options that are not the same in all runs, with their value in each."""
+    names = dict.fromkeys(name for each in options for name in each)
+    found = []
+    for name in names:
+        values = [_plain(each.get(name)) for each in options]
+        if name not in NOT_COMPARED and len(set(values)) > 1:
+            found.append(("--" + name.replace("_", "-"), values))
+    return found
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "–"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _shared_cells(runs: Sequence[Compared]) -> list[str]:
+    """A sentence for each run after the first, on the cells both have computed."""
+    first, *others = runs
+    sentences = []
+    for other in others:
+        place = list(first.kind.place)
+        if other.kind is not first.kind or first.run.cells.empty or other.run.cells.empty:
+            continue
+        if _split(first) != _split(other):
+            sentences.append(
+                f"{first.name} and {other.name} have other data or folds: no cell in common."
+            )
+            continue
+        columns = [*place, "n_errors"]
+        both = first.run.cells[columns].merge(other.run.cells[columns], on=place)
+        apart = (both.n_errors_x - both.n_errors_y).abs().dropna()
+        if apart.empty:
+            sentences.append(f"{first.name} and {other.name} have no cell in common.")
+            continue
+        sentences.append(
+            f"{first.name} and {other.name} have {count(len(apart), 'cell')} in common; the number "
+            f"of errors differs in {int((apart > 0).sum())} of them, by at most {int(apart.max())}."
+        )
+    return sentences
+
+
+def _split(compared: Compared) -> tuple[Any, ...]:
+    """What has to be the same for a cell to be the same: the rows, and how they fall into folds."""
+    options = compared.run.part("options")
+    return (
+        compared.run.part("dataset").get("fingerprint"),
+        options.get("folds"),
+        options.get("seed"),
+    )
+
+
+def _draw(runs: Sequence[Compared]) -> Figure:
+    figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(runs)), layout="constrained")
+    errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
+    places = np.arange(len(runs))
+    means, stds = np.array([compared.cv_error for compared in runs]).T
+    errors.errorbar(means, places, xerr=stds, fmt="o", color=BLUE, ecolor=SKY, elinewidth=4,
+                    label="cv error ± standard deviation over the folds")  # fmt: skip
+    tests = [compared.test_error for compared in runs]
+    errors.plot(tests, places, "D", color=VERMILLION, markersize=6, label="test error")
+    errors.set(xlabel="error", yticks=places, yticklabels=[compared.name for compared in runs])
+    percent_labels(errors.xaxis)
+    figure.legend(*errors.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    _draw_times(times, places, [compared.wall_seconds for compared in runs])
+    errors.invert_yaxis()
+    errors.margins(y=0.5 / len(runs))
+    return figure
+
+
+def _draw_times(axes: Axes, places: np.ndarray, seconds: Sequence[float]) -> None:
+    axes.barh(places, np.nan_to_num(seconds), height=0.5, color=SKY)
+    for place, value in zip(places, seconds, strict=True):
+        axes.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
+    axes.set(xlabel="wall time in seconds")
+    axes.margins(x=0.25)
+    axes.tick_params(axis="y", length=0)
+
+
+def _embedded(runs: Sequence[Compared]) -> Drawn:
+    with figure_style():
+        figure, file = _draw(runs), BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    code = base64.b64encode(file.getvalue()).decode("ascii")
+    width, height = figure.get_size_inches()
+    words = "Cross-validation and test error and wall time of each run; the table has the numbers."
+    uri = f"data:image/svg+xml;base64,{code}"
+    return Drawn("comparison", round(96 * width), round(96 * height), words, uri)

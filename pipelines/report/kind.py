@@ -1,0 +1,50 @@
+"""What the page of one command is made of; ``kinds.py`` has a table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.report.figures import Made
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One of the large figures of the first screen."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a command's run is read, drawn and worded. Every function takes the run.
+
+    Attributes
+    ----------
+    title : str
+    template : str
+        Beside this file; it extends ``page.html``.
+    read : function of the folder's path, gives the run
+    figures : dict of file name to function, which gives the figure and its words
+    size : what was searched, the beginning of the page's first sentence
+    n_cells : cells of the whole run; None where that is not known
+    answers : the large figures, less those that every run has
+    place : names of the columns that tell one cell from another
+    cell_name : of the values in ``place``
+    content : what the template takes beside what every page has
+    """
+
+    title: str
+    template: str
+    read: Callable[[Path], Any]
+    figures: Mapping[str, Callable[[Any], Made]]
+    size: Callable[[Any], str]
+    n_cells: Callable[[Any], int | None]
+    answers: Callable[[Any], list[Answer]]
+    place: Sequence[str]
+    cell_name: Callable[..., str]
+    content: Callable[[Any], dict[str, Any]]

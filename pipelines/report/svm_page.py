@@ -1,0 +1,151 @@
+"""The page of a run of ``svm_grid``: its figures, its answers, its words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipelines.report.candidate_table import candidate_columns, candidate_rows
+from pipelines.report.figures import Made, of_confusion, of_timeline, of_wrong_test_points
+from pipelines.report.kind import Answer, Kind
+from pipelines.report.run_folder import finite
+from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
+from pipelines.report.svm_folder import ACCURACY, Candidate, SvmRun, read_svm_run
+from pipelines.report.wording import count, log10, percent, significant
+
+
+def _heat_map(run: SvmRun) -> Made:
+    candidates = run.candidates
+    if candidates.empty:
+        return None
+    alt = f"Heat map of the mean validation error of {count(len(candidates), 'candidate')}"
+    if run.best is not None:
+        alt += (
+            f"; the best{_by_scoring(run)} is C = {significant(run.best.C)}, "
+            f"gamma = {significant(run.best.gamma)} with an error of {percent(run.best.error_mean)}"
+        )
+    grids = (_grid(run, "log_c", "n_c"), _grid(run, "log_gamma", "n_gamma"))
+    return heat_map(candidates, run.best, *grids), alt + "."
+
+
+def _by_scoring(run: SvmRun) -> str:
+    return "" if run.scoring == ACCURACY else f" by {run.scoring}"
+
+
+def _grid(run: SvmRun, bounds: str, number: str) -> list[float]:
+    """The whole grid of C or gamma as the options say it; empty where they do not."""
+    options = run.part("options")
+    ends, n_points = options.get(bounds), options.get(number)
+    if not isinstance(ends, list | tuple) or len(ends) != 2 or not isinstance(n_points, int):
+        return []
+    low, high = finite(ends[0]), finite(ends[1])
+    if low is None or high is None or n_points < 1:
+        return []
+    return [float(value) for value in np.logspace(low, high, n_points)]
+
+
+def _fold_errors_best(run: SvmRun) -> Made:
+    if run.best is None or run.cells.empty:
+        return None
+    alt = (
+        f"Box plot of the validation errors of the folds against log10 C at the best gamma, "
+        f"{significant(run.best.gamma)}; the best C{_by_scoring(run)} is "
+        f"{significant(run.best.C)}, with a mean error of {percent(run.best.error_mean)}."
+    )
+    return fold_errors_best(run.cells, run.best), alt
+
+
+def _fold_errors(run: SvmRun) -> Made:
+    if run.cells.empty:
+        return None
+    n_gamma = run.cells["gamma"].nunique()
+    alt = (
+        "Box plots of the validation errors of the folds against log10 C, "
+        f"{count(n_gamma, 'panel')}, one for each gamma, on the same axes."
+    )
+    return fold_errors(run.cells, run.best), alt
+
+
+def _size(run: SvmRun) -> str:
+    options = run.part("options")
+    n_C, n_gamma = options.get("n_c"), options.get("n_gamma")
+    if not run.candidates.empty and not (isinstance(n_C, int) and isinstance(n_gamma, int)):
+        n_C, n_gamma = run.candidates["C"].nunique(), run.candidates["gamma"].nunique()
+    return f"{n_C} C × {n_gamma} gamma" if n_C and n_gamma else "A search"
+
+
+def _n_cells(run: SvmRun) -> int | None:
+    options = run.part("options")
+    sizes = [options.get(key) for key in ("n_c", "n_gamma", "folds")]
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _answers(run: SvmRun) -> list[Answer]:
+    answers = []
+    if (best := run.best) is not None:
+        answers += [
+            Answer("best C", significant(best.C), f"log₁₀ C = {log10(best.C)}"),
+            Answer("best gamma", significant(best.gamma), f"log₁₀ gamma = {log10(best.gamma)}"),
+            Answer(
+                "cv error",
+                percent(best.error_mean),
+                f"± {percent(best.error_std)}, standard deviation over the folds"
+                if math.isfinite(best.error_std)
+                else "mean over the folds",
+            ),
+            *_score_answer(run, best),
+        ]
+    if (test_error := run.number("test_error")) is not None:
+        n_wrong, n_test = run.run.get("n_test_errors"), run.part("dataset").get("n_test")
+        note = f"{n_wrong} of {n_test} test points" if None not in (n_wrong, n_test) else ""
+        answers.append(Answer("test error", percent(test_error), note))
+    if (log_loss := run.number("test_log_loss")) is not None:
+        error = run.number("test_calibration_error")
+        note = f"calibration error {percent(error)}" if error is not None else ""
+        answers.append(Answer("test log loss", f"{log_loss:.4f}", note))
+    return answers
+
+
+def _score_answer(run: SvmRun, best: Candidate) -> list[Answer]:
+    """The score that chose the best candidate, where it was not the error."""
+    if run.scoring == ACCURACY or not math.isfinite(best.score_mean):
+        return []
+    note = f"± {best.score_std:.4f}; it chose the best candidate"
+    return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
+
+
+def _cell_name(C: float, gamma: float, fold: float) -> str:
+    return f"C = {significant(C)}, gamma = {significant(gamma)}, fold {fold:.0f}"
+
+
+def _content(run: SvmRun) -> dict[str, Any]:
+    return {
+        "has_best": run.best is not None,
+        "candidates": candidate_rows(run),
+        "candidate_columns": candidate_columns(run),
+        "scoring": run.scoring if run.scoring != ACCURACY else "",
+    }
+
+
+SVM = Kind(
+    title="SVM grid search",
+    template="svm_grid.html",
+    read=read_svm_run,
+    figures={
+        "heat_map": _heat_map,
+        "fold_errors_best": _fold_errors_best,
+        "fold_errors": _fold_errors,
+        "confusion_matrix": of_confusion,
+        "test_errors": of_wrong_test_points,
+        "timeline": of_timeline,
+    },
+    size=_size,
+    n_cells=_n_cells,
+    answers=_answers,
+    place=("C", "gamma", "fold"),
+    cell_name=_cell_name,
+    content=_content,
+)

@@ -1,0 +1,19 @@
+"""The page's templates, beside this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+
+def template(name: str) -> jinja2.Template:
+    """A template that escapes what it is given and refuses what it is not."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)

@@ -1,0 +1,136 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from pipelines.report.bagging_figures import (
+    Referred,
+    calibration,
+    calibration_bins,
+    ensemble_size,
+    kept_errors,
+    member_searches,
+    referral,
+)
+from pipelines.report.bagging_folder import ExplainedPoint
+from pipelines.report.certainty import certainty_panels
+from pipelines.report.style import VERMILLION, figure_style, save
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def drawn(figure: Figure, gid: str) -> list:
+    return [
+        artist for axes in figure.axes for artist in axes.get_children() if artist.get_gid() == gid
+    ]
+
+
+def point(refer: bool = False, image: bool = True, n_members: int = 5) -> ExplainedPoint:
+    p = np.random.default_rng(1).dirichlet(np.ones(4), size=n_members)
+    pixels = np.arange(12).reshape(4, 3) if image else None
+    return ExplainedPoint("test point 3", 2, pixels, p, 1, refer)
+
+
+def test_a_panel_has_the_image_a_box_for_every_class_and_every_member() -> None:
+    with figure_style():
+        figure = certainty_panels([point()], list("abcd"))
+    images = [a for axes in figure.axes for a in axes.get_children() if isinstance(a, AxesImage)]
+    np.testing.assert_array_equal(images[0].get_array(), np.arange(12).reshape(4, 3))
+    (members,) = drawn(figure, "members")
+    assert isinstance(members, PathCollection)
+    heights = members.get_offsets()[:, 1].reshape(5, 4)
+    np.testing.assert_allclose(heights, point().probabilities)
+    (boxes,) = drawn(figure, "boxes")
+    assert len(boxes.get_paths()) == 4
+    for code, path in enumerate(boxes.get_paths()):
+        low, high = path.vertices[:, 1].min(), path.vertices[:, 1].max()
+        expected = np.percentile(point().probabilities[:, code], [25, 75])
+        np.testing.assert_allclose([low, high], expected)
+
+
+def test_a_point_that_is_referred_says_so_in_orange() -> None:
+    figure = certainty_panels([point(refer=True), point(refer=False)], list("abcd"))
+    first, second = figure.texts
+    assert first.get_text().endswith("refer to a person")
+    assert first.get_color() == VERMILLION
+    assert "refer" not in second.get_text()
+    assert "test point 3, true c: vote b," in second.get_text()
+    assert second.get_color() != VERMILLION
+
+
+def test_one_member_many_classes_and_no_image(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(60), size=1)
+    alone = ExplainedPoint("x" * 80, None, None, p, 7, False)
+    with figure_style():
+        save(certainty_panels([alone], [f"class {i}" for i in range(60)]), tmp_path, "many")
+        save(certainty_panels([point(image=False)] * 3, list("abcd")), tmp_path, "three")
+    assert (tmp_path / "many.svg").exists()
+
+
+def test_calibration_bins_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    certainty = rng.random(500)
+    is_right = rng.random(500) < certainty
+    bins = calibration_bins(certainty, is_right, 10)
+    assert bins.n_points.sum() == 500
+    for number in range(10):
+        inside = (certainty > number / 10) & (certainty <= (number + 1) / 10)
+        assert bins.n_points[number] == inside.sum()
+        assert bins.certainty[number] == pytest.approx(certainty[inside].mean())
+        assert bins.right[number] == pytest.approx(is_right[inside].mean())
+    ends = calibration_bins(np.array([0.0, 1.0]), np.array([False, True]), 10)
+    assert ends.n_points[[0, 9]].tolist() == [1, 1]
+    assert np.isnan(ends.right[5])
+
+
+def test_the_calibration_curve_is_the_bins() -> None:
+    certainty = np.array([0.35, 0.35, 0.95, 0.95, 0.95, 0.95])
+    is_right = np.array([True, False, True, True, True, False])
+    figure = calibration(certainty, is_right, 0.2)
+    (curve,) = drawn(figure, "calibration")
+    np.testing.assert_allclose(curve.get_xydata(), [[0.35, 0.5], [0.95, 0.75]])
+
+
+def test_kept_errors_refer_the_least_certain_first() -> None:
+    certainty = np.array([0.9, 0.5, 0.9, 0.7])
+    is_right = np.array([True, False, False, True])
+    kept, errors = kept_errors(certainty, is_right)
+    np.testing.assert_allclose(kept, [0.5, 0.75, 1.0])  # equals go together
+    np.testing.assert_allclose(errors, [1 / 2, 1 / 3, 2 / 4])
+
+
+def test_the_rule_is_a_point_of_the_referral_figure(tmp_path: Path) -> None:
+    certainty = np.linspace(0.3, 1, 50)
+    is_right = certainty > 0.5
+    figure = referral(certainty, is_right, Referred(0.8, 0.01), "the rule")
+    (rule,) = drawn(figure, "rule")
+    np.testing.assert_allclose(rule.get_xydata(), [[0.8, 0.01]])
+    save(referral(certainty, np.ones(50, dtype=bool), None, ""), tmp_path, "no_error")
+
+
+def test_error_against_size_is_the_mean_of_the_subsets() -> None:
+    sizes = pd.DataFrame(
+        {"size": [1, 1, 2], "vote_error": [0.1, 0.3, 0.05], "mean_error": [0.1, 0.3, 0.06]}
+    )
+    figure = ensemble_size(sizes, 0.05)
+    (vote,) = drawn(figure, "vote")
+    np.testing.assert_allclose(vote.get_xydata(), [[1, 0.2], [2, 0.05]])
+
+
+def test_every_candidate_and_the_chosen_ones_are_drawn() -> None:
+    candidates = pd.DataFrame(
+        {
+            "member": [0, 0, 3, 3], "candidate": [0, 1, 0, 1],
+            "error_mean": [0.1, 0.2, 0.3, np.nan], "is_best": [True, False, True, False],
+        }
+    )  # fmt: skip
+    members = pd.DataFrame({"member": [0, 3], "test_error": [0.12, 0.28]})
+    figure = member_searches(candidates, members)
+    (best,), (failed,), (test,) = (drawn(figure, gid) for gid in ("best", "failed", "test"))
+    np.testing.assert_allclose(best.get_offsets(), [[0, 0.1], [1, 0.3]])
+    assert len(failed.get_offsets()) == 1
+    np.testing.assert_allclose(test.get_offsets(), [[0, 0.12], [1, 0.28]])

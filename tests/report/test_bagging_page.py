@@ -1,0 +1,152 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.report import write_report
+from pipelines.report.bagging_folder import read_bagging_run
+from pipelines.report.bagging_page import BAGGING
+from pipelines.report.run_folder import RunFolderError
+
+from .bagging_folder import RULE, write_bagging_run
+from .page_reader import Page, figures_in
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_bagging_run(tmp_path / "run")
+
+
+def edit(folder: Path, **changes: object) -> None:
+    record = json.loads((folder / "run.json").read_text()) | changes
+    kept = {key: value for key, value in record.items() if value is not None}
+    (folder / "run.json").write_text(json.dumps(kept))
+
+
+def test_the_first_screen_has_the_answers_numbers(folder: Path) -> None:
+    about = json.loads((folder / "run.json").read_text())
+    first = Page(write_report(folder)).text.split("The ensemble", 1)[0]
+    n_wrong = about["n_vote_errors"]
+    assert first.startswith("Bagging of neural networks on digits")
+    assert "6 members, each the best of 4 candidates, 3-fold cross-validation" in first
+    assert f"{n_wrong / 120 * 100:.2f} % {n_wrong} of 120 test points" in first
+    assert f"best {about['members_best_test_error'] * 100:.2f} %" in first
+    assert "calibration error 1.23 %" in first
+    assert "wall time 1 min 01 s for 72 cells" in first
+    assert RULE in first
+
+
+def test_every_figure_is_in_the_page_and_beside_it(folder: Path) -> None:
+    page = Page(write_report(folder))
+    assert figures_in(folder) == set(BAGGING.figures)
+    assert len(page.all("img")) == len(BAGGING.figures)
+    assert all(image["alt"] for image in page.all("img"))
+    targets = {attributes["id"] for _, attributes in page.elements if attributes.get("id")}
+    for link in page.all("a"):
+        href = link["href"] or ""
+        assert href[1:] in targets if href.startswith("#") else href.endswith(".svg")
+
+
+def test_the_words_of_a_figure_say_what_the_ensemble_says(folder: Path) -> None:
+    run = read_bagging_run(folder)
+    (own,) = run.explained["own"]
+    words = [image["alt"] or "" for image in Page(write_report(folder)).all("img")]
+    assert f"photo.png: vote {own.vote}, {own.n_agree} of 6 members" in words[0]
+    hard = run.explained["disagreement"][0]
+    assert hard.refer
+    assert f"vote {hard.vote}, {hard.n_agree} of 6 members; refer to a person" in words[2]
+
+
+def test_members_are_a_table(folder: Path) -> None:
+    text = Page(write_report(folder)).text
+    members = pd.read_csv(folder / "members.csv")
+    assert "member n conv layer kernel size n hidden layer learning rate" in text
+    row = members.iloc[0]
+    assert f"0 12 3 64 0.0123 0.32 {row.cv_loss:.3f}" in text
+    assert f"0.00 % {row.test_error * 100:.2f} %" in text
+
+
+def test_a_candidate_that_did_not_fit_is_named(folder: Path) -> None:
+    text = Page(write_report(folder)).text
+    assert "3 cells failed: out of memory member 2, candidate 3, fold 0" in text
+
+
+def test_a_table_has_no_images(folder: Path) -> None:
+    about = json.loads((folder / "run.json").read_text())
+    edit(folder, dataset=about["dataset"] | {"image_shape": None})
+    (folder / "test_errors.npz").unlink()
+    run = read_bagging_run(folder)
+    assert run.explained["own"][0].image is None
+    page = Page(write_report(folder))
+    assert "test_errors" not in figures_in(folder)
+    assert "Wrong test points" in page.text
+
+
+def test_a_stopped_run_draws_what_is_there(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name not in ("run.json", "journal.jsonl"):
+            path.unlink()
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    refit = json.loads(lines[0]) | {"unit": "refit-member=0"}
+    refit["rows"] = [refit["rows"][0] | {"fold": -1}]
+    journal.write_text("".join(lines[:9]) + json.dumps(refit) + "\n" + lines[9][:80])
+    late = dict.fromkeys(
+        ("vote_test_error", "mean_test_error", "members_mean_test_error", "referral",
+         "test_calibration_error", "busy_share", "n_cells")
+    )  # fmt: skip
+    edit(folder, status="stopped", reason="stopped on request", **late)
+    page = Page(write_report(folder))
+    assert figures_in(folder) == {"member_searches", "timeline"}
+    run = read_bagging_run(folder)
+    assert len(run.candidates) == 9
+    own = run.cells[(run.cells.member == 1) & (run.cells.candidate == 2)]
+    found = run.candidates.set_index(["member", "candidate"]).loc[(1, 2)]
+    assert found.loss_mean == pytest.approx(own.loss.mean())
+    assert "This run was stopped (stopped on request): 27 of 72 cells are here" in page.text
+    assert "No member has been refitted" in page.text
+
+
+def test_a_record_alone_has_a_page(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"command": "nn_bagging"}')
+    assert "No member has been refitted" in Page(write_report(tmp_path)).text
+
+
+@pytest.mark.parametrize(
+    "name", ["explained.npz", "members.csv", "ensemble_sizes.parquet", "test_predictions.parquet"]
+)
+def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(b"\0\1garbage")
+    with pytest.raises(RunFolderError, match=name) as caught:
+        write_report(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
+    with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
+        content = {name: arrays[name] for name in arrays}
+    content["name"] = np.array([print] * 9, dtype=object)
+    np.savez(folder / "explained.npz", **content)
+    with pytest.raises(RunFolderError, match=r"explained\.npz"):
+        write_report(folder)
+
+
+def test_names_are_escaped(folder: Path) -> None:
+    about = json.loads((folder / "run.json").read_text())
+    hostile = "<b>x</b>\"&'</script><script>alert(1)</script>"
+    edit(folder, dataset=about["dataset"] | {"classes": [hostile] * 10, "name": hostile},
+         reason=hostile, status=hostile)  # fmt: skip
+    page = Page(write_report(folder))
+    assert page.all("b") == []
+    assert len(page.all("script")) == 1
+
+
+def test_a_redraw_gives_equal_files(folder: Path) -> None:
+    write_report(folder)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write_report(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.report.__main__ import main
+from pipelines.report.comparison import compare_table, differing_options
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_the_table_has_the_figures_of_each_run(make_run, edit_run):
+    folders = [make_run(name="one"), make_run(name="two")]
+    edit_run(folders[1], test_error=0.25, wall_seconds=7.5)
+    table = compare_table(folders)
+    assert list(table.index) == ["one", "two"]
+    assert table.loc["two", "test_error"] == 0.25
+    assert table.loc["two", "wall_seconds"] == 7.5
+    assert table.loc["one", "command"] == "svm_grid"
+    assert 0 < table.loc["one", "cv_error_mean"] < 1
+
+
+def test_only_options_that_differ_and_matter_are_named():
+    one = {"seed": 0, "log_c": [-3, 6], "results": "a"}
+    two = {"seed": 1, "log_c": [-3, 6], "results": "b", "limit": 5}
+    assert differing_options([one, two]) == [("--seed", ["0", "1"]), ("--limit", ["–", "5"])]
+
+
+def test_the_page_compares_cell_by_cell(make_run, tmp_path, capsys):
+    folders = [make_run(name="one"), make_run(name="two")]
+    page = tmp_path / "comparison.html"
+    before = (folders[0] / "run.json").read_bytes()
+    assert main([*map(str, folders), "--compare", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    text = page.read_text()
+    assert "2 runs compared" in text
+    (n_cells, n_apart, most) = re.search(
+        r"one and two have (\d+) cells in common; the number of errors differs in (\d+) of them, "
+        r"by at most (\d+)", text,
+    ).groups()  # fmt: skip
+    assert int(n_cells) == 80
+    assert (n_apart, most) == ("0", "0")
+    assert "data:image/svg+xml" in text
+    assert not re.search(r"(src|href)=\"https?:", text)
+    assert (folders[0] / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("changed", ["dataset", "options"])
+def test_cells_of_other_data_or_folds_are_not_the_same(make_run, edit_run, tmp_path, changed):
+    folders = [make_run(name="one"), make_run(name="two")]
+    part = json.loads((folders[1] / "run.json").read_text())[changed]
+    other = {"fingerprint": "other"} if changed == "dataset" else {"seed": 9}
+    edit_run(folders[1], **{changed: part | other})
+    page = tmp_path / "comparison.html"
+    assert main([*map(str, folders), "--compare", str(page)]) == 0
+    assert "one and two have other data or folds: no cell in common." in page.read_text()
+
+
+def test_a_run_without_an_answer_is_shown_as_far_as_it_got(make_run, edit_run, tmp_path):
+    folders = [make_run(name="one"), make_run(name="two")]
+    edit_run(folders[1], status="stopped", best=None, test_error=None, wall_seconds=None)
+    page = tmp_path / "comparison.html"
+    assert main([*map(str, folders), "--compare", str(page)]) == 0
+    assert "stopped" in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_one_line_and_status_2(make_run, tmp_path: Path, capsys):
+    page = tmp_path / "absent" / "comparison.html"
+    assert main([str(make_run()), "--compare", str(page)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"--compare must be a file that can be written, got {str(page)!r}")

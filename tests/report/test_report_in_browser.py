@@ -1,0 +1,79 @@
+"""The page in a real browser: on a phone and on a desk, in the dark, sorted, enlarged, on paper."""
+
+import pytest
+
+from pipelines.report.page import write_page
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+
+
+@pytest.fixture
+def page_of_a_run(make_run):
+    return write_page(make_run()).resolve().as_uri()
+
+
+@pytest.fixture(params=[PHONE, DESK], ids=["phone", "desk"])
+def page(request, browser, page_of_a_run):
+    page = browser.new_page(viewport=request.param)
+    page.problems = []
+    page.on("console", lambda message: page.problems.append(message.text))
+    page.on(
+        "request", lambda asked: asked.url.startswith("http") and page.problems.append(asked.url)
+    )
+    page.goto(page_of_a_run)
+    yield page
+    page.close()
+
+
+def test_nothing_is_wider_than_the_screen_or_missing(page):
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(
+        "[...document.querySelectorAll('figure img')].every(image => image.naturalWidth > 0)"
+    )
+    assert page.evaluate("document.querySelectorAll('figure img').length") >= 4
+    assert page.problems == [], "no error, and nothing is asked of a network"
+
+
+def test_the_first_screen_has_the_answer(page):
+    answer = page.locator(".answers strong").first.bounding_box()
+    assert answer["y"] + answer["height"] < page.viewport_size["height"]
+
+
+def test_a_table_is_sorted_by_a_click(page):
+    cells = page.locator("#candidates tbody tr td:nth-child(4)")
+    header = page.locator("#candidates th:nth-child(4) button")
+    header.scroll_into_view_if_needed()
+    values = "cells => cells.map(cell => cell.dataset.sort).filter(text => text !== '')"
+    orders = []
+    for _ in range(2):
+        header.click()
+        orders.append([float(cell) for cell in cells.evaluate_all(values)])
+    assert orders[0] == sorted(orders[0])
+    assert orders[1] == sorted(orders[0], reverse=True)
+    assert len(set(orders[0])) > 3
+
+
+def test_a_figure_is_enlarged_by_a_click_and_closed_by_another(page):
+    figure = page.locator("a.enlarge").first
+    figure.click()
+    large = page.locator("dialog[open] img").bounding_box()
+    assert large["width"] >= page.locator("a.enlarge img").first.bounding_box()["width"]
+    page.locator("dialog[open]").click(position={"x": 5, "y": 5})
+    assert page.locator("dialog[open]").count() == 0
+
+
+def test_the_dark_has_light_text_on_dark_ground(page):
+    def brightness(what):
+        colour = page.evaluate(f"getComputedStyle(document.body).{what}")
+        return sum(int(part) for part in colour.strip("rgb()").split(","))
+
+    assert brightness("color") < brightness("backgroundColor")
+    page.emulate_media(color_scheme="dark")
+    assert brightness("color") > brightness("backgroundColor")
+
+
+def test_paper_has_every_row_in_sight(page):
+    page.emulate_media(media="print")
+    hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollHeight - o.clientHeight)"
+    assert max(page.evaluate(hidden)) <= 1
+    assert page.locator("nav").is_hidden()
