@@ -24,16 +24,7 @@ N_SAMPLED = 6  # cells of cuml's that are timed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
-    parser.add_argument("--dataset", default="mnist")
-    parser.add_argument("--data-dir", default="data", metavar="DIR")
-    parser.add_argument("--limit", type=int, metavar="N", help="a subset of N training rows")
-    parser.add_argument("--n-c", type=int, default=24, metavar="N")
-    parser.add_argument("--n-gamma", type=int, default=24, metavar="N")
-    parser.add_argument("--folds", type=int, default=5, metavar="N")
-    parser.add_argument("--decision", nargs="+", choices=("ovo", "ovr"), default=["ovo", "ovr"])
-    parser.add_argument("--results", default=RESULTS, metavar="DIR")
-    options = parser.parse_args(argv)
+    options = _parser().parse_args(argv)
     if not gpus():
         print(f"{COMMAND}: needs a GPU, and CUDA sees none here", file=sys.stderr)
         return 2
@@ -48,6 +39,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     card = slug(record["gpu"])
     print(f"{text}\nkept in {keep(Path(options.results), f'svm_grid_gpu-{card}', record, text)}")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
+    parser.add_argument("--dataset", default="mnist")
+    parser.add_argument("--data-dir", default="data", metavar="DIR")
+    parser.add_argument("--limit", type=int, metavar="N", help="a subset of N training rows")
+    parser.add_argument("--n-c", type=int, default=24, metavar="N")
+    parser.add_argument("--n-gamma", type=int, default=24, metavar="N")
+    parser.add_argument("--folds", type=int, default=5, metavar="N")
+    parser.add_argument("--decision", nargs="+", choices=("ovo", "ovr"), default=["ovo", "ovr"])
+    parser.add_argument("--results", default=RESULTS, metavar="DIR")
+    return parser
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -58,6 +58,18 @@ CHECKS = (
         COMMAND,
         150,
     ),
+    Check(
+        "stacked networks agree with the CPU's",
+        "tests/gpu/test_nn.py",
+        ("torch", "sklearn", "yaml", "safetensors"),
+        120,
+    ),
+    Check(
+        "time of the study's networks",
+        "benchmarks.gpu.nn_folds:compare_training",
+        ("torch", "sklearn", "yaml", "safetensors"),
+        150,
+    ),
     Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER),
     Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", SOLVER, 180),
 )

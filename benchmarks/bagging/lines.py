@@ -1,0 +1,192 @@
+"""Candidates cross-validated by us and by the plain loop: same folds, same chance."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import TensorDataset
+
+from benchmarks.bagging.plain import Net, count_errors, train_plainly
+from pipelines.data import Dataset, load_dataset
+from pipelines.data.placement import FoldedData
+from pipelines.nn.device_rows import torch_device
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.plan import redraw_sample
+from pipelines.nn.settings import Training
+from pipelines.nn.space import SearchSpace
+from pipelines.nn.start import epoch_order, first_weights, generators_of
+from pipelines.nn.units import CandidateUnit, cross_validate_unit, cut_units
+from pipelines.run.tasks import InProcess, OnCluster
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set of images and candidates: the same for every line.
+
+    Attributes
+    ----------
+    dataset : Dataset, scaled by constants
+    inputs : Inputs
+    units : list of CandidateUnit
+        Draws from a search space, all of one bootstrap.
+    training : Training
+    """
+
+    dataset: Dataset
+    inputs: Inputs
+    units: list[CandidateUnit]
+    training: Training
+
+    def data(self) -> FoldedData:
+        """New at each call, so that no worker has kept anything of the turn before."""
+        one = self.dataset
+        return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a line gives: by (candidate, fold), and the seconds of each candidate.
+
+    Attributes
+    ----------
+    n_errors : dict of (candidate, fold) -> wrong rows, or None where the loss diverged
+    n_epochs : dict of (candidate, fold) -> epochs
+    seconds : dict of candidate -> seconds its task took
+    """
+
+    n_errors: dict[tuple[int, int], int | None]
+    n_epochs: dict[tuple[int, int], int]
+    seconds: dict[int, float]
+
+
+def make_problem(
+    name: str,
+    space: str,
+    n_draws: int,
+    *,
+    n_folds: int = 5,
+    limit: int | None = None,
+    data_dir: str = "data",
+    seed: int = 0,
+    training: Training | None = None,
+) -> Problem:
+    """Load a data set and draw candidates, as a bagging run does.
+
+    Raises
+    ------
+    InputError
+        The data set cannot be had, or the space is not for it.
+    """
+    training = training or Training()
+    dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
+    inputs = Inputs(dataset.X_train.shape[1], dataset.n_classes, dataset.image_shape)
+    units, _ = cut_units(
+        dataset.y_train,
+        inputs,
+        SearchSpace.load(space),
+        n_bootstrap=1,
+        n_candidates=n_draws,
+        n_folds=n_folds,
+        seed=seed,
+        training=training,
+    )
+    return Problem(dataset, inputs, units, training)
+
+
+def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
+    """Our way, from unscaled arrays to the errors of every fold.
+
+    Raises
+    ------
+    RuntimeError
+        A unit failed, for lack of memory or otherwise.
+    """
+    work = partial(cross_validate_unit, inputs=problem.inputs, training=problem.training)
+    cells = Cells({}, {}, {})
+    for outcome in runner.outcomes(work, problem.data(), problem.units):
+        rows = outcome.result or []
+        failed = [row["status"] for row in rows if row["status"].startswith("failed")]
+        if outcome.error or failed:
+            raise RuntimeError(f"{outcome.unit.name}: {outcome.error or failed[0]}")
+        cells.seconds[outcome.unit.number] = outcome.seconds
+        for row in rows:
+            cell = (row["candidate"], row["fold"])
+            cells.n_errors[cell] = row["n_errors"]
+            cells.n_epochs[cell] = row["n_epochs"]
+    return cells
+
+
+def train_plain(problem: Problem, n_threads: int) -> Cells:
+    """The plain way: candidate by candidate, fold by fold, on so many threads of a CPU."""
+    torch.set_num_threads(n_threads)
+    torch.set_flush_denormal(False)  # as PyTorch begins
+    data = problem.data()
+    # As the tutorials have it: a data set of tensors on the host, a copy for each batch.
+    X = torch.from_numpy(np.asarray(data.scaled("cpu"), dtype=np.float32))
+    pairs = TensorDataset(X, torch.from_numpy(data.y.astype(np.int64)))
+    cells = Cells({}, {}, {})
+    for unit in problem.units:
+        started = time.perf_counter()
+        _train_unit(problem, unit, data.y, pairs, cells)
+        cells.seconds[unit.number] = time.perf_counter() - started
+    return cells
+
+
+def _train_unit(
+    problem: Problem, unit: CandidateUnit, y: np.ndarray, pairs: TensorDataset, cells: Cells
+) -> None:
+    training, candidate = problem.training, unit.candidate
+    device = torch_device(training.device)
+    sample = redraw_sample(y, unit.n_folds, unit.run_seed, unit.member)
+    for fold, generator in enumerate(generators_of(unit.seed, unit.n_folds)):
+        net = Net(candidate, problem.inputs).to(device)
+        weights = first_weights(candidate, problem.inputs, [generator], torch.device(device))
+        net.put({name: one[0] for name, one in weights.items()})
+        losses = train_plainly(
+            net, pairs, partial(epoch_order, sample.train(fold), generator), candidate,
+            batch_size=training.batch_size, max_epochs=training.max_epochs,
+            least_fall=training.least_fall, device=device,
+        )  # fmt: skip
+        cells.n_epochs[unit.number, fold] = len(losses)
+        cells.n_errors[unit.number, fold] = (
+            count_errors(net, pairs, sample.validation(fold), device)
+            if np.isfinite(losses[-1])
+            else None
+        )
+
+
+def first_draws(problem: Problem, count: int) -> Problem:
+    """The same problem with its first candidates only."""
+    return replace(problem, units=problem.units[:count])
+
+
+def compare(ours: Cells, plain: Cells, n_workers: int) -> dict[str, Any]:
+    """Errors and epochs side by side, and how many times longer the plain way takes.
+
+    Of a single candidate the ratio is of the time it keeps the whole machine busy: ours
+    trains ``n_workers`` candidates side by side, the plain way one.
+    """
+    both = [(one, plain.n_errors[cell]) for cell, one in ours.n_errors.items() if one is not None]
+    differences = [abs(one - other) for one, other in both if other is not None]
+    by_draw = [
+        n_workers * plain.seconds[number] / ours.seconds[number] for number in sorted(ours.seconds)
+    ]
+    return {
+        "n_cells": len(ours.n_errors),
+        "n_cells_that_differ": sum(
+            one != plain.n_errors[cell] for cell, one in ours.n_errors.items()
+        ),
+        "largest_difference_rows": max(differences, default=None),
+        "n_cells_with_other_epochs": sum(
+            one != plain.n_epochs[cell] for cell, one in ours.n_epochs.items()
+        ),
+        "epochs_ours": sum(ours.n_epochs.values()),
+        "epochs_plain": sum(plain.n_epochs.values()),
+        "ratio_by_draw": by_draw,
+        "ratio_median_draw": float(np.median(by_draw)),
+    }

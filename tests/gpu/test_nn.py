@@ -1,0 +1,103 @@
+"""Stacked training on a real GPU: the CPU's numbers, recorded steps, memory as predicted."""
+
+import gc
+
+import numpy as np
+
+from benchmarks.gpu.figures import note
+from pipelines.data import load_dataset
+from pipelines.data.placement import FoldedData
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.units import CandidateUnit, RefitUnit, cross_validate_unit, refit
+
+DIGITS = Inputs(64, 10, (8, 8))
+CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
+MLP = Candidate("mlp", 60, 0.02, 0.5)
+
+
+def digits() -> FoldedData:
+    one = load_dataset("digits")
+    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+
+
+def rows_of(data: FoldedData, candidate: Candidate, device: str, **training) -> list[dict]:
+    unit = CandidateUnit(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
+    return cross_validate_unit(data, unit, DIGITS, Training(device=device, **training))
+
+
+def agrees_with_the_cpu(candidate: Candidate) -> None:
+    data = digits()
+    for gpu, cpu in zip(
+        *(rows_of(data, candidate, device, max_epochs=4) for device in ("gpu", "cpu")), strict=True
+    ):
+        assert gpu["status"] == cpu["status"] == "ok"
+        assert gpu["n_epochs"] == cpu["n_epochs"]
+        np.testing.assert_allclose(gpu["loss"], cpu["loss"], rtol=0.01)
+        assert abs(gpu["n_errors"] - cpu["n_errors"]) <= 3
+
+
+def test_a_convolution_agrees_with_the_cpu():
+    agrees_with_the_cpu(CONV)
+
+
+def test_a_network_without_one_agrees_with_the_cpu():
+    agrees_with_the_cpu(MLP)
+
+
+def test_the_same_seed_gives_the_same_errors():
+    data = digits()
+    one, other = (rows_of(data, CONV, "gpu", max_epochs=3) for _ in range(2))
+    assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
+
+
+def test_a_recorded_step_is_the_step():
+    import torch
+
+    from pipelines.nn.device_rows import place_rows
+    from pipelines.nn.graph import EAGER_STEPS, Stepper
+    from pipelines.nn.start import generators_of
+    from pipelines.nn.train import Part, _stack, on_device
+
+    rows = place_rows(digits(), 10, "gpu")
+    batches = torch.from_numpy(np.random.default_rng(0).integers(0, 1400, (40, 3, 10))).cuda()
+    weights = []
+    for recorded in (True, False):
+        with on_device(Training(device="gpu")):
+            parts = [Part(np.arange(10), own) for own in generators_of(0, 3)]
+            stack = _stack(CONV, DIGITS, rows, parts)
+            stepper = Stepper(stack, 10)
+            for batch in batches.unbind():
+                (stepper if recorded else stack).step(batch)
+            assert len(batches) > EAGER_STEPS
+            weights.append({name: one.cpu().numpy() for name, one in stack.weights.items()})
+    for name, one in weights[0].items():
+        np.testing.assert_allclose(one, weights[1][name], rtol=0, atol=1e-5)
+
+
+def test_memory_is_within_the_prediction():
+    import torch
+
+    from pipelines.nn.size import training_bytes
+
+    data, large = digits(), Candidate("conv", 1999, 1e-3, 0.1, n_conv_layer=999, kernel_size=2)
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    rows_of(data, large, "gpu", max_epochs=1)
+    used = torch.cuda.max_memory_allocated() - before
+    predicted = training_bytes(large, DIGITS, 5, 10, len(data.y))
+    note(f"{used / 2**30:.2f} GiB of {predicted / 2**30:.2f} GiB predicted")
+    assert used <= predicted
+
+
+def test_a_refit_answers_as_the_cpus():
+    data = digits()
+    unit = RefitUnit(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
+    gpu, cpu = (
+        refit(data, unit, DIGITS, Training(device=device, max_epochs=3))
+        for device in ("gpu", "cpu")
+    )
+    np.testing.assert_allclose(gpu.test_proba, cpu.test_proba, atol=0.02)
