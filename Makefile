@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
 CONFIG := pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench gpu-check test-gpu-install constraints clean
+.PHONY: demo test lint notebooks bench slurm-demo chaos gpu-check test-gpu-install constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -12,6 +12,7 @@ demo: .venv/.base  ## run the main job on the handwritten digits
 test: .venv/.dev  ## run all tests; the CUDA kernels in numba's simulator, a process of its own
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest tests/simulator
 	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --nbmake notebooks
 
 lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff check .
@@ -19,8 +20,17 @@ lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
+	$(BIN)/jupyter lab notebooks
+
 bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid
+
+slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses a job, and its end
+	$(BIN)/python -m cluster_setup.slurm_on_one_machine.demo
+
+chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
+	$(BIN)/python -m tests.chaos --keep
 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check
@@ -53,5 +63,9 @@ UV_VERSION := 0.13.8
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(INSTALL) --editable '.[dev,intel]'
+	$(INSTALL) --editable '.[dev,intel,nn,hpc,notebooks]'
+	@touch $@
+
+.venv/.notebooks: .venv/.base
+	$(INSTALL) --editable '.[nn,hpc,notebooks]'
 	@touch $@

@@ -1,0 +1,213 @@
+"""Every command that README.md and docs/ show is run, on small data of the same form.
+
+What needs another machine is run as far as it goes on this one: a queue's command as a dry
+run, a container's by the script that stands in the image, a benchmark by its parser.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(
+    r"(python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer|conda|\.venv/bin/uv) ?.*"
+)
+SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --workers 2"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(page.read_text()) if found == language]
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for block in blocks(page, ""):
+            for line in block.replace("\\\n", " ").splitlines():
+                command = re.sub(r"\s+#.*", "", line).strip()
+                if COMMAND.fullmatch(command):
+                    found.append((page.name, command))
+    return found
+
+
+def run(command: str, where: Path, status: int = 0) -> str:
+    """Run a command with this Python; give what it said."""
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=where, capture_output=True, text=True, check=False,
+        env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the pages speak of."""
+    folder = tmp_path_factory.mktemp("docs")
+    rng = np.random.default_rng(0)
+    write_images(folder / "data", rng)
+    table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
+    table["species"] = np.where(table.a > 0, "cat", "dog")
+    table.to_csv(folder / "mine.csv", index=False)
+    for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
+        picture = np.full((60, 60), 250, np.uint8)
+        picture[10:50, 27:33] = 20
+        Image.fromarray(picture).save(folder / name)
+    svm = "python -m pipelines.svm_grid --limit 200 --n-c 2 --n-gamma 2 --folds 2 --quiet"
+    bagging = "python -m pipelines.nn_bagging --limit 200 --quiet"
+    named = {name for _, command in commands() for name in re.findall(r"results/\S+", command)}
+    for name in sorted(named | {"RUN", "OTHER", "ENSEMBLE"}):
+        kind = f"{bagging} {SMALL_NETS}" if "nn_bagging" in name or name == "ENSEMBLE" else svm
+        run(f"{kind} --results {name}", folder)
+    return folder
+
+
+def write_images(folder: Path, rng: np.random.Generator) -> None:
+    """Files of MNIST's form with random images."""
+    folder.mkdir()
+    for part, n_images in (("train", 300), ("t10k", 60)):
+        labels = np.arange(n_images, dtype=np.uint8) % 10
+        images = rng.integers(0, 60, (n_images, 28, 28), dtype=np.uint8)
+        images[np.arange(n_images), labels * 2 + 4] += 150  # a bright line tells the class
+        for kind, magic, array in (("images-idx3", 2051, images), ("labels-idx1", 2049, labels)):
+            header = np.array([magic, *array.shape], dtype=">i4").tobytes()
+            (folder / f"{part}-{kind}-ubyte").write_bytes(header + array.tobytes())
+
+
+def as_it_stands(command: str, sandbox: Path) -> None:
+    run(command, sandbox)
+
+
+def small_networks(command: str, sandbox: Path) -> None:
+    rows = " --explain 7,18" if "--explain" in command else ""
+    run(f"{command} {SMALL_NETS}{rows}", sandbox)
+
+
+def predict(command: str, sandbox: Path) -> None:
+    run(re.sub(r"\bRUN\b", "ENSEMBLE", command), sandbox)
+
+
+def dry(command: str, sandbox: Path) -> None:
+    (command,) = re.findall(r"python -m .*", command)
+    said = run(f"{command} --dry-run", sandbox)
+    assert "nothing was run" in said
+    if "--cluster slurm" in command:
+        assert "#SBATCH" in said
+
+
+def without_a_queue(command: str, sandbox: Path) -> None:
+    command = command.replace("NAME", "generic-slurm")
+    said = run(f"PATH={Path(sys.executable).parent} {command}", sandbox, status=2)
+    assert "needs the command sbatch" in said
+
+
+def job_script(command: str, sandbox: Path) -> None:
+    run("python -m cluster_setup sbatch --profile sulis svm_grid", sandbox)
+    run(f"bash -n {command.split()[1]}", sandbox)
+
+
+def parsed(command: str, sandbox: Path) -> None:
+    _, _, module, *words = shlex.split(command)
+    program = f"import {module} as b, sys; b._parser().parse_args(sys.argv[1:])"
+    run(shlex.join(["python", "-c", program, *words]), ROOT)
+
+
+def planned_by_make(command: str, sandbox: Path) -> None:
+    run(f"make --dry-run {command.removeprefix('make')}", ROOT)
+
+
+def extra(command: str, sandbox: Path) -> None:
+    (names,) = re.findall(r"'\.\[(.*)\]'", command)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(names.split(",")) <= set(project["optional-dependencies"])
+
+
+def built(command: str, sandbox: Path) -> None:
+    assert (ROOT / command.split()[-1]).is_file()
+
+
+def in_a_container(command: str, sandbox: Path) -> None:
+    image, *words = command.removeprefix("apptainer run ").removeprefix("--nv ").split()
+    assert image in {"pleasingly-cpu.sif", "pleasingly-gpu.sif"}
+    also = "--version" if words == ["lab"] else ""
+    run(f"{ROOT}/cluster_setup/containers/entrypoint.sh {' '.join(words)} {also}", sandbox)
+
+
+def by_the_slurm_tests(command: str, sandbox: Path) -> None:
+    word = (re.findall(r"slurm_on_one_machine (\w+)", command) or ["up"])[0]
+    assert word in (ROOT / "tests" / "integration" / "conftest.py").read_text()
+
+
+def a_file(command: str, sandbox: Path) -> None:
+    assert command in ("source .venv/bin/activate", "conda env create --file environment.yml")
+
+
+# The first pattern that a command begins with says how it is run.
+HOW: list[tuple[str, Callable[[str, Path], None]]] = [
+    (r"python -m pipelines\.\w+ .*--cluster (slurm|pbs|sge|mpi)", dry),
+    (r"(mpirun|srun) .*python -m pipelines", dry),
+    (r"python -m pipelines\.nn_bagging predict", predict),
+    (r"python -m pipelines\.nn_bagging --resume", as_it_stands),
+    (r"python -m pipelines\.nn_bagging", small_networks),
+    (r"python -m pipelines\.", as_it_stands),
+    (r"python -m cluster_setup check", without_a_queue),
+    (r"python -m cluster_setup sbatch", as_it_stands),
+    (r"sbatch \w+\.sbatch", job_script),
+    (r"python -m benchmarks\.", parsed),
+    (r"make ", planned_by_make),
+    (r"\.venv/bin/uv pip install", extra),
+    (r"apptainer build", built),
+    (r"apptainer run", in_a_container),
+    (r'eval "\$\(python -m cluster_setup\.slurm_on_one|sinfo', by_the_slurm_tests),
+    (r"python -m cluster_setup\.slurm_on_one_machine", by_the_slurm_tests),
+    (r"source |conda ", a_file),
+]
+
+
+def test_the_pages_show_commands() -> None:
+    assert len(commands()) > 30
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> None:
+    how = next((how for start, how in HOW if re.match(start, command)), None)
+    assert how is not None, f"{page} shows a command that no rule here runs: {command}"
+    how(command, sandbox)
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "code"),
+    [(page.name, i, code) for page in PAGES for i, code in enumerate(blocks(page, "python"))],
+)
+def test_a_program_of_the_pages_runs(
+    page: str, number: int, code: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = X[:300] / 16
+    monkeypatch.chdir(sandbox)
+    names = {"X": X, "y": y[:300], "X_new": X[:5], "__name__": "a page"}
+    exec(compile(code.replace("results/…", "RUN"), f"{page} {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_the_pages_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target

@@ -1,0 +1,61 @@
+"""environment.yml (conda) and pyproject.toml (pip) ask for the same packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ("nn", "gpu", "hpc", "notebooks")
+# Where conda-forge and rapidsai name a package otherwise than PyPI.
+CONDA_NAMES = {
+    "cuml-cu13": "cuml",
+    "cudf-cu13": "cudf",
+    "dask-cudf-cu13": "dask-cudf",
+    "cupy-cuda13x": "cupy",
+    "matplotlib": "matplotlib-base",
+    "torch": "pytorch-gpu",
+}
+CONDA_ALONE = {"python", "cuda-version", "pip"}
+
+
+def conda() -> dict[str, str]:
+    content = yaml.safe_load((ROOT / "environment.yml").read_text())
+    found = {}
+    for line in content["dependencies"]:
+        name, version = re.fullmatch(r"([a-z0-9-]+)(.*)", line).groups()
+        found[name] = version
+    return found
+
+
+def pip() -> dict[str, SpecifierSet]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]
+    wanted = map(Requirement, lines)
+    return {CONDA_NAMES.get(need.name, need.name): need.specifier for need in wanted}
+
+
+def as_conda(specifier: SpecifierSet) -> str:
+    """``==26.10.*`` is ``=26.10`` in conda's language, and ``==1.2`` is ``=1.2``."""
+    return ",".join(sorted(re.sub(r"^==(.*?)(\.\*)?$", r"=\1", str(part)) for part in specifier))
+
+
+def test_both_name_the_same_packages_and_versions() -> None:
+    wanted = {name: as_conda(specifier) for name, specifier in pip().items()}
+    assert {name: text for name, text in conda().items() if name not in CONDA_ALONE} == wanted
+
+
+def test_conda_has_the_python_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert conda()["python"].startswith(project["requires-python"])
+
+
+def test_channels_are_those_of_rapids() -> None:
+    content = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert content["channels"] == ["rapidsai", "conda-forge", "nvidia"]
