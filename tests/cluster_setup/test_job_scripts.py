@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from cluster_setup import ClusterError, render
 from cluster_setup.sbatch import script
 
-pytest.importorskip("dask_jobqueue", reason="no job scripts: dask-jobqueue is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("dask_jobqueue") is None, reason="no job scripts: dask-jobqueue is not installed"
+)
 
 
 def lines(kind: str, **options: object) -> list[str]:

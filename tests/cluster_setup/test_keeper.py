@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -56,6 +57,15 @@ def test_workers_that_never_start_are_one_line() -> None:
     )
 
 
+@pytest.fixture
+def pythons_own_handler() -> Iterator[None]:
+    """Whatever a library or a shell has put in its place."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("pythons_own_handler")
 def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
     closed = []
 

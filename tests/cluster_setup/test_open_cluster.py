@@ -6,6 +6,7 @@ import os
 import socket
 import types
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import Mock
 from urllib.error import HTTPError
@@ -119,9 +120,11 @@ def test_auto_with_a_profile_is_its_queue() -> None:
     assert resolve_kind("auto", "apocrita") == "sge"
 
 
+@pytest.mark.skipif(
+    find_spec("dask_jobqueue") is None, reason="no queues: dask-jobqueue is not installed"
+)
 @pytest.mark.parametrize("kind", ["slurm", "pbs", "sge"])
 def test_a_queue_whose_commands_are_not_here(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    pytest.importorskip("dask_jobqueue", reason="no queues: dask-jobqueue is not installed")
     monkeypatch.setenv("PATH", "")
     words = refusal(kind)
     assert words.startswith(f"--cluster {kind} needs the command ")
