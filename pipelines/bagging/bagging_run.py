@@ -28,10 +28,10 @@ from pipelines.run.say import Say, aloud, silent
 from pipelines.run.session import (
     Session,
     choose_cluster,
+    conclude,
     open_session,
     refuse_other_data,
     show_dry_run,
-    show_report,
 )
 
 if TYPE_CHECKING:
@@ -100,11 +100,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
             )  # fmt: skip
             plan = _plan(options, dataset, space, session.device)
             session.finish(**_carry_out(session, plan, options, dataset, asked, say))
-    for line in summary.of_run(folder.record):
-        say(line)
-    show_report(folder, write_report, say)
-    if options.quiet:
-        print(folder.path)
+    conclude(folder, summary.of_run(folder.record), write_report, say)
     return 0
 
 

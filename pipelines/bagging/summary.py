@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.progress import clock
+from pipelines.run.summary import failed_fits, wall_time
 
 if TYPE_CHECKING:
     from pipelines.bagging.bagging_options import Options
     from pipelines.data import Dataset
-
-CELLS_NAMED = 5
 
 
 def of_data(dataset: Dataset) -> str:
@@ -40,7 +38,7 @@ def _count(number: int, noun: str) -> str:
 
 def of_run(record: dict[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
-    n_test, rule, busy = record["dataset"]["n_test"], record["referral"], record.get("busy_share")
+    n_test, rule = record["dataset"]["n_test"], record["referral"]
     kept = rule["n_kept"]
     wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
     return [
@@ -51,9 +49,9 @@ def of_run(record: dict[str, Any]) -> list[str]:
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
         f"calibration error {_percent(record['test_calibration_error'])}",
         f"referral   {n_test - kept:,} test points go to a person; error of the others {wrong}",
-        f"wall time  {clock(record['wall_seconds'])}"
-        + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
-        *_of_failures(record),
+        wall_time(record),
+        *failed_fits(record, ("member", "candidate", "fold")),
+        *_of_lost_members(record),
     ]
 
 
@@ -61,22 +59,11 @@ def _percent(fraction: float) -> str:
     return f"{fraction * 100:.2f} %"
 
 
-def _of_failures(record: dict[str, Any]) -> list[str]:
-    lines = []
-    for failure in record["failures"]:
-        named = [
-            f"member={cell['member']} candidate={cell['candidate']} fold={cell['fold']}"
-            for cell in failure["cells"][:CELLS_NAMED]
-        ]
-        more = failure["count"] - len(named)
-        lines.append(
-            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}: "
-            + "; ".join(named)
-            + (f"; and {more} more" if more else "")
-        )
-    if lost := record["lost_members"]:
-        lines.append(
-            f"attention  the ensemble lacks {len(lost)} of {record['options']['n_bootstrap']} "
-            f"members, {', '.join(map(str, lost))}: {record['why_lost']}"
-        )
-    return lines
+def _of_lost_members(record: dict[str, Any]) -> list[str]:
+    lost = record["lost_members"]
+    if not lost:
+        return []
+    return [
+        f"attention  the ensemble lacks {len(lost)} of {record['options']['n_bootstrap']} "
+        f"members, {', '.join(map(str, lost))}: {record['why_lost']}"
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +13,7 @@ from pipelines.bagging.work import Plan
 from pipelines.data import Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.units import CandidateUnit, Row
-from pipelines.run.progress import show_progress
+from pipelines.run.ledger import ledger
 from pipelines.run.say import Say, silent
 from pipelines.run.session import Session
 from pipelines.run.tasks import OnCluster
@@ -31,9 +30,8 @@ def train_members(
     -------
     facts for ``run.json``, and the row of the refit of every member that is stored
     """
-    runner, journal = OnCluster(session.client), session.journal
-    n_workers, files = runner.n_workers, MemberFiles(session.folder.path)
-    rows, refits = done_before(journal.records, plan, files)
+    runner, files = OnCluster(session.client), MemberFiles(session.folder.path)
+    rows, refits = done_before(session.journal.records, plan, files)
     refitted = {member: row["candidate"] for member, row in refits.items()}
     todo = units_left(plan, rows, refitted)
     if rows:
@@ -41,15 +39,14 @@ def train_members(
             f"resumed    {len(rows):,} units of the search and {len(refits)} refits were done "
             f"before, {len(todo)} units are left"
         )
-    started, busy, why_lost = time.perf_counter(), 0.0, ""
-    cost = sum(unit.cost for unit in todo)
-    with show_progress(len(todo), cost, say is silent, lambda: runner.n_workers) as progress:
+    why_lost, facts = "", dict[str, Any]()
+    with ledger(session.journal, runner, todo, say is silent, facts) as books:
         for outcome, new_rows, made in bag(runner, data, plan, rows, refitted):
             unit = outcome.unit
             if made is not None:
                 files.save(unit.member, *made, dataset.classes)
             # After the member's files: what the journal calls done is on disk.
-            journal.append(_record(outcome, new_rows))
+            books.enter(outcome, new_rows)
             if isinstance(unit, CandidateUnit):
                 rows = {**rows, unit.name: new_rows}
             elif new_rows:
@@ -57,17 +54,12 @@ def train_members(
                 why_lost = why_lost if made is not None else str(new_rows[0]["status"])
             elif outcome.error is not None:
                 why_lost = outcome.error
-            busy += outcome.seconds
-            progress.advance(unit.cost, outcome.error is not None)
-    wall = time.perf_counter() - started
     results = tabulate(row for own in rows.values() for row in own)
     results.to_parquet(session.folder.path / RESULTS)
     in_ensemble = stored(refits)
     lost = [row["status"] for row in refits.values() if row["status"] != "ok"]
-    facts = failures(results, len(plan.members), in_ensemble)
+    facts |= failures(results, len(plan.members), in_ensemble)
     facts["why_lost"] = why_lost or "; ".join(sorted(set(map(str, lost))))
-    if todo:  # else the share stays that of the session which did the work
-        facts["busy_share"] = min(1.0, busy / (n_workers * wall))
     return facts, in_ensemble
 
 
@@ -92,13 +84,3 @@ def done_before(
         elif own[0]["fold"] == -1 and (own[0]["status"] == DIVERGED or files.has(own[0]["member"])):
             refits[own[0]["member"]] = own[0]
     return rows, refits
-
-
-def _record(outcome: Any, rows: list[Row]) -> dict[str, Any]:
-    return {
-        "unit": outcome.unit.name,
-        "worker": outcome.worker,
-        "started": outcome.started,
-        "seconds": outcome.seconds,
-        "rows": rows,
-    }

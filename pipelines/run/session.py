@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
 from pipelines.run.folder import RunFolder, iso_now
 from pipelines.run.journal import Journal
+from pipelines.run.say import Say, silent
 from pipelines.run.signals import interrupted_once
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from pipelines.data import Dataset
     from pipelines.run.options import RunOptions
-    from pipelines.run.say import Say
 
 
 @dataclass(frozen=True)
@@ -200,14 +200,18 @@ def refuse_other_data(earlier: RunFolder | None, dataset: Dataset) -> None:
         )
 
 
-def show_report(folder: RunFolder, write_report: Callable[[Path], Path], say: Say) -> None:
-    """Draw the report of a finished run and say where it is.
+def conclude(
+    folder: RunFolder, lines: Iterable[str], write_report: Callable[[Path], Path], say: Say
+) -> None:
+    """Say the answer of a finished run, draw its report, and say where it is.
 
     Raises
     ------
     RunStopped
-        It cannot be written.
+        The report cannot be written.
     """
+    for line in lines:
+        say(line)
     try:
         say(f"report     {write_report(folder.path)}")
     except OSError as error:
@@ -215,6 +219,8 @@ def show_report(folder: RunFolder, write_report: Callable[[Path], Path], say: Sa
             f"the run is finished, its report is not: {error}; "
             f"draw it with python -m pipelines.report {folder.path}"
         ) from None
+    if say is silent:
+        print(folder.path)
 
 
 def _device(asked: str, workers: list[dict[str, Any]]) -> str:

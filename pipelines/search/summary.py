@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.progress import clock
+from pipelines.run.summary import failed_fits, wall_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipelines.data import Dataset
     from pipelines.search.svm_options import Options
 
-CELLS_NAMED = 5
+CELL = ["C", "gamma", "fold"]
 
 
 def of_data(dataset: Dataset) -> str:
@@ -45,7 +45,7 @@ def failures(results: pd.DataFrame) -> dict[str, Any]:
             {
                 "status": status,
                 "count": len(cells),
-                "cells": cells[["C", "gamma", "fold"]].to_dict("records"),
+                "cells": cells[CELL].to_dict("records"),
             }
             for status, cells in not_ok.groupby("status")
         ],
@@ -55,7 +55,6 @@ def failures(results: pd.DataFrame) -> dict[str, Any]:
 def of_run(record: dict[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
     best = record["best"]
-    busy = record.get("busy_share")
     return [
         f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
         *_of_edges(record),
@@ -64,9 +63,8 @@ def of_run(record: dict[str, Any]) -> list[str]:
         f"test error {record['test_error'] * 100:.2f} % "
         f"({record['n_test_errors']} of {record['dataset']['n_test']:,})",
         *_of_probabilities(record),
-        f"wall time  {clock(record['wall_seconds'])}"
-        + (f", workers busy {busy * 100:.0f} %" if busy is not None else ""),
-        *_of_failures(record),
+        wall_time(record),
+        *failed_fits(record, CELL),
     ]
 
 
@@ -98,19 +96,3 @@ def _of_probabilities(record: dict[str, Any]) -> list[str]:
         f"test proba log loss {record['test_log_loss']:.4f}, "
         f"calibration error {record['test_calibration_error'] * 100:.2f} %"
     ]
-
-
-def _of_failures(record: dict[str, Any]) -> list[str]:
-    lines = []
-    for failure in record["failures"]:
-        named = [
-            f"C={cell['C']:.3g} gamma={cell['gamma']:.3g} fold={cell['fold']}"
-            for cell in failure["cells"][:CELLS_NAMED]
-        ]
-        more = failure["count"] - len(named)
-        lines.append(
-            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}: "
-            + "; ".join(named)
-            + (f"; and {more} more" if more else "")
-        )
-    return lines

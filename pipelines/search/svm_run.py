@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,15 @@ from pipelines.data import Dataset, InputError, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.report import write_report
 from pipelines.run.folder import RunFolder
-from pipelines.run.progress import show_progress
+from pipelines.run.ledger import ledger
 from pipelines.run.say import Say, aloud, silent
 from pipelines.run.session import (
     Session,
     choose_cluster,
+    conclude,
     open_session,
     refuse_other_data,
     show_dry_run,
-    show_report,
 )
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
@@ -32,7 +31,7 @@ from pipelines.search.grid import Grid, search, tabulate, workers_for
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.scoring import Scoring, resolve_scoring
 from pipelines.svm.solvers import Settings, resolve_solver
-from pipelines.svm.units import Row, Unit
+from pipelines.svm.units import Row
 
 if TYPE_CHECKING:
     from pipelines.search.svm_options import Options
@@ -92,11 +91,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
             facts = _search(session, runner, data, grid, say)
             facts |= answer(runner, data, grid, folder.path, dataset, options.probability)
             session.finish(**facts)
-    for line in summary.of_run(folder.record):
-        say(line)
-    show_report(folder, write_report, say)
-    if options.quiet:
-        print(folder.path)
+    conclude(folder, summary.of_run(folder.record), write_report, say)
     return 0
 
 
@@ -160,28 +155,19 @@ def _search(
     session: Session, runner: OnCluster, data: FoldedData, grid: Grid, say: Say
 ) -> dict[str, Any]:
     """Compute the units that the journal lacks; write ``cv_results``; facts for ``run.json``."""
-    journal = session.journal
-    n_workers = runner.n_workers
-    units = grid.units(data, n_workers)
-    rows = {_cell(row): row for row in _scored(journal.records)}
+    units = grid.units(data, runner.n_workers)
+    rows = {_cell(row): row for row in _scored(session.journal.records)}
     todo = [left for unit in units if (left := unit.without(rows)) is not None]
     if rows:
         say(f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left")
-    started, busy = time.perf_counter(), 0.0
-    cost = sum(unit.cost for unit in todo)
-    with show_progress(len(todo), cost, say is silent, lambda: runner.n_workers) as progress:
+    facts: dict[str, Any] = {}
+    with ledger(session.journal, runner, todo, say is silent, facts) as books:
         for outcome, new_rows in search(runner, data, grid, todo):
-            journal.append(_record(outcome.unit, new_rows, outcome))
+            books.enter(outcome, new_rows)
             rows.update({_cell(row): row for row in new_rows})
-            busy += outcome.seconds
-            progress.advance(outcome.unit.cost, outcome.error is not None)
-    wall = time.perf_counter() - started
     results = tabulate(list(rows.values()))
     results.to_parquet(session.folder.path / RESULTS)
-    facts = summary.failures(results)
-    if todo:  # else the share stays that of the session which did the work
-        facts["busy_share"] = min(1.0, busy / (n_workers * wall))
-    return facts
+    return facts | summary.failures(results)
 
 
 def _scored(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
@@ -195,13 +181,3 @@ def _scored(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
 
 def _cell(row: Row) -> tuple[float, float, int]:
     return row["C"], row["gamma"], row["fold"]
-
-
-def _record(unit: Unit, rows: list[Row], outcome: Any) -> dict[str, Any]:
-    return {
-        "unit": unit.name,
-        "worker": outcome.worker,
-        "started": outcome.started,
-        "seconds": outcome.seconds,
-        "rows": rows,
-    }

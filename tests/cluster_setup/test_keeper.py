@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import dask
 import pytest
+from distributed.core import Status
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.keeper import STARTS, kept
@@ -34,6 +35,29 @@ def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
 async def _one_is_dropped(cluster: Any) -> None:
     while len(cluster.scheduler_info["workers"]) == 2:
         await asyncio.sleep(0.01)
+
+
+def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed() -> None:
+    # What each of them leaves behind takes what the nanny should hear of the next.
+    with open_cluster("local", 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        for _ in range(6):
+            client.sync(_next_is_killed, nanny)
+        client.wait_for_workers(1, timeout=60)
+        client.sync(_nanny_knows, nanny)
+
+
+async def _next_is_killed(nanny: Any) -> None:
+    while (pid := nanny.pid) is None:
+        await asyncio.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+    while nanny.pid == pid:
+        await asyncio.sleep(0.001)
+
+
+async def _nanny_knows(nanny: Any) -> None:
+    while nanny.process is None or nanny.process.status is not Status.running:
+        await asyncio.sleep(0.05)
 
 
 def test_workers_that_die_while_they_start_are_started_again() -> None:

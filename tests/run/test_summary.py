@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.run.summary import CELLS_NAMED, failed_fits, wall_time
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ({"wall_seconds": 4.21}, "wall time  4.2 s"),
+        (
+            {"wall_seconds": 185, "busy_share": 0.994},
+            "wall time  3:05 min, workers busy 99 %",
+        ),
+    ],
+)
+def test_wall_time(record: dict, line: str) -> None:
+    assert wall_time(record) == line
+
+
+def test_the_first_cells_of_a_failure_are_named() -> None:
+    cells = [{"C": 1 / 3, "fold": fold} for fold in range(1000, 1000 + CELLS_NAMED + 2)]
+    record = {"n_cells": 9, "failures": [{"status": "failed", "count": 7, "cells": cells}]}
+    (line,) = failed_fits(record, ["C", "fold"])
+    assert line.startswith("attention  7 of 9 fits failed: C=0.333 fold=1000; C=0.333 fold=1001; ")
+    assert line.endswith("; C=0.333 fold=1004; and 2 more")
+
+
+def test_no_failure_no_line() -> None:
+    assert failed_fits({"n_cells": 9, "failures": []}, ["C"]) == []
