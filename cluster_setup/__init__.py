@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions, silent
+from cluster_setup.settings import SETTINGS
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -44,13 +45,6 @@ KINDS = {
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 QUEUES = ("slurm", "pbs", "sge")
 WITH_PROFILE = (*QUEUES, "mpi", "srun")
-
-SETTINGS = {
-    # A worker holds no unit in reserve: what is left at the end is spread evenly.
-    "distributed.scheduler.worker-saturation": 1.0,
-    # Replicas of the scattered data are wanted on every worker to the end.
-    "distributed.scheduler.active-memory-manager.start": False,
-}
 
 
 def is_address(kind: str) -> bool:

@@ -19,6 +19,7 @@ from cluster_setup.job_queue import Queue
 from cluster_setup.local import LOOPBACK, scheduler_dashboard
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profile import Profile, load_profile
+from cluster_setup.settings import OF_WORKERS, as_environment
 from cluster_setup.watchdog import Watchdog, watched
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> di
         "local_directory": profile.local_directory,
         "job_name": "pleasingly",
         "worker_extra_args": list(NO_WEB_PAGES),
-        "job_script_prologue": [*_lifetime(profile), *profile.prologue],
+        "job_script_prologue": [*_environment(profile), *profile.prologue],
         "job_directives_skip": list(profile.skip_directives),
         **queue.arguments(profile, gpu, folder),
     }
@@ -121,15 +122,20 @@ def worker_flags(profile: Profile, gpu: bool) -> list[str]:
     return [*flags, *NO_WEB_PAGES]
 
 
-def _lifetime(profile: Profile) -> list[str]:
-    """Workers leave before the queue ends their jobs, and not all at once.
+def _environment(profile: Profile) -> list[str]:
+    """What a worker is told by its environment, since ``dask cuda worker`` lacks the options.
 
-    By the environment, since ``dask cuda worker`` has no such options.
+    It leaves before the queue ends its job, and not all workers leave at once.
     """
     walltime = profile.walltime_seconds
     slack = min(600, max(5, walltime // 20))
-    setting = "export DASK_DISTRIBUTED__WORKER__LIFETIME__"
-    return [f"{setting}DURATION={walltime - 2 * slack}s", f"{setting}STAGGER={slack}s"]
+    lifetime = "distributed.worker.lifetime"
+    settings = {
+        f"{lifetime}.duration": f"{walltime - 2 * slack}s",
+        f"{lifetime}.stagger": f"{slack}s",
+        **OF_WORKERS,
+    }
+    return [f"export {name}={value}" for name, value in as_environment(settings).items()]
 
 
 def _cluster_class(queue: Queue) -> Any:

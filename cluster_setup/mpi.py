@@ -22,6 +22,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.local import LOOPBACK, scheduler_dashboard
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profile import load_profile
+from cluster_setup.settings import SETTINGS
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,6 +44,9 @@ def take_part(options: ClusterOptions) -> None:
     """
     if _parts:
         return
+    import dask
+    import distributed  # noqa: F401  its defaults must be in the configuration before ours
+
     try:
         import dask_mpi
         from mpi4py import MPI
@@ -58,6 +62,7 @@ def take_part(options: ClusterOptions) -> None:
             f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
         )
     profile = load_profile(options.profile) if options.profile else None
+    dask.config.set(SETTINGS)  # on every rank: the scheduler and the workers read their own
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

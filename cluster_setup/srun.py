@@ -21,6 +21,7 @@ from cluster_setup.jobs import wants_gpu, worker_flags
 from cluster_setup.local import scheduler_dashboard
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profile import Profile, load_profile
+from cluster_setup.settings import OF_WORKERS, as_environment
 from cluster_setup.watchdog import tail_of
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ def _start(
     with log.open("wb") as file:
         # In a session of its own: Ctrl-C is for this process, which ends the step in order.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
+            env=os.environ | as_environment(OF_WORKERS),
+        )  # fmt: skip
     return Step(process, n_workers, log)
 
 

@@ -44,6 +44,10 @@ def test_workers_leave_before_the_walltime_and_not_together() -> None:
     assert "export DASK_DISTRIBUTED__WORKER__LIFETIME__STAGGER=600s" in job
 
 
+def test_a_worker_does_not_pause_for_ever() -> None:
+    assert "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False" in lines("slurm", profile="sulis")
+
+
 def test_a_cpu_job_of_slurm() -> None:
     job = lines("slurm", profile="sulis", device="cpu")
     assert "#SBATCH -p compute" in job

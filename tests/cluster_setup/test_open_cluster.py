@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -20,6 +21,7 @@ from distributed.client import AllExit
 from cluster_setup import KINDS, ClusterError, address, cuda, open_cluster, resolve_kind
 from cluster_setup.local import available_cores
 from cluster_setup.security import in_folder
+from cluster_setup.settings import SETTINGS, as_environment
 from cluster_setup.workers import describe_workers, how_to_watch, threads_per_task
 
 
@@ -273,3 +275,21 @@ def test_a_dashboard_that_is_no_port_is_refused() -> None:
         open_cluster("local", dashboard="on"),
     ):
         pass
+
+
+def test_a_worker_neither_spills_nor_pauses(one_worker: Client) -> None:
+    def fractions(dask_worker: Any) -> tuple:
+        manager = dask_worker.memory_manager
+        return (
+            manager.memory_target_fraction,
+            manager.memory_spill_fraction,
+            manager.memory_pause_fraction,
+        )
+
+    assert list(one_worker.run(fractions).values()) == [(False, False, False)]
+
+
+def test_settings_as_dask_reads_them() -> None:
+    told = dask.config.collect_env(as_environment(SETTINGS))
+    read = {name: dask.config.get(name, config=told) for name in SETTINGS}
+    assert read == SETTINGS

@@ -1,0 +1,30 @@
+"""Dask's settings that every cluster of ours has, wherever its processes start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OF_SCHEDULERS = {
+    # A worker holds no unit in reserve: what is left at the end is spread evenly.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # Replicas of the shared data are wanted on every worker to the end.
+    "distributed.scheduler.active-memory-manager.start": False,
+}
+OF_WORKERS = {
+    # What a worker holds is in use: to write it to disk frees nothing, and a worker that pauses
+    # at 80 % of its memory waits for ever for what no one will release. At 95 % it is ended, and
+    # its unit goes elsewhere or is a row that says so.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+}
+SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
+
+
+def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as the variables from which Dask reads them in a process of its own."""
+    return {
+        "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
+        for name, value in settings.items()
+    }
