@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
+# Much of a test is waiting for processes that start; files are dealt to as many as there are cores.
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadgroup
 CONFIG := pyproject.toml constraints.txt
 
 .PHONY: demo test lint notebooks bench slurm-demo chaos gpu-check test-gpu-install constraints clean
@@ -10,9 +12,9 @@ demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
 
 test: .venv/.dev  ## run all tests; the CUDA kernels in numba's simulator, a process of its own
-	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest tests/simulator
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest --nbmake notebooks
+	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/simulator
+	$(PYTEST)
+	$(PYTEST) --nbmake notebooks
 
 lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff check .

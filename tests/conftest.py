@@ -17,6 +17,13 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a file share fixtures, and all that need Slurm share one: one process for each."""
+    for item in items:
+        needs_slurm = "slurm" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("slurm" if needs_slurm else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def one_worker() -> Iterator[Client]:
     with open_cluster("local", 1) as client:
