@@ -18,7 +18,7 @@ hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file share fixtures, and all that need Slurm share one: one process for each."""
+    """One process for the tests of a file, which share fixtures, and for all that share Slurm."""
     for item in items:
         needs_slurm = "slurm" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("slurm" if needs_slurm else item.path.name))

@@ -1,8 +1,4 @@
-"""Runs behind a real Slurm, disturbed in every way that a queue knows.
-
-What runs on a worker is defined inside functions, so that it travels by value:
-a worker cannot import a test file.
-"""
+"""Runs behind a real Slurm, disturbed in every way that a queue knows."""
 
 from __future__ import annotations
 
@@ -11,57 +7,27 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from distributed import Client
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.workers import outlook
-from pipelines.run.tasks import OnCluster, Outcome
+from pipelines.run.tasks import OnCluster
 
 from .conftest import jobs_in_queue, wait_until, worker_processes
+from .naps import all_done, begun, naps
 
 Profile = Callable[..., str]
+ROOT = Path(__file__).parents[2]
+FIND_DASK_CUDA = "import importlib.util as u, sys; sys.exit(u.find_spec('dask_cuda') is None)"
 COMMAND = [sys.executable, "-m", "pipelines.svm_grid"]
 SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
 # A solver that shares nothing, so that there are many units to disturb.
 LONGER = ["--solver", "sklearn"]
-
-
-def naps(n_units: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[Any]]:
-    """Work that takes time and no core, and its units."""
-
-    class Nap:
-        cost = 1.0
-
-        def __init__(self, number: int) -> None:
-            self.number, self.name = number, f"nap-{number}"
-
-    def work(shared: int, unit: Nap) -> int:
-        import time
-
-        time.sleep(seconds)
-        return shared + unit.number
-
-    return work, [Nap(number) for number in range(n_units)]
-
-
-def all_done(outcomes: list[Outcome[Any]], n_units: int) -> bool:
-    """Whether every unit has its one right result."""
-    assert [outcome.error for outcome in outcomes if outcome.error] == []
-    return sorted(outcome.result for outcome in outcomes) == list(range(100, 100 + n_units))
-
-
-def begun(client: Client, n_units: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
-    """A run on all workers, after its first outcomes."""
-    work, units = naps(n_units, seconds)
-    client.wait_for_workers(4, timeout=60)
-    outcomes = OnCluster(client).outcomes(work, 100, units)
-    return [next(outcomes) for _ in range(4)], outcomes
 
 
 def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
@@ -230,22 +196,29 @@ def test_a_run_that_is_stopped_leaves_no_job(
 
 
 def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
-    pytest.importorskip("dask_cuda", reason="no dask cuda worker: dask-cuda is not installed")
-
-    def which(dask_worker: Any) -> tuple[str, str, int]:
-        node = os.environ["SLURMD_NODENAME"]
-        return node, os.environ["CUDA_VISIBLE_DEVICES"], dask_worker.state.nthreads
-
+    python = _python_with_dask_cuda()
     # dask-cuda's own switch for a machine without a GPU.
     prologue = ["export DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC=1"]
-    with open_cluster("slurm", 4, profile=profile(gres="gpu:1", prologue=prologue)) as client:
-        outcomes, rest = begun(client, 20, 0.2)
-        seen = client.run(which)
-        subprocess.run(["scancel", jobs_in_queue()[0]], check=True)
-        outcomes += rest
-        assert all_done(outcomes, 20)
-    assert len(set(seen.values())) == 4
-    assert {threads for _, _, threads in seen.values()} == {1}
+    asked = profile(gres="gpu:1", prologue=prologue, python=python)
+    done = subprocess.run(
+        [python, "-m", "tests.integration.gpu_jobs", asked],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert len({(node, gpu) for node, gpu, _ in seen["workers"]}) == 4
+    assert {threads for _, _, threads in seen["workers"]} == {1}
+    assert seen["errors"] == []
+    assert sorted(seen["results"]) == list(range(100, 120))
+
+
+def _python_with_dask_cuda() -> str:
+    """This Python, or the one of the GPU packages that the CI has installed before the tests."""
+    beside = ROOT / ".venv-gpu" / "bin" / "python"
+    for python in (sys.executable, str(beside)):
+        if Path(python).exists() and not subprocess.call([python, "-c", FIND_DASK_CUDA]):
+            return python
+    pytest.skip("no dask cuda worker: dask-cuda is not installed; make test-gpu-install does it")
 
 
 def _scontrol(*words: str) -> None:
