@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.keeper import kept
-from cluster_setup.local import INTERRUPT_PRELOAD, LOOPBACK, on_loopback, scheduler_dashboard
+from cluster_setup.local import LOOPBACK, on_loopback, scheduler_dashboard
 from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
@@ -97,8 +97,6 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         scheduler_kwargs=scheduler_dashboard(options.dashboard),
         # Spilling covers only objects that Dask stores; ours live in the solvers.
         device_memory_limit=None,
-        # Named here too: dask-cuda passes preloads of its own, which hide the configured one.
-        preload=[INTERRUPT_PRELOAD],
         silence_logs=logging.CRITICAL,
     )
     with kept("cuda", start) as cluster, Client(cluster, set_as_default=False) as client:

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -36,7 +37,7 @@ def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     ClusterError
         Its workers die while they start.
     """
-    with _signals_held() as deliver:
+    with _signals_held() as deliver, _children_deaf_to_ctrl_c():
         started = _started(kind, start)
     with started as cluster:
         deliver()
@@ -68,6 +69,24 @@ def _signals_held() -> Iterator[Callable[[], None]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _children_deaf_to_ctrl_c() -> Iterator[None]:
+    """Block SIGINT in the threads that start workers, and so in the workers, from their birth.
+
+    A terminal sends Ctrl-C to every process; it is for the program that opened the
+    cluster, which closes the workers in order. A thread inherits what is blocked in
+    the one that made it, and a process what is blocked in its parent's thread: the
+    cluster's own thread, which is made in here, has it blocked for good.
+    """
+    # First of all, for the thread that starts it has SIGINT unblocked afterwards.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _started(kind: str, start: Callable[[], Any]) -> Any:

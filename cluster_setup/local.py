@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD_PORT = 8787
-INTERRUPT_PRELOAD = "cluster_setup.ignore_interrupt"
 
 
 def available_cores() -> int:
@@ -68,7 +67,6 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         scheduler_kwargs=scheduler_dashboard(options.dashboard),
         # A worker that dies is restarted and shown in the summary: no need to alarm.
         silence_logs=logging.CRITICAL,
-        preload=[INTERRUPT_PRELOAD],
     )
     with kept("local", start) as cluster, Client(cluster, set_as_default=False) as client:
         yield client

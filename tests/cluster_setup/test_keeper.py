@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -107,3 +110,23 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
     with pytest.raises(KeyboardInterrupt), kept("local", Slow):
         pytest.fail("it was not interrupted")
     assert closed == [True]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, as Linux has it")
+def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
+    with open_cluster("local", 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        first = nanny.pid
+        assert _is_deaf(first)
+        client.sync(_next_is_killed, nanny)
+        while nanny.pid in (None, first):
+            time.sleep(0.001)
+        assert _is_deaf(nanny.pid)
+    assert not _is_deaf(os.getpid())
+
+
+def _is_deaf(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    blocked = re.search(r"SigBlk:\s*([0-9a-f]+)", status)
+    assert blocked
+    return bool(int(blocked[1], 16) >> signal.SIGINT - 1 & 1)
