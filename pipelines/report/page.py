@@ -87,7 +87,7 @@ def _state(kind: Kind, run: RunFolder) -> str:
         return ""
     n_cells = run.run.get("n_cells")
     if not isinstance(n_cells, int):
-        n_cells = kind.n_cells(run)
+        n_cells = _n_cells(kind, run)
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
     have = f"{len(run.cells)} of {n_cells}" if n_cells else f"{len(run.cells)}"
     reason = run.run.get("reason")
@@ -96,6 +96,13 @@ def _state(kind: Kind, run: RunFolder) -> str:
         f"{have} cells are here. "
         "What is there is drawn; with --resume the command goes on from it."
     )
+
+
+def _n_cells(kind: Kind, run: RunFolder) -> int | None:
+    """Cells of the whole run; None where the options do not say."""
+    sizes = [run.part("options").get(key) for key in kind.sizes]
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _answers(run: RunFolder) -> list[Answer]:
