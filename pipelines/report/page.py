@@ -18,7 +18,7 @@ from pipelines.report.run_folder import RunFolder, read_record
 from pipelines.report.templates import template
 from pipelines.report.test_points import wrong_note, wrong_rows
 from pipelines.report.timeline import lanes, shown_seconds, worker_name
-from pipelines.report.wording import count, duration, moment
+from pipelines.report.wording import count, duration, moment, scaling_in_words
 
 MOST_FAILED_CELLS = 50
 
@@ -190,9 +190,6 @@ def _command(run: RunFolder) -> str:
 def _facts(run: RunFolder) -> list[tuple[str, str]]:
     """What a repetition must have in common with this run."""
     dataset, cluster = run.part("dataset"), run.part("cluster")
-    scaling = dataset.get("scaling")
-    if isinstance(scaling, Mapping):
-        scaling = ", ".join(f"{key} {_plain(value)}" for key, value in scaling.items())
     devices: dict[str, int] = {}
     for worker in cluster.get("workers") or []:
         if isinstance(worker, dict):
@@ -202,7 +199,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Seed", run.run.get("seed")),
         ("Data set", dataset.get("name")),
         ("Data fingerprint", dataset.get("fingerprint")),
-        ("Scaling", scaling),
+        ("Scaling", scaling_in_words(dataset.get("scaling"))),
         ("Test points", dataset.get("n_test")),
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items()) or None),
         ("Machine", ", ".join(f"{key} {value}" for key, value in run.part("machine").items())),
