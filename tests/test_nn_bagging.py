@@ -366,6 +366,23 @@ def test_a_stored_ensemble_answers(
         assert (tmp_path / f"{name}-certainty.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, blank = picture(tmp_path / "zero.png", 0), tmp_path / "blank.png"
+    Image.new("L", (64, 64), 200).save(blank)
+    asked = ["predict", str(undisturbed), "--image", str(blank), str(own), str(tmp_path / "none")]
+    assert main(asked) == 1
+    said = capsys.readouterr()
+    assert f"image      {own}\nclass      0\n" in said.out
+    assert said.out.count("image ") == 1
+    of_blank, of_none = said.err.splitlines()
+    assert f"got {blank}, which is nearly of one colour" in of_blank
+    assert "No such file" in of_none
+    assert main(["predict", str(undisturbed), "--image", str(blank), str(blank)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
 def test_what_divides_the_members_is_referred_to_a_person(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
