@@ -255,6 +255,18 @@ BAD = {
         lambda t: ["--dry-run", "--dashboard", "99999"],
         "--dashboard must be a port, host:port or off, got '99999'",
     ),
+    "dry run into a folder in use": (
+        lambda t: ["--dry-run", "--cluster", "local", "--results", str(t.parent)],
+        "--results must be a new or empty folder, got .*, which holds data",
+    ),
+    "dry run into a file": (
+        lambda t: ["--dry-run", "--cluster", "local", "--results", csv(t, "")],
+        "--results must be a folder that can be written, got .*table.csv: Not a directory",
+    ),
+    "dry run without the GPU": (
+        lambda t: ["--dry-run", "--cluster", "local", "--device", "gpu"],
+        "--device gpu needs a GPU, and this machine has none",
+    ),
     "workers": (lambda t: ["--workers", "0"], "--workers must be at least 1, got 0"),
     "no scheduler": (lambda t: ["--cluster", "tcp://127.0.0.1:1"], "--cluster .*tcp://127.0.0.1:1"),
     "no GPU": (
