@@ -16,8 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.command import add_count, add_limit, add_turns, base_parser, exit_status
 from benchmarks.gpu.device import gpus
-from benchmarks.keep import RESULTS, keep, slug
+from benchmarks.keep import keep, slug
+from pipelines.data.errors import InputError
+from pipelines.run.options import OneLineParser
 
 if TYPE_CHECKING:
     from benchmarks.bagging.lines import Cells
@@ -28,21 +31,12 @@ WARM_UP_ROWS = 300
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    options = _parser().parse_args(argv)
-    if options.device == "gpu" and not gpus():
-        print(f"{COMMAND}: --device gpu needs a GPU, and CUDA sees none here", file=sys.stderr)
-        return 2
-    from pipelines.data import InputError
-
-    try:
-        _run(options)
-    except InputError as error:
-        print(f"{COMMAND}: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.device == "gpu" and not gpus():
+        raise InputError("--device gpu needs a GPU, and CUDA sees none here; use --device cpu")
     from benchmarks.bagging.lines import first_draws, make_problem, train_plain, train_with_us
     from benchmarks.bagging.page import describe, page
     from benchmarks.timing import in_turn
@@ -84,31 +78,18 @@ def _run(options: argparse.Namespace) -> None:
     print(f"\n{text}\nkept in {keep(Path(options.results), name, record, text)}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
+def _parser() -> OneLineParser:
+    parser = base_parser(COMMAND, __doc__, dataset="digits", folds=5)
+    add_limit(parser)
     add = parser.add_argument
-    # Tables are left out: each fold scales them in its own way, so no two lines share arrays.
-    add("--dataset", default="digits", choices=("digits", "mnist", "fashion-mnist"))
-    add("--data-dir", default="data", metavar="DIR", help="default: data")
-    add("--limit", type=_count, metavar="N", help="use a stratified subset of N training rows")
     add("--space", default="small", metavar="NAME", help="study, small or mlp, or a .yaml file")
-    add("--draws", type=_count, default=10, metavar="N", help="candidates (default: 10)")
-    add("--folds", type=_count, default=5, metavar="N", help="default: 5")
-    add("--batch-size", type=_count, default=10, metavar="N", help="default: 10")
-    add("--max-epochs", type=_count, default=20, metavar="N", help="default: 20")
+    add_count(parser, "--draws", 10, "candidates")
+    add_count(parser, "--batch-size", 10)
+    add_count(parser, "--max-epochs", 20)
     add("--device", default="cpu", choices=("cpu", "gpu"), help="default: cpu")
     add("--precision", default="fp32", choices=("fp32", "tf32"), help="of our line on a GPU")
-    add("--seed", type=int, default=0, metavar="N", help="default: 0")
-    add("--repeat", type=_count, default=1, metavar="N", help="turns of a line (default: 1)")
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_turns(parser, repeat=1)
     return parser
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import base_parser, count, exit_status
+from benchmarks.keep import keep, markdown_table
+from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.path_scaling"
 CS = (1e-3, 1e-1, 1e1, 1e3, 1e5)
@@ -24,31 +26,22 @@ FIGURE = "docs/images/path_scaling.png"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    options = _parser().parse_args(argv)
-    from pipelines.data import InputError
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
 
-    try:
-        record = measure(options.dataset, options.data_dir, options.sizes, options.folds)
-    except InputError as error:
-        print(f"{COMMAND}: {error}", file=sys.stderr)
-        return 2
+
+def _run(options: argparse.Namespace) -> None:
+    record = measure(options.dataset, options.data_dir, options.sizes, options.folds)
     text = page(record)
     kept = keep(Path(options.results), f"path-scaling-{options.dataset}", record, text)
     draw(record, Path(options.figure))
     print(f"{text}\nkept in {kept} and {options.figure}")
-    return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
-    parser.add_argument("--dataset", default="mnist")
-    parser.add_argument("--data-dir", default="data", metavar="DIR")
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10000, 20000], metavar="ROWS"
-    )
-    parser.add_argument("--folds", type=int, default=2, metavar="N")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR")
-    parser.add_argument("--figure", default=FIGURE, metavar="PATH.png")
+def _parser() -> OneLineParser:
+    parser = base_parser(COMMAND, __doc__, dataset="mnist", folds=2)
+    add, sizes = parser.add_argument, [1000, 2000, 5000, 10000, 20000]
+    add("--sizes", type=count, nargs="+", default=sizes, metavar="ROWS")
+    add("--figure", default=FIGURE, metavar="PATH.png", help=f"default: {FIGURE}")
     return parser
 
 

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from benchmarks.keep import RESULTS, keep, slug
+from benchmarks.command import add_grid, add_limit, add_turns, base_parser, exit_status
+from benchmarks.keep import keep, slug
+from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.svm_grid"
 WARM_UP_ROWS = 300
@@ -22,15 +24,7 @@ WARM_UP_GAMMAS = 8  # enough cells to reach every process of a pool
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    options = _parser().parse_args(argv)
-    from pipelines.data import InputError
-
-    try:
-        _run(options)
-    except InputError as error:
-        print(f"{COMMAND}: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -71,21 +65,14 @@ def _log_spaced(bounds: Sequence[float], n: int) -> tuple[float, ...]:
     return tuple(np.logspace(low, high, n).tolist())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
-    add = parser.add_argument
-    # Tables are left out: their scaling differs from fold to fold, so no two lines share arrays.
-    add("--dataset", default="digits", choices=("digits", "mnist", "fashion-mnist"))
-    add("--data-dir", default="data", metavar="DIR", help="default: data")
-    add("--limit", type=_count, metavar="N", help="use a stratified subset of N training rows")
-    add("--n-c", type=_count, default=8, metavar="N", help="number of C (default: 8)")
-    add("--n-gamma", type=_count, default=8, metavar="N", help="number of gamma (default: 8)")
-    pair = ("FROM", "TO")
+def _parser() -> OneLineParser:
+    parser = base_parser(COMMAND, __doc__, dataset="digits", folds=5)
+    add_limit(parser)
+    add_grid(parser, 8)
+    add, pair = parser.add_argument, ("FROM", "TO")
     add("--log-c", type=float, nargs=2, default=(-3, 6), metavar=pair, help="default: -3 6")
     add("--log-gamma", type=float, nargs=2, default=(-6, -2), metavar=pair, help="default: -6 -2")
-    add("--folds", type=_count, default=5, metavar="N", help="default: 5")
-    add("--seed", type=int, default=0, metavar="N", help="of subset and folds (default: 0)")
-    add("--repeat", type=_count, default=3, metavar="N", help="turns of a line (default: 3)")
+    add_turns(parser, repeat=3)
     add(
         "--solver",
         action="append",
@@ -98,15 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("cluster", "threads"),
         help="ours on worker processes or on threads, one for each core (default: cluster)",
     )
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
     return parser
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
 
 
 if __name__ == "__main__":

@@ -15,8 +15,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import add_grid, add_limit, base_parser, exit_status
 from benchmarks.gpu.device import gpus
-from benchmarks.keep import RESULTS, keep, markdown_table, slug
+from benchmarks.keep import keep, markdown_table, slug
+from pipelines.data.errors import InputError
+from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.svm_grid_gpu"
 N_SAMPLED = 6  # cells of cuml's that are timed
@@ -24,33 +27,23 @@ N_SAMPLED = 6  # cells of cuml's that are timed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; give its exit status: 0, or 2 for bad input."""
-    options = _parser().parse_args(argv)
-    if not gpus():
-        print(f"{COMMAND}: needs a GPU, and CUDA sees none here", file=sys.stderr)
-        return 2
-    from pipelines.data import InputError
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
 
-    try:
-        record = measure(options)
-    except InputError as error:
-        print(f"{COMMAND}: {error}", file=sys.stderr)
-        return 2
+
+def _run(options: argparse.Namespace) -> None:
+    if not gpus():
+        raise InputError("needs a GPU, and CUDA sees none here; run it on a machine that has one")
+    record = measure(options)
     text = page(record)
     card = slug(record["gpu"])
     print(f"{text}\nkept in {keep(Path(options.results), f'svm_grid_gpu-{card}', record, text)}")
-    return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
-    parser.add_argument("--dataset", default="mnist")
-    parser.add_argument("--data-dir", default="data", metavar="DIR")
-    parser.add_argument("--limit", type=int, metavar="N", help="a subset of N training rows")
-    parser.add_argument("--n-c", type=int, default=24, metavar="N")
-    parser.add_argument("--n-gamma", type=int, default=24, metavar="N")
-    parser.add_argument("--folds", type=int, default=5, metavar="N")
+def _parser() -> OneLineParser:
+    parser = base_parser(COMMAND, __doc__, dataset="mnist", folds=5)
+    add_limit(parser)
+    add_grid(parser, 24)
     parser.add_argument("--decision", nargs="+", choices=("ovo", "ovr"), default=["ovo", "ovr"])
-    parser.add_argument("--results", default=RESULTS, metavar="DIR")
     return parser
 
 

@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     sbatch.add_argument(
         "--script", metavar="FILE", help="what to write (default: COMMAND.sbatch; - for stdout)"
     )
+    sbatch.add_argument("--force", action="store_true", help="write over a script that is there")
     sbatch.add_argument("command", help="such as svm_grid")
     sbatch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the command")
     return parser
@@ -63,7 +64,13 @@ def _sbatch(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.script or f"{options.command.rpartition('.')[2]}.sbatch")
     try:
-        path.write_text(text)
+        with path.open("w" if options.force else "x") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ClusterError(
+            f"--script must be a new file, got {path}, which is there already; "
+            "write over it with --force, or name another file"
+        ) from None
     except OSError as error:
         raise ClusterError(f"--script {path} cannot be written: {error.strerror}") from None
     print(f"submit it with sbatch {path}")

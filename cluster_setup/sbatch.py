@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shlex
 import sys
@@ -30,7 +31,7 @@ def script(
     Raises
     ------
     ClusterError
-        There is no such command, or its arguments name another cluster.
+        There is no such command, or it refuses its arguments.
     """
     module = command if "." in command else f"{PACKAGE}.{command}"
     try:
@@ -46,18 +47,31 @@ def script(
     gpu = wants_gpu(ClusterOptions("srun", device=device), site)
     n_workers = workers or site.workers
     header = _header(site, gpu, n_workers, command.rpartition(".")[2])
-    run = [site.python or shlex.quote(sys.executable), "-m", module, "--cluster", "srun",
-           "--workers", str(n_workers), "--device", device]  # fmt: skip
-    if profile is not None:
-        run += ["--profile", shlex.quote(profile)]
+    words = ["--cluster", "srun", "--workers", str(n_workers), "--device", device]
+    words += [] if profile is None else ["--profile", profile]
+    words += arguments
+    if module.startswith(f"{PACKAGE}."):
+        _ask(module, words)
+    run = [site.python or shlex.quote(sys.executable), "-m", module, *map(shlex.quote, words)]
     lines = [
         "#!/usr/bin/env bash",
         *(f"#SBATCH {line}" for line in header),
         *site.prologue,
         # In the shell's place, so that Slurm's warning before the walltime reaches the program.
-        f"exec {' '.join([*run, *map(shlex.quote, arguments)])}",
+        f"exec {' '.join(run)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _ask(module: str, words: list[str]) -> None:
+    """Let a command read its options now: after hours in a queue is late for a mistake."""
+    check = getattr(importlib.import_module(module), "check", None)
+    if check is None:
+        raise ClusterError(f"sbatch needs a command such as svm_grid, got {module!r}")
+    try:
+        check(words)
+    except ValueError as error:
+        raise ClusterError(str(error)) from None
 
 
 def _header(site: Profile, gpu: bool, n_workers: int, name: str) -> list[str]:

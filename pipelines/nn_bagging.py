@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.bagging.bagging_options import Options
 from pipelines.run import command
+from pipelines.run.options import parse_options
 
 if TYPE_CHECKING:
     from pipelines.run.folder import RunFolder
@@ -28,6 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[:1] == ["predict"]:
         return command.exit_status(COMMAND, lambda: _predict(argv[1:]))
     return command.main(COMMAND, DESCRIPTION, Options, _run, argv)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Raise InputError where a command line breaks a rule of its options; run nothing."""
+    parse_options(Options, COMMAND, DESCRIPTION, argv)
 
 
 def _run(options: Options, earlier: RunFolder | None, argv: list[str]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.run import command
+from pipelines.run.options import parse_options
 from pipelines.search.svm_options import Options
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ DESCRIPTION = "Find C and gamma of a kernel SVM by cross-validation on a grid, o
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
     return command.main(COMMAND, DESCRIPTION, Options, _run, argv)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Raise InputError where a command line breaks a rule of its options; run nothing."""
+    parse_options(Options, COMMAND, DESCRIPTION, argv)
 
 
 def _run(options: Options, earlier: RunFolder | None, argv: list[str]) -> int:

@@ -117,8 +117,12 @@ def without_a_queue(command: str, sandbox: Path) -> None:
 
 
 def job_script(command: str, sandbox: Path) -> None:
-    run("python -m cluster_setup sbatch --profile sulis svm_grid", sandbox)
+    run("python -m cluster_setup sbatch --profile sulis --force svm_grid", sandbox)
     run(f"bash -n {command.split()[1]}", sandbox)
+
+
+def job_script_anew(command: str, sandbox: Path) -> None:
+    run(command.replace("sbatch ", "sbatch --force ", 1), sandbox)
 
 
 def parsed(command: str, sandbox: Path) -> None:
@@ -166,7 +170,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.nn_bagging", small_networks),
     (r"python -m pipelines\.", as_it_stands),
     (r"python -m cluster_setup check", without_a_queue),
-    (r"python -m cluster_setup sbatch", as_it_stands),
+    (r"python -m cluster_setup sbatch", job_script_anew),
     (r"sbatch \w+\.sbatch", job_script),
     (r"python -m benchmarks\.", parsed),
     (r"make ", planned_by_make),

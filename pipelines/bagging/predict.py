@@ -18,23 +18,39 @@ from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.run_folder import RunFolderError, read_record
 from pipelines.report.style import figure_style, save
+from pipelines.run.options import print_error
 from pipelines.run.say import aloud
 
 
 def predict(options: PredictOptions) -> int:
-    """Print what the ensemble says of every picture, and draw its certainty; exit status 0.
+    """Print what the ensemble says of every picture, and draw its certainty.
+
+    A picture that cannot be read is named on stderr, and the others are answered.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 1 (a picture has no answer) or 2 (none has one).
 
     Raises
     ------
     InputError
-        There is no such ensemble, a picture cannot be read, or a figure cannot be written.
+        There is no such ensemble, or a figure cannot be written.
     """
     need_torch()
     form = _form(options.run)
-    rows = np.stack([read_picture(image, form) for image in options.images])
-    said, classes = ask_members(options.run, rows)
+    images, rows = [], []
+    for image in options.images:
+        try:
+            rows.append(read_picture(image, form))
+            images.append(image)
+        except InputError as error:
+            print_error("nn_bagging", str(error))
+    if not images:
+        return 2
+    said, classes = ask_members(options.run, np.stack(rows))
     answers = reduce_members(as_dask_array(list(said)))
-    for number, image in enumerate(options.images):
+    for number, image in enumerate(images):
         point = ExplainedPoint(
             image.name, None, rows[number].reshape(form.height, form.width), said[:, number],
             int(answers.vote[number]), bool(answers.refer[number]),
@@ -42,7 +58,7 @@ def predict(options: PredictOptions) -> int:
         for line in _lines(image, answers, number, len(said), classes):
             aloud(line)
         aloud(f"figure     {_draw(point, classes, options.output or image.parent, image.stem)}")
-    return 0
+    return 0 if len(images) == len(options.images) else 1
 
 
 def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:

@@ -15,12 +15,9 @@ from pipelines.report.run_folder import (
     RunFolder,
     damaged,
     finite,
-    read_journal,
-    read_record,
+    read_run_folder,
     read_table,
-    read_wrong_images,
     rows_of,
-    unit_of,
 )
 
 PLACE = ("member", "candidate", "fold")
@@ -76,34 +73,16 @@ class BaggingRun(RunFolder):
 
 
 def read_bagging_run(folder: Path) -> BaggingRun:
-    """Read the folder of a run of ``nn_bagging``.
-
-    Raises
-    ------
-    RunFolderError
-        When there is no readable ``run.json``, or a file is damaged.
-    """
-    folder = Path(folder)
-    run = read_record(folder)
-    journal = list(read_journal(folder / "journal.jsonl"))
-    cells = read_table(folder / "cv_results.parquet", CELL_COLUMNS)
-    cells = _cells_of(journal) if cells is None else cells
-    candidates = read_table(folder / "candidates.parquet", CANDIDATE_COLUMNS)
-    dataset = run.get("dataset")
-    shape = dataset.get("image_shape") if isinstance(dataset, Mapping) else None
-    if not isinstance(shape, list | tuple) or len(shape) != 2:
-        shape = None
+    """Read the folder of a run of ``nn_bagging``; raises what ``read_run_folder`` raises."""
+    run = read_run_folder(
+        folder, cells=CELL_COLUMNS, candidates=CANDIDATE_COLUMNS, predictions=PREDICTION_COLUMNS,
+        cells_of=_cells_of, candidates_of=_candidates_of,
+    )  # fmt: skip
     return BaggingRun(
-        path=folder,
-        run=run,
-        cells=cells,
-        candidates=_candidates_of(cells) if candidates is None else candidates,
-        units=tuple(sorted(map(unit_of, journal), key=lambda unit: unit.started)),
-        predictions=read_table(folder / "test_predictions.parquet", PREDICTION_COLUMNS),
-        wrong_images=read_wrong_images(folder / "test_errors.npz", shape),
-        members=_read_members(folder / "members.csv"),
-        sizes=read_table(folder / "ensemble_sizes.parquet", SIZE_COLUMNS),
-        explained=_read_explained(folder / "explained.npz", shape),
+        **vars(run),
+        members=_read_members(run.path / "members.csv"),
+        sizes=read_table(run.path / "ensemble_sizes.parquet", SIZE_COLUMNS),
+        explained=_read_explained(run.path / "explained.npz", run.image_shape),
     )
 
 
@@ -125,8 +104,9 @@ def _cells_of(journal: list[dict[str, Any]]) -> pd.DataFrame:
     return table.drop_duplicates(list(PLACE), keep="last").reset_index(drop=True)
 
 
-def _candidates_of(cells: pd.DataFrame) -> pd.DataFrame:
+def _candidates_of(run: RunFolder) -> pd.DataFrame:
     """Mean loss and error of each candidate; none is chosen yet."""
+    cells = run.cells
     if cells.empty:
         return _empty(CANDIDATE_COLUMNS)
     numbers = cells.assign(**{name: pd.to_numeric(cells[name]) for name in ("loss", "error")})
@@ -147,13 +127,13 @@ def _read_members(path: Path) -> pd.DataFrame | None:
     return table
 
 
-def _read_explained(path: Path, shape: Any) -> dict[str, list[ExplainedPoint]]:
+def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list[ExplainedPoint]]:
     if not path.is_file():
         return {}
     try:
         with np.load(path, allow_pickle=False) as arrays:
             name, group, X, true, probabilities, vote, refer = (arrays[key] for key in EXPLAINED)
-        images = None if shape is None else X.reshape(len(X), int(shape[0]), int(shape[1]))
+        images = None if shape is None else X.reshape(len(X), *shape)
         groups: dict[str, list[ExplainedPoint]] = {}
         for i in range(len(name)):
             point = ExplainedPoint(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from pipelines.report.bagging_figures import (
 from pipelines.report.bagging_folder import PLACE, BaggingRun, read_bagging_run
 from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.certainty import certainty_panels, said
-from pipelines.report.figures import Made, of_confusion, of_timeline, of_wrong_test_points
+from pipelines.report.figures import OF_ANY_RUN, Made
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.wording import count, percent, significant
 
@@ -102,12 +101,6 @@ def _size(run: BaggingRun) -> str:
     return f"{count(n_bootstrap, 'member')}, each the best of {count(n_tuning, 'candidate')}"
 
 
-def _n_cells(run: BaggingRun) -> int | None:
-    sizes = [run.part("options").get(key) for key in ("n_bootstrap", "n_tuning", "folds")]
-    known = [size for size in sizes if isinstance(size, int)]
-    return math.prod(known) if len(known) == len(sizes) else None
-
-
 def _answers(run: BaggingRun) -> list[Answer]:
     answers = []
     n_test = run.part("dataset").get("n_test")
@@ -177,12 +170,10 @@ BAGGING = Kind(
         "calibration": _calibration,
         "referral": _referral,
         "member_searches": _member_searches,
-        "confusion_matrix": of_confusion,
-        "test_errors": of_wrong_test_points,
-        "timeline": of_timeline,
+        **OF_ANY_RUN,
     },
     size=_size,
-    n_cells=_n_cells,
+    sizes=("n_bootstrap", "n_tuning", "folds"),
     answers=_answers,
     place=PLACE,
     cell_name=_cell_name,

@@ -58,7 +58,7 @@ def _embed(name: str, figure: Figure, alt: str, path: Path) -> Drawn:
     return Drawn(name, round(96 * width), round(96 * height), alt, uri)
 
 
-def of_confusion(run: RunFolder) -> Made:
+def _of_confusion(run: RunFolder) -> Made:
     """The confusion matrix of the test points."""
     if run.predictions is None or run.predictions.empty:
         return None
@@ -77,7 +77,7 @@ def of_confusion(run: RunFolder) -> Made:
     return confusion_matrix(counts, names), alt + "."
 
 
-def of_wrong_test_points(run: RunFolder) -> Made:
+def _of_wrong_test_points(run: RunFolder) -> Made:
     """The images of wrong test points."""
     if run.wrong_images is None or not len(run.wrong_images.row):
         return None
@@ -87,7 +87,7 @@ def of_wrong_test_points(run: RunFolder) -> Made:
     )
 
 
-def of_timeline(run: RunFolder) -> Made:
+def _of_timeline(run: RunFolder) -> Made:
     """The units of every worker."""
     if not run.units:
         return None
@@ -113,3 +113,10 @@ def worker_addresses(run: RunFolder) -> list[str]:
         if isinstance(worker, dict) and worker.get("address")
     ]
     return known if {unit.worker for unit in run.units} & set(known) else []
+
+
+OF_ANY_RUN: Mapping[str, Draw[RunFolder]] = {
+    "confusion_matrix": _of_confusion,
+    "test_errors": _of_wrong_test_points,
+    "timeline": _of_timeline,
+}

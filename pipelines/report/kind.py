@@ -31,7 +31,7 @@ class Kind:
     read : function of the folder's path, gives the run
     figures : dict of file name to function, which gives the figure and its words
     size : what was searched, the beginning of the page's first sentence
-    n_cells : cells of the whole run; None where that is not known
+    sizes : names of the options whose product is the number of cells
     answers : the large figures, less those that every run has
     place : names of the columns that tell one cell from another
     cell_name : of the values in ``place``
@@ -43,7 +43,7 @@ class Kind:
     read: Callable[[Path], Any]
     figures: Mapping[str, Callable[[Any], Made]]
     size: Callable[[Any], str]
-    n_cells: Callable[[Any], int | None]
+    sizes: Sequence[str]
     answers: Callable[[Any], list[Answer]]
     place: Sequence[str]
     cell_name: Callable[..., str]

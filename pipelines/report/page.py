@@ -18,7 +18,7 @@ from pipelines.report.run_folder import RunFolder, read_record
 from pipelines.report.templates import template
 from pipelines.report.test_points import wrong_note, wrong_rows
 from pipelines.report.timeline import lanes, shown_seconds, worker_name
-from pipelines.report.wording import count, duration, moment
+from pipelines.report.wording import count, duration, moment, scaling_in_words
 
 MOST_FAILED_CELLS = 50
 
@@ -87,7 +87,7 @@ def _state(kind: Kind, run: RunFolder) -> str:
         return ""
     n_cells = run.run.get("n_cells")
     if not isinstance(n_cells, int):
-        n_cells = kind.n_cells(run)
+        n_cells = _n_cells(kind, run)
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
     have = f"{len(run.cells)} of {n_cells}" if n_cells else f"{len(run.cells)}"
     reason = run.run.get("reason")
@@ -96,6 +96,13 @@ def _state(kind: Kind, run: RunFolder) -> str:
         f"{have} cells are here. "
         "What is there is drawn; with --resume the command goes on from it."
     )
+
+
+def _n_cells(kind: Kind, run: RunFolder) -> int | None:
+    """Cells of the whole run; None where the options do not say."""
+    sizes = [run.part("options").get(key) for key in kind.sizes]
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _answers(run: RunFolder) -> list[Answer]:
@@ -183,9 +190,6 @@ def _command(run: RunFolder) -> str:
 def _facts(run: RunFolder) -> list[tuple[str, str]]:
     """What a repetition must have in common with this run."""
     dataset, cluster = run.part("dataset"), run.part("cluster")
-    scaling = dataset.get("scaling")
-    if isinstance(scaling, Mapping):
-        scaling = ", ".join(f"{key} {_plain(value)}" for key, value in scaling.items())
     devices: dict[str, int] = {}
     for worker in cluster.get("workers") or []:
         if isinstance(worker, dict):
@@ -195,7 +199,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Seed", run.run.get("seed")),
         ("Data set", dataset.get("name")),
         ("Data fingerprint", dataset.get("fingerprint")),
-        ("Scaling", scaling),
+        ("Scaling", scaling_in_words(dataset.get("scaling"))),
         ("Test points", dataset.get("n_test")),
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items()) or None),
         ("Machine", ", ".join(f"{key} {value}" for key, value in run.part("machine").items())),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,57 @@ class RunFolder:
             return folds
         return None if self.cells.empty else int(self.cells["fold"].nunique())
 
+    @property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Height and width of the images in pixels; None for a table."""
+        shape = self.part("dataset").get("image_shape")
+        if not isinstance(shape, list | tuple) or [type(side) for side in shape] != [int, int]:
+            return None
+        return shape[0], shape[1]
+
+
+def read_run_folder(
+    folder: Path,
+    *,
+    cells: Sequence[str],
+    candidates: Sequence[str],
+    predictions: Sequence[str],
+    cells_of: Callable[[list[dict[str, Any]]], pd.DataFrame],
+    candidates_of: Callable[[RunFolder], pd.DataFrame],
+) -> RunFolder:
+    """Read what every command leaves in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    cells, candidates, predictions : columns that these tables must have
+    cells_of : function of the journal, gives the cells of a run that wrote no table of them
+    candidates_of : function of such a run, gives its candidates
+
+    Raises
+    ------
+    RunFolderError
+        When there is no readable ``run.json``, or a file is damaged.
+    """
+    folder = Path(folder)
+    record, journal = read_record(folder), list(read_journal(folder / "journal.jsonl"))
+    found = read_table(folder / "cv_results.parquet", cells)
+    run = RunFolder(
+        path=folder,
+        run=record,
+        cells=cells_of(journal) if found is None else found,
+        candidates=pd.DataFrame(),
+        units=tuple(sorted(map(unit_of, journal), key=lambda unit: unit.started)),
+        predictions=read_table(folder / "test_predictions.parquet", predictions),
+        wrong_images=None,
+    )
+    found = read_table(folder / "candidates.parquet", candidates)
+    return replace(
+        run,
+        candidates=candidates_of(run) if found is None else found,
+        wrong_images=read_wrong_images(folder / "test_errors.npz", run.image_shape),
+    )
+
 
 def finite(value: object) -> float | None:
     """The number, or None where there is none or it is not finite."""
@@ -146,7 +197,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     return run
 
 
-def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
     """A Parquet file with these columns; None where there is none.
 
     Raises
@@ -166,7 +217,7 @@ def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
     return table
 
 
-def read_wrong_images(path: Path, shape: object) -> WrongImages | None:
+def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
     """The wrong test points of an image data set; None where there is no such file.
 
     Raises
@@ -174,14 +225,14 @@ def read_wrong_images(path: Path, shape: object) -> WrongImages | None:
     RunFolderError
         The file is damaged.
     """
-    if not path.is_file() or not isinstance(shape, list | tuple) or len(shape) != 2:
+    if not path.is_file() or shape is None:
         return None
     try:
         with np.load(path, allow_pickle=False) as arrays:
             row, true, predicted, pixels = (
                 arrays[name] for name in ("row", "true", "predicted", "X")
             )
-        images = pixels.reshape(len(row), int(shape[0]), int(shape[1]))
+        images = pixels.reshape(len(row), *shape)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise damaged(
             path,

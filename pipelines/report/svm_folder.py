@@ -14,12 +14,8 @@ import pandas as pd
 from pipelines.report.run_folder import (
     RunFolder,
     finite,
-    read_journal,
-    read_record,
-    read_table,
-    read_wrong_images,
+    read_run_folder,
     rows_of,
-    unit_of,
 )
 
 CELL_COLUMNS = (
@@ -68,37 +64,14 @@ def _candidate(values: Mapping[Any, Any]) -> Candidate:
 
 
 def read_svm_run(folder: Path) -> SvmRun:
-    """Read the folder of a run of ``svm_grid``.
-
-    Raises
-    ------
-    RunFolderError
-        When there is no readable ``run.json``, or a file is damaged.
-    """
-    folder = Path(folder)
-    run = read_record(folder)
-    journal = list(read_journal(folder / "journal.jsonl"))
-    cells = read_table(folder / "cv_results.parquet", CELL_COLUMNS)
-    if cells is None:
-        cells = _cells_of(journal)
-    candidates = read_table(folder / "candidates.parquet", CANDIDATE_COLUMNS)
-    if candidates is None:
-        options = run.get("options")
-        n_folds = options.get("folds") if isinstance(options, Mapping) else None
-        known = n_folds if isinstance(n_folds, int) else cells["fold"].nunique()
-        candidates = candidates_of(cells, known)
-    candidates = candidates.sort_values(["rank", "C", "gamma"], kind="stable")
-    dataset = run.get("dataset")
-    shape = dataset.get("image_shape") if isinstance(dataset, Mapping) else None
-    return SvmRun(
-        path=folder,
-        run=run,
-        cells=cells,
-        candidates=candidates.reset_index(drop=True),
-        units=tuple(sorted(map(unit_of, journal), key=lambda unit: unit.started)),
-        predictions=read_table(folder / "test_predictions.parquet", ("row", "true", "predicted")),
-        wrong_images=read_wrong_images(folder / "test_errors.npz", shape),
-    )
+    """Read the folder of a run of ``svm_grid``; raises what ``read_run_folder`` raises."""
+    run = read_run_folder(
+        folder, cells=CELL_COLUMNS, candidates=CANDIDATE_COLUMNS,
+        predictions=("row", "true", "predicted"), cells_of=_cells_of,
+        candidates_of=lambda run: candidates_of(run.cells, run.n_folds or 0),
+    )  # fmt: skip
+    best_first = run.candidates.sort_values(["rank", "C", "gamma"], kind="stable")
+    return SvmRun(**vars(run) | {"candidates": best_first.reset_index(drop=True)})
 
 
 def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.report.candidate_table import candidate_columns, candidate_rows
-from pipelines.report.figures import Made, of_confusion, of_timeline, of_wrong_test_points
+from pipelines.report.figures import OF_ANY_RUN, Made
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.run_folder import finite
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
@@ -76,13 +76,6 @@ def _size(run: SvmRun) -> str:
     return f"{n_C} C × {n_gamma} gamma" if n_C and n_gamma else "A search"
 
 
-def _n_cells(run: SvmRun) -> int | None:
-    options = run.part("options")
-    sizes = [options.get(key) for key in ("n_c", "n_gamma", "folds")]
-    known = [size for size in sizes if isinstance(size, int)]
-    return math.prod(known) if len(known) == len(sizes) else None
-
-
 def _answers(run: SvmRun) -> list[Answer]:
     answers = []
     if (best := run.best) is not None:
@@ -138,12 +131,10 @@ SVM = Kind(
         "heat_map": _heat_map,
         "fold_errors_best": _fold_errors_best,
         "fold_errors": _fold_errors,
-        "confusion_matrix": of_confusion,
-        "test_errors": of_wrong_test_points,
-        "timeline": of_timeline,
+        **OF_ANY_RUN,
     },
     size=_size,
-    n_cells=_n_cells,
+    sizes=("n_c", "n_gamma", "folds"),
     answers=_answers,
     place=("C", "gamma", "fold"),
     cell_name=_cell_name,

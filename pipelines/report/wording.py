@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 
@@ -64,3 +65,20 @@ def moment(text: object) -> str:
 def shortened(name: str, length: int) -> str:
     """The name, cut with an ellipsis where it is longer than ``length``."""
     return name if len(name) <= length else name[: length - 1] + "…"
+
+
+def scaling_in_words(scaling: object) -> str:
+    """What a run records of the scaling of its data, as a person says it; empty if nothing."""
+    if not isinstance(scaling, Mapping):
+        return ""
+    match dict(scaling):
+        case {"kind": "constants", "center": int() | float() as at, "scale": int() | float() as by}:
+            return f"(x − {at:g}) / {by:g}, the same for every feature"
+        case {"kind": "standardise"}:
+            return (
+                "each feature less its mean, divided by its standard deviation, "
+                "both of the training rows of each fold"
+            )
+        case {"kind": "none"}:
+            return "none"
+    return ", ".join(f"{key} {value}" for key, value in scaling.items())

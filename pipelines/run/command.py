@@ -61,6 +61,10 @@ def main(
             earlier = RunFolder.open(path, command)
             chosen = options_of_resumed_run(options, earlier.record["options"], given, path)
             chosen = dataclasses.replace(chosen, resume=str(path))
+        if chosen.dry_run:
+            from pipelines.run.dry_run import refuse_what_a_run_would
+
+            refuse_what_a_run_would(chosen)
         return run(chosen, earlier, argv)
 
     return exit_status(command, carry_out)

@@ -47,25 +47,12 @@ class RunFolder:
         path = Path(results) if results else _unused(Path("results"), command)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            content = sorted(entry.name for entry in path.iterdir() if not _never_began(entry))
-            if RECORD in content:
-                raise InputError(
-                    f"--results must be a new or empty folder, got {path}, which holds a run; "
-                    f"finish that one with --resume {path}, or name another folder"
-                )
-            if content:
-                raise InputError(
-                    f"--results must be a new or empty folder, got {path}, which holds "
-                    f"{content[0]}; name another folder"
-                )
+            refuse_taken(path)
             probe = path / PROBE
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise InputError(
-                f"--results must be a folder that can be written, got {path}: {error.strerror}; "
-                "name another folder"
-            ) from None
+            raise _unwritable(path, error) from None
         return cls(path, {"command": command})
 
     @classmethod
@@ -144,6 +131,39 @@ class RunFolder:
     def wall_seconds(self) -> float:
         """Wall time of all sessions up to now."""
         return self._wall_before + time.perf_counter() - self._clock
+
+
+def refuse_taken(path: Path) -> None:
+    """Hold a folder that is to receive a new run against what it holds.
+
+    Raises
+    ------
+    InputError
+        It is no folder, or not empty. One that is not there is as good as empty.
+    """
+    try:
+        content = sorted(entry.name for entry in path.iterdir() if not _never_began(entry))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if RECORD in content:
+        raise InputError(
+            f"--results must be a new or empty folder, got {path}, which holds a run; "
+            f"finish that one with --resume {path}, or name another folder"
+        )
+    if content:
+        raise InputError(
+            f"--results must be a new or empty folder, got {path}, which holds "
+            f"{content[0]}; name another folder"
+        )
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"--results must be a folder that can be written, got {path}: {error.strerror}; "
+        "name another folder"
+    )
 
 
 def iso_now() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster_setup import ClusterError, render
+from cluster_setup.__main__ import main
 from cluster_setup.sbatch import script
 
 pytestmark = pytest.mark.skipif(
@@ -124,9 +125,41 @@ def test_the_whole_run_as_one_job() -> None:
     ("command", "arguments", "words"),
     [
         ("svm_gird", [], "a command such as svm_grid, got 'svm_gird'"),
+        ("report", [], "a command such as svm_grid, got 'pipelines.report'"),
         ("svm_grid", ["--cluster", "local"], "--cluster must stand before svm_grid"),
+        ("svm_grid", ["--fold", "3"], "--fold is not an option of this command; did you mean"),
+        ("nn_bagging", ["--folds", "1"], "--folds must be at least 2, got 1"),
+        ("nn_bagging", ["predict", "RUN"], "predict is not an option of this command"),
     ],
 )
 def test_a_job_that_cannot_be(command: str, arguments: list[str], words: str) -> None:
     with pytest.raises(ClusterError, match=words):
         script(command, arguments, profile="sulis", workers=None, device="auto")
+
+
+def test_a_script_that_is_there_is_overwritten_only_where_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.sbatch"
+    asked = ["sbatch", "--profile", "sulis", "--script", str(file)]
+    assert main([*asked, "svm_grid"]) == 0
+    earlier = file.read_text()
+    assert main([*asked, "svm_grid", "--n-c", "3"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        f"cluster_setup: --script must be a new file, got {file}, which is there already; "
+        "write over it with --force, or name another file\n"
+    )
+    assert file.read_text() == earlier
+    assert main([*asked, "--force", "svm_grid", "--n-c", "3"]) == 0
+    assert file.read_text().endswith(" --n-c 3\n")
+
+
+def test_no_script_is_written_of_a_command_line_with_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.sbatch"
+    asked = ["sbatch", "--profile", "sulis", "--script", str(file)]
+    assert main([*asked, "svm_grid", "--n-c", "0"]) == 2
+    assert capsys.readouterr().err == "cluster_setup: --n-c must be at least 1, got 0\n"
+    assert not file.exists()

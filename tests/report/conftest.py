@@ -79,7 +79,7 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
         "dataset": {
             "name": "digits", "n_train": 800, "n_test": 6, "n_features": 12, "n_classes": 3,
             "classes": ["zero", "one", "two"], "image_shape": [4, 3],
-            "scaling": {"kind": "constants", "mean": 127.5},
+            "scaling": {"kind": "constants", "center": 127.5, "scale": 73.61},
             "fingerprint": "sha256:0123abcd",
         },
         "versions": {"python": "3.11.9", "dask": "2026.7.1"},

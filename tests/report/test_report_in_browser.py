@@ -4,6 +4,8 @@ import pytest
 
 from pipelines.report.page import write_page
 
+from .bagging_folder import write_bagging_run
+
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
 
@@ -37,6 +39,19 @@ def test_nothing_is_wider_than_the_screen_or_missing(page):
 def test_the_first_screen_has_the_answer(page):
     answer = page.locator(".answers strong").first.bounding_box()
     assert answer["y"] + answer["height"] < page.viewport_size["height"]
+
+
+@pytest.mark.parametrize(("width", "rows"), [(1280, [4, 3]), (390, [2, 2, 2, 1])])
+def test_the_answers_cards_fill_their_rows(browser, tmp_path, width, rows):
+    path = write_page(write_bagging_run(tmp_path / "run")).resolve()
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(path.as_uri())
+    cards = [card.bounding_box() for card in page.locator(".answers > div").all()]
+    page.close()
+    tops = sorted({card["y"] for card in cards})
+    assert [sum(card["y"] == top for card in cards) for top in tops] == rows
+    ends = [max(card["x"] + card["width"] for card in cards if card["y"] == top) for top in tops]
+    assert max(ends) - min(ends) < 1
 
 
 def test_a_table_is_sorted_by_a_click(page):

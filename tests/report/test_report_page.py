@@ -45,6 +45,12 @@ def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(make_run):
         assert svg in {path.read_bytes() for path in folder.glob("*.svg")}
 
 
+def test_the_captions_of_box_plots_say_what_a_box_is(make_run):
+    text = Page(write_report(make_run())).text
+    assert text.count("the whiskers reach the furthest within 1.5 box lengths") == 2
+    assert text.count("what lies beyond is an outlier") == 2
+
+
 def test_the_page_needs_nothing_from_outside(make_run):
     path = write_report(make_run())
     page = Page(path)
@@ -192,7 +198,7 @@ def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinis
 def test_how_to_reproduce_has_the_exact_command(make_run):
     text = Page(write_report(make_run())).text.split("How to reproduce")[-1]
     assert "python -m pipelines.svm_grid --results 'my results'" in text
-    for fact in ("Seed 7", "sha256:0123abcd", "kind constants, mean 127.5", "2 × CPU on laptop",
+    for fact in ("Seed 7", "sha256:0123abcd", "Scaling (x − 127.5) / 73.61,", "2 × CPU on laptop",
                  "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1"):  # fmt: skip
         assert fact in text
 

@@ -1,0 +1,21 @@
+from types import ModuleType
+
+import pytest
+
+from benchmarks import nn_bagging, path_scaling, svm_grid, svm_grid_gpu
+
+
+@pytest.mark.parametrize("benchmark", [nn_bagging, path_scaling, svm_grid, svm_grid_gpu])
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--folds", "0"], "--folds: must be at least 1, got 0"),
+        (["--dataset", "mine.csv"], "--dataset: invalid choice: 'mine.csv'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    benchmark: ModuleType, argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark.main(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{benchmark.COMMAND}: {words}")

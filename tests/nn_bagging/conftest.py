@@ -1,0 +1,53 @@
+"""Runs of ``nn_bagging`` that the tests of this folder share."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from pipelines.nn_bagging import main
+from tests.command_runs import command_line
+
+SMALL = ["--limit", "300", "--n-bootstrap", "3", "--n-tuning", "2", "--folds", "3",
+         "--max-epochs", "4", "--cluster", "local"]  # fmt: skip
+# Many units, to disturb a run in their midst.
+LONGER = ["--limit", "700", "--n-bootstrap", "4", "--n-tuning", "3", "--folds", "3",
+          "--batch-size", "4", "--cluster", "local"]  # fmt: skip
+
+
+def said_by_members(folder: Path) -> np.ndarray:
+    with np.load(folder / "member_probabilities.npz", allow_pickle=False) as arrays:
+        return arrays["probabilities"]
+
+
+def picture(path: Path, row: int) -> Path:
+    """A digit as a person scans it: dark, on light paper, large."""
+    ink = np.kron(load_digits().images[row] / 16, np.ones((30, 30)))
+    paper = np.pad(240 - 200 * ink, 60, constant_values=240)
+    Image.fromarray(paper.astype(np.uint8)).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("runs")
+    own = picture(folder / "mine.png", 0)
+    asked = ["--explain", "7,18", "--image", str(own), "--workers", "2"]
+    done = subprocess.run(
+        command_line("nn_bagging", *SMALL, *asked, "--results", str(folder / "small")),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return folder / "small", done.stdout
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "longer"
+    assert main([*LONGER, "--results", str(folder), "--quiet", "--workers", "1"]) == 0
+    return folder

@@ -1,0 +1,86 @@
+"""A stored ensemble is asked about pictures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.nn_bagging import main
+from tests.command_runs import record
+
+from .conftest import picture
+
+
+def test_a_stored_ensemble_answers(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = picture(tmp_path / "zero.png", 0), picture(tmp_path / "six.png", 6)
+    assert main(["predict", str(undisturbed), "--image", str(first), str(second)]) == 0
+    said = capsys.readouterr().out
+    answers = said.split("image ")[1:]
+    assert "class      0\n" in answers[0]
+    assert "class      6\n" in answers[1]
+    assert "of 4 members" in answers[0]
+    for name in ("zero", "six"):
+        assert (tmp_path / f"{name}-certainty.svg").stat().st_size > 1000
+        assert (tmp_path / f"{name}-certainty.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, blank = picture(tmp_path / "zero.png", 0), tmp_path / "blank.png"
+    Image.new("L", (64, 64), 200).save(blank)
+    asked = ["predict", str(undisturbed), "--image", str(blank), str(own), str(tmp_path / "none")]
+    assert main(asked) == 1
+    said = capsys.readouterr()
+    assert f"image      {own}\nclass      0\n" in said.out
+    assert said.out.count("image ") == 1
+    of_blank, of_none = said.err.splitlines()
+    assert f"got {blank}, which is nearly of one colour" in of_blank
+    assert "No such file" in of_none
+    assert main(["predict", str(undisturbed), "--image", str(blank), str(blank)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_what_divides_the_members_is_referred_to_a_person(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64)).astype(np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    ask = ["predict", str(undisturbed), "--image", str(tmp_path / "noise.png")]
+    assert main([*ask, "--output", str(tmp_path / "figures")]) == 0
+    said = capsys.readouterr().out
+    assert "attention  refer to a person: fewer than three in four members" in said
+    assert (tmp_path / "figures" / "noise-certainty.svg").exists()
+
+
+def test_predict_refuses_in_one_line(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = str(picture(tmp_path / "zero.png", 0))
+    (tmp_path / "text.png").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "run.json").write_text(json.dumps(
+        record(undisturbed) | {"status": "running"}))  # fmt: skip
+    broken = tmp_path / "broken"
+    shutil.copytree(undisturbed, broken)
+    (broken / "members" / "member-01.safetensors").write_bytes(b"garbage")
+    for argv, says in (
+        ([str(undisturbed)], "--image"),
+        ([str(undisturbed), "--image", str(tmp_path / "text.png")], "no picture"),
+        ([str(undisturbed), "--image", str(tmp_path / "none.png")], "No such file"),
+        ([str(tmp_path / "none"), "--image", own], "RUN must be a run folder"),
+        ([str(tmp_path / "empty"), "--image", own], "none is finished yet"),
+        ([str(broken), "--image", own], "member-01.safetensors must be"),
+        ([str(undisturbed), "--image", own, "--output", own], "--output must be a folder"),
+    ):
+        assert main(["predict", *argv]) == 2
+        said = capsys.readouterr().err
+        assert says in said, said
+        assert len(said.splitlines()) == 1

@@ -1,0 +1,149 @@
+"""What the command prints and leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.bagging.predict import ask_members
+from pipelines.data import load_dataset
+from pipelines.nn.member import Ensemble
+from pipelines.nn_bagging import main
+from tests.command_runs import cells, record
+
+from .conftest import LONGER, said_by_members
+
+
+def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
+    folder, said = finished
+    about = record(folder)
+    assert "300 training rows, images of 8 x 8 pixels, 10 classes; 360 test rows" in said
+    assert "3 members x 2 candidates x 3 folds = 18 fits in 6 units, and 3 refits" in said
+    assert "dashboard  http://127.0.0.1:" in said
+    n_wrong = about["n_vote_errors"]
+    assert f"vote       test error {n_wrong / 360 * 100:.2f} % ({n_wrong} of 360)" in said
+    assert "test points go to a person" in said
+    assert f"report     {folder / 'report.html'}" in said
+
+
+def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    about, table = record(folder), cells(folder)
+    assert len(table) == 18
+    assert about["status"] == "finished"
+    assert about["space"]["network"] == "conv"
+    assert 0 < about["busy_share"] <= 1
+    members = pd.read_csv(folder / "members.csv", float_precision="round_trip")
+    for row in members.to_dict("records"):
+        losses = table[table.member == row["member"]].groupby("candidate").loss.mean()
+        assert row["cv_loss"] == pytest.approx(losses.min())
+    assert [one["test_error"] for one in about["members"]] == members.test_error.tolist()
+    p = said_by_members(folder)
+    assert p.dtype == np.float32
+    assert p.shape == (3, 360, 10)
+    truth = load_dataset("digits", limit=300).y_test
+    np.testing.assert_allclose(members.test_error, (p.argmax(axis=2) != truth).mean(axis=1))
+    assert about["members_mean_test_error"] == pytest.approx(members.test_error.mean())
+    predictions = pd.read_parquet(folder / "test_predictions.parquet")
+    np.testing.assert_array_equal(predictions.true, truth)
+    assert about["vote_test_error"] == np.mean(predictions.predicted != truth)
+    assert about["mean_test_error"] == np.mean(p.mean(axis=0).argmax(axis=1) != truth)
+    votes = (p.argmax(axis=2) == predictions.predicted.to_numpy()).mean(axis=0)
+    np.testing.assert_allclose(predictions.disagreement, 1 - votes)
+    for name in ("certainty_disagreement", "certainty_chosen", "certainty_own", "ensemble_size",
+                 "calibration", "referral", "member_searches", "confusion_matrix"):  # fmt: skip
+        assert (folder / f"{name}.svg").stat().st_size > 1000
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "report.html").read_text()
+    assert f"{about['vote_test_error'] * 100:.2f}" in page
+    assert "mine.png: vote" in page
+
+
+def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
+        names, probabilities = arrays["name"].tolist(), arrays["probabilities"]
+        true, groups, X = arrays["true"], arrays["group"].tolist(), arrays["X"]
+    assert names[6:] == ["test point 7", "test point 18", "mine.png"]
+    assert groups == ["disagreement"] * 6 + ["chosen"] * 2 + ["own"]
+    np.testing.assert_array_equal(probabilities[:, 6], said_by_members(folder)[:, 7])
+    assert true[-1] == -1
+    found, classes = ask_members(folder, X[-1:])
+    np.testing.assert_allclose(probabilities[:, -1], found[:, 0], atol=1e-6)
+    assert classes == list("0123456789")
+
+
+def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    said, _ = ask_members(folder, load_dataset("digits", limit=300).X_test)
+    np.testing.assert_allclose(said, said_by_members(folder), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_workers", ["2", "4"])
+def test_members_do_not_depend_on_the_number_of_workers(
+    n_workers: str, tmp_path: Path, undisturbed: Path
+) -> None:
+    folder = tmp_path / "run"
+    assert main([*LONGER, "--results", str(folder), "--quiet", "--workers", n_workers]) == 0
+    pd.testing.assert_frame_equal(cells(folder), cells(undisturbed))
+    np.testing.assert_array_equal(said_by_members(folder), said_by_members(undisturbed))
+    for name in ("members.csv", "ensemble_sizes.parquet"):
+        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes()
+    stored, expected = (
+        Ensemble.load(run / "members" / "member-03.safetensors").members[0]
+        for run in (folder, undisturbed)
+    )
+    assert stored.candidate == expected.candidate
+    for name, weights in expected.weights.items():
+        np.testing.assert_array_equal(stored.weights[name], weights)
+
+
+def test_the_vote_beats_the_mean_member(undisturbed: Path) -> None:
+    about = record(undisturbed)
+    assert about["vote_test_error"] < about["members_mean_test_error"]
+
+
+def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 3)) * [1, 100, 0.01], columns=["a", "b", "c"])
+    table["kind"] = np.where(table.a + table.b / 100 > 0, "up", "down")
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    folder = tmp_path / "run"
+    options = ["--dataset", str(tmp_path / "mine.csv"), "--target", "kind", "--explain", "3"]
+    small = ["--n-bootstrap", "2", "--n-tuning", "2", "--folds", "3", "--workers", "1"]
+    assert main([*options, *small, "--cluster", "local", "--results", str(folder)]) == 0
+    about = record(folder)
+    assert about["space"]["network"] == "mlp"
+    assert about["vote_test_error"] < 0.2
+    assert "n_conv_layer" not in pd.read_csv(folder / "members.csv")
+    said, classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())
+    assert classes == ["down", "up"]
+    right = np.array(classes)[said.mean(axis=0).argmax(axis=1)] == table.kind
+    assert right.mean() > 0.85
+    assert "test point 3" in (folder / "report.html").read_text()
+    assert main(["predict", str(folder), "--image", "x.png"]) == 2
+    assert "data are a table" in capsys.readouterr().err
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "none"
+    assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0
+    assert "12 members x 12 candidates x 5 folds = 720 fits" in capsys.readouterr().out
+    assert not folder.exists()
+
+
+def test_help_needs_no_heavy_import() -> None:
+    heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib', 'torch', 'PIL'}"
+    for words in (["--help"], ["predict", "--help"]):
+        program = (
+            "import sys, pipelines.nn_bagging as c\n"
+            f"try: c.main({words!r})\n"
+            f"except SystemExit: heavy = {heavy} & set(sys.modules)\n"
+            "assert not heavy, heavy\n"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

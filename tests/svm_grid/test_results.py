@@ -1,0 +1,157 @@
+"""What the command prints and leaves behind."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss
+
+from pipelines.data import load_dataset
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm_grid import main
+from tests.command_runs import cells, command_line, record
+
+from .conftest import SMALL
+
+
+def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
+    folder, said = finished
+    about = record(folder)
+    assert "400 training rows, 64 features, 10 classes; 360 test rows" in said
+    assert "3 C x 3 gamma x 3 folds = 27 fits" in said
+    assert "dashboard  http://127.0.0.1:" in said
+    assert f"best       C = {about['best']['C']:.3g}, gamma = {about['best']['gamma']:.3g}" in said
+    assert f"test error {about['test_error'] * 100:.2f} %" in said
+    assert "workers busy" in said
+    assert f"report     {folder / 'report.html'}" in said
+
+
+def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    about = record(folder)
+    table = pd.read_parquet(folder / "cv_results.parquet")
+    assert len(table) == 27
+    assert about["status"] == "finished"
+    assert about["options"]["limit"] == 400
+    assert about["solver"] == "path"
+    assert about["dataset"]["scaling"]["kind"] == "constants"
+    assert about["versions"]["dask"] == "2026.7.1"
+    assert 0 < about["busy_share"] <= 1
+    by_candidate = table.groupby(["C", "gamma"]).error.mean()
+    assert about["best"]["error_mean"] == pytest.approx(by_candidate.min())
+    np.testing.assert_allclose(table.score, 1 - table.error)
+    assert about["best"]["score_mean"] == pytest.approx(1 - by_candidate.min())
+    for name in ("heat_map", "fold_errors_best", "fold_errors", "confusion_matrix", "test_errors"):
+        assert (folder / f"{name}.svg").stat().st_size > 1000
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"{about['test_error'] * 100:.2f}" in (folder / "report.html").read_text()
+
+
+def test_the_grid_s_edge_is_named(finished: tuple[Path, str]) -> None:
+    folder, said = finished
+    gamma = record(folder)["best"]["gamma"]
+    assert gamma == pytest.approx(1e-2), "the largest of this grid"
+    assert "the largest gamma of the grid: a better one may lie beyond" in said
+
+
+def test_files_have_the_permissions_of_the_umask(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["run.json"]
+
+
+def test_the_stored_model_gives_the_stored_test_error(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    digits = load_dataset("digits", limit=400)
+    predicted = KernelMachine.load(folder / "model.safetensors").predict(digits.X_test)
+    n_wrong = int(np.sum(predicted != digits.classes[digits.y_test]))
+    assert n_wrong == record(folder)["n_test_errors"]
+
+
+def test_a_scoring_a_kernel_and_probabilities(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    grid = ["--limit", "150", "--n-c", "2", "--log-c", "-2", "1", "--n-gamma", "2", "--folds", "3"]
+    how = ["--kernel", "poly", "--coef0", "1", "--class-weight", "balanced", "--workers", "1"]
+    what = ["--scoring", "f1_macro", "--probability", "--cluster", "local", "--performance-report"]
+    assert main([*grid, *how, *what, "--results", str(folder)]) == 0
+    said = capsys.readouterr().out
+    about, table = record(folder), pd.read_parquet(folder / "cv_results.parquet")
+    best = about["best"]
+    by_candidate = table.groupby(["C", "gamma"]).score
+    assert best["score_mean"] == pytest.approx(by_candidate.mean().max())
+    assert f"cv score   f1_macro {best['score_mean']:.4f} ± {best['score_std']:.4f}" in said
+    assert f"test proba log loss {about['test_log_loss']:.4f}, calibration error" in said
+    assert "cv f1_macro" in (folder / "report.html").read_text()
+
+    digits = load_dataset("digits", limit=150)
+    model = KernelMachine.load(folder / "model.safetensors")
+    stored = pd.read_parquet(folder / "test_probabilities.parquet")
+    assert list(stored)[:3] == ["row", "true", "probability_0"]
+    found = model.predict_proba(digits.X_test)
+    np.testing.assert_allclose(stored.iloc[:, 2:], found, atol=1e-6)
+    assert about["test_log_loss"] == pytest.approx(log_loss(digits.y_test, found), abs=1e-5)
+    assert 0 <= about["test_calibration_error"] <= 1
+    assert model.kernel.name == "poly"
+    page = (folder / "performance.html").read_text()
+    assert "svm-gamma=" in page, "Dask's page names the units"
+    assert not re.search(r"<script[^>]*src=", page), "it needs no network"
+
+
+def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2", "--workers", "1"]
+    assert main([*tiny, "--cluster", "local", "--quiet", "--results", str(tmp_path / "q")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'q'}\n"
+
+
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(120, 3)) * [1, 100, 0.01], columns=["a", "b", "c"])
+    table["kind"] = np.where(table.a + table.b / 100 > 0, "up", "down")
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    options = ["--dataset", str(tmp_path / "mine.csv"), "--target", "kind", "--n-c", "3"]
+    folder = tmp_path / "run"
+    grid = ["--n-gamma", "2", "--log-gamma", "-2", "-1", "--folds", "3", "--workers", "1"]
+    assert main([*options, *grid, "--cluster", "local", "--quiet", "--results", str(folder)]) == 0
+    about = record(folder)
+    assert about["dataset"]["classes"] == ["down", "up"]
+    assert about["dataset"]["scaling"]["kind"] == "standardise"
+    assert about["test_error"] < 0.2
+    model = KernelMachine.load(folder / "model.safetensors")
+    assert set(model.predict(table[["a", "b", "c"]].to_numpy())) == {"up", "down"}
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "none"
+    assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0
+    assert "320 fits" in capsys.readouterr().out
+    assert not folder.exists()
+
+
+def test_help_needs_no_heavy_import() -> None:
+    heavy = "{'sklearn', 'dask', 'distributed', 'pandas', 'matplotlib'}"
+    program = (
+        "import sys, pipelines.svm_grid as c\n"
+        "try: c.main(['--help'])\n"
+        f"except SystemExit: assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_cells_that_do_not_converge_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    few = ["--solver", "sklearn", "--max-iter", "3"]
+    done = subprocess.run(
+        command_line("svm_grid", *SMALL, *few, "--results", str(folder)),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "attention  27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in done.stdout
+    assert set(cells(folder).status) == {"not converged"}
+    assert "not converged" in (folder / "report.html").read_text()
