@@ -38,11 +38,16 @@ def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         Its workers die while they start.
     """
     with _signals_held() as deliver, _children_deaf_to_ctrl_c():
-        started = _started(kind, start)
-    with started as cluster:
+        cluster = _started(kind, start)
+    try:
         deliver()
         Keeper(cluster)
         yield cluster
+    finally:
+        # Dask gives a worker five seconds to end, by SIGKILL at last: what is done stays done
+        # where a busy machine takes longer.
+        with suppress(TimeoutError):
+            cluster.close()
 
 
 @contextmanager
