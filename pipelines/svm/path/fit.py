@@ -1,17 +1,17 @@
 """One fit: the model of one C and gamma, for the refit and for an estimator."""
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
 from .beyond_memory import solve_rest_by_rows
+from .in_memory import solve_in_memory
 from .kernels import Kernel, cross_products, kernel_values, prepare_rows, shared_products
 from .layout import ClassWeight, Layout, Problem, problems_of, sort_rows
 from .pairwise import solve_pairwise
-from .search import Search
+from .search import Means, Search, Settings
 from .smo import MAX_ROWS
-from .solve import Settings, Solutions, solve_pairs, solve_rest
+from .solutions import Solutions
 from .threads import open_pool
 
 # The path that leads to one C: from where most multipliers are at their bound,
@@ -88,30 +88,24 @@ def fit_path(
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel)[layout.order]
     with open_pool(n_threads) as pool:
-        out = _solve(search, rows, gamma, pool, memory_bytes)
+        out = _solve(search, rows, gamma, Means(pool, memory_bytes))
     if search.one_vs_one:
         return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
-def _solve(
-    search: Search, rows: np.ndarray, gamma: float, pool: Executor, memory_bytes: int
-) -> Solutions:
-    if not 4 * len(rows) ** 2 <= 0.8 * memory_bytes or len(rows) > MAX_ROWS:
-        if search.one_vs_one:
-            return solve_pairwise(search, rows, np.array([gamma]), pool, memory_bytes)[0]
-        out = search.empty_solutions()
-        solve_rest_by_rows(
-            rows, search.kernel, gamma, search.layout, search.problems, search.weights,
-            search.settings, out, pool, memory_bytes,
-        )  # fmt: skip
-        return out
+def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solutions:
+    fits = len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+    if not fits and search.one_vs_one:
+        return solve_pairwise(search, rows, np.array([gamma]), means)[0]
     out = search.empty_solutions()
-    shared = shared_products(rows, search.kernel, pool)
-    values = kernel_values(shared, search.kernel, gamma, shared, pool)
-    solve = solve_pairs if search.one_vs_one else solve_rest
-    solve(values, search.layout, search.problems, search.weights, search.settings, out, pool)
+    if not fits:
+        solve_rest_by_rows(rows, gamma, search, out, means)
+        return out
+    shared = shared_products(rows, search.kernel, means.pool)
+    kernel_values(shared, search.kernel, gamma, shared, means.pool)
+    solve_in_memory(shared, search, out, means.pool)
     return out
 
 
