@@ -130,11 +130,11 @@ def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
 
 
 def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*arguments: object) -> None:
+    def exhausted(*arguments: object, **options: object) -> None:
         raise MemoryError("std::bad_alloc")
 
-    step = "_validate" if hasattr(solver, "_validate") else "fit"
-    monkeypatch.setattr(type(solver), step, exhausted)
+    step = "cross_validate" if hasattr(solver, "cross_validate") else "fit"
+    monkeypatch.setattr(solver, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     (cell,) = solver.fit_cells(to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings())
     assert cell.status == OUT_OF_MEMORY

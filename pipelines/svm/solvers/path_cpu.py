@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -21,19 +21,19 @@ from pipelines.svm.solvers.base import (
     OUT_OF_MEMORY,
     Cell,
     Settings,
+    Solver,
     scoring_failed,
 )
 
 ONE_CLASS = "failed: the training rows are of one class"
 
 
-class PathSolver:
+class PathSolver(Solver):
     """The path solver; see ``docs/path-solver.md``."""
 
-    device = "cpu"
     shares_c = True
     shares_folds = True
-    shares_gammas = False
+    cross_validate: Callable[..., PathResult] = staticmethod(cross_validate_path)
 
     def __init__(self) -> None:
         # A unit uses every thread it is given: two at once would only be in each other's way.
@@ -53,7 +53,8 @@ class PathSolver:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
         try:
             with self._one_at_a_time:
-                result = self._validate(X, y, gammas, Cs, folds, settings)
+                options = self._options(X, folds, settings)
+                result = self.cross_validate(X, y, gammas, Cs, folds, **options)
         except MemoryError:
             return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(folds) * len(Cs))
         cells = []
@@ -64,27 +65,15 @@ class PathSolver:
                 cells += _cells(result, g, fold, y[validation], settings)
         return cells
 
-    def _validate(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-    ) -> PathResult:
-        return cross_validate_path(
-            X,
-            y,
-            gammas,
-            Cs,
-            folds,
-            n_threads=settings.n_threads,
-            memory_bytes=settings.memory_bytes,
-            kept=self._kept_for(X, folds, settings),
+    def _options(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
+        """What ``cross_validate`` takes besides the data and the grid."""
+        return {
+            "n_threads": settings.n_threads,
+            "memory_bytes": settings.memory_bytes,
+            "kept": self._kept_for(X, folds, settings),
             **problem_options(settings),
             **wanted(settings),
-        )
+        }
 
     def _kept_for(
         self, X: np.ndarray, folds: Sequence[Fold], settings: Settings
