@@ -127,6 +127,7 @@ def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
     (cell,) = solver.fit_cells(device_X, y, (GAMMA,), (1000.0,), folds, Settings(max_iter=2))
     assert cell.status == NOT_CONVERGED
     assert cell.n_errors is not None
+    solver.fit(device_X, y, 1000.0, GAMMA, Settings(max_iter=2))  # without a warning
 
 
 def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:

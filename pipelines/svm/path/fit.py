@@ -24,6 +24,7 @@ class FittedPath:
     """An ordinary C-SVC model.
 
     support : int64 (n_support,), rows of X, increasing
+    n_support : int64 (n_classes,), how many of them each class has
     dual_coef : float64 (n_problems, n_support), signed multipliers, 0 where a
         support vector has no part in a problem
     intercept : float64 (n_problems,)
@@ -36,6 +37,7 @@ class FittedPath:
     classes: np.ndarray
     problems: list[Problem]
     support: np.ndarray
+    n_support: np.ndarray
     dual_coef: np.ndarray
     intercept: np.ndarray
     objective: np.ndarray
@@ -127,7 +129,8 @@ def model_of(
         for own, other in ((problem.first, problem.second), (problem.second, problem.first)):
             dual[p, codes == own] = last[used[codes == own], other]
     return FittedPath(
-        layout.classes, problems, layout.order[used], dual, out.intercepts[0, :, -1].copy(),
+        layout.classes, problems, layout.order[used],
+        np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),
         out.objectives[0, :, -1].copy(), out.iterations[0].sum(axis=1), out.status[0, :, -1].copy(),
     )  # fmt: skip
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from pipelines.data.placement import Fold
 from pipelines.svm.multiclass import class_values
@@ -89,15 +91,17 @@ class PathSolver(Solver):
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC``."""
-        with self._one_at_a_time:
+        svc = PathSVC(
+            C=C,
+            gamma=gamma,
+            **problem_options(settings),
+            n_threads=settings.n_threads,
+            memory_bytes=settings.memory_bytes,
+        )
+        with self._one_at_a_time, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnSolver
             self._key, self._kept = (), {}  # the fit needs the memory
-            return PathSVC(
-                C=C,
-                gamma=gamma,
-                **problem_options(settings),
-                n_threads=settings.n_threads,
-                memory_bytes=settings.memory_bytes,
-            ).fit(X, y)
+            return svc.fit(X, y)
 
     def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""
