@@ -27,8 +27,8 @@ DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is tor
 
 
 @dataclass(frozen=True)
-class CandidateUnit:
-    """One candidate of one bootstrap, its folds trained together.
+class Unit:
+    """One candidate of one bootstrap.
 
     Attributes
     ----------
@@ -54,28 +54,18 @@ class CandidateUnit:
     run_seed: int
     cost: float = 1.0
 
+
+class CandidateUnit(Unit):
+    """The candidate's folds trained together."""
+
     @property
     def name(self) -> str:
         """As the dashboard shows it; Dask takes what stands before the dash for its group."""
         return f"nn-member={self.member} candidate={self.number}"
 
 
-@dataclass(frozen=True)
-class RefitUnit:
-    """The best candidate of one bootstrap, trained on its whole sample.
-
-    Attributes
-    ----------
-    As those of ``CandidateUnit``.
-    """
-
-    member: int
-    number: int
-    candidate: Candidate
-    seed: int
-    n_folds: int
-    run_seed: int
-    cost: float = 1.0
+class RefitUnit(Unit):
+    """The best candidate of its bootstrap, trained on the whole sample."""
 
     @property
     def name(self) -> str:
@@ -232,7 +222,7 @@ class _Score:
     seconds: float
 
 
-def _sample(data: FoldedData, unit: CandidateUnit | RefitUnit) -> Bootstrap:
+def _sample(data: FoldedData, unit: Unit) -> Bootstrap:
     key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
     return kept(
         (data.token, key),
@@ -245,7 +235,7 @@ def _part(data: FoldedData, rows: np.ndarray, generator: np.random.Generator) ->
 
 
 def _networks_at_once(
-    data: FoldedData, unit: CandidateUnit | RefitUnit, inputs: Inputs, training: Training, n: int
+    data: FoldedData, unit: Unit, inputs: Inputs, training: Training, n: int
 ) -> int:
     return networks_at_once(
         unit.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
@@ -261,9 +251,7 @@ def memory_of(training: Training) -> int | None:
     return int(DATA_SHARE * torch.cuda.get_device_properties(0).total_memory)
 
 
-def _does_not_fit(
-    data: FoldedData, unit: CandidateUnit | RefitUnit, inputs: Inputs, training: Training
-) -> str:
+def _does_not_fit(data: FoldedData, unit: Unit, inputs: Inputs, training: Training) -> str:
     needed = training_bytes(unit.candidate, inputs, 1, training.batch_size, len(data.y))
     limit = memory_of(training) or 0
     return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
@@ -296,7 +284,7 @@ def _score(
 
 
 def _row(
-    unit: CandidateUnit | RefitUnit, fold: int, n_train: int, n_validation: int,
+    unit: Unit, fold: int, n_train: int, n_validation: int,
     trained: Trained[_Score],
 ) -> Row:  # fmt: skip
     row = _empty_row(unit, fold, n_train, n_validation, "")
@@ -318,9 +306,7 @@ def _row(
     }
 
 
-def _empty_row(
-    unit: CandidateUnit | RefitUnit, fold: int, n_train: int, n_validation: int, reason: str
-) -> Row:
+def _empty_row(unit: Unit, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
     return {
         "member": unit.member,
         "candidate": unit.number,

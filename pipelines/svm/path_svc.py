@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pipelines.data.errors import InputError
-from pipelines.data.model_file import DAMAGE, read_model
+from pipelines.data.model_file import DAMAGE, Arrays, read_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.path.fit import FittedPath, fit_path
 from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.path.smo import ITERATION_LIMIT
 from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 
@@ -52,6 +55,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         Where ``X`` had names.
     support_ : int array of shape (n_support,), rows of the training set, ascending
     support_vectors_ : array of shape (n_support, n_features)
+    n_support_ : int array of shape (n_classes,), support vectors of each class
     dual_coef_ : float64 array of shape (n_problems, n_support)
         Signed multipliers of every binary problem, 0 for a vector with no part in it.
         A value above 0 speaks for the first class of a pair, or the one against the rest.
@@ -109,6 +113,11 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             A parameter or the data cannot be used; the message says which.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The limit of iterations ended the fit.
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
@@ -134,6 +143,13 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             degree=self.degree,
             coef0=self.coef0,
         )
+        if np.any(found.status == ITERATION_LIMIT):
+            warnings.warn(
+                f"the fit did not converge to tol={self.tol} within max_iter={self.max_iter}; "
+                "raise either of them, or scale the data",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self._keep(found, X, classes, gamma, np.arange(len(X))[rows][found.support])
 
     def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
@@ -151,7 +167,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
     ) -> Self:
         self.classes_ = classes
-        self.support_ = support
+        self.support_, self.n_support_ = support, found.n_support
         self.n_iter_ = int(found.n_iterations.sum())
         self.fit_status_ = int(found.status.max())
         self.machine_ = KernelMachine(
@@ -226,7 +242,8 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             "fit_status": self.fit_status_,
             "feature_names": None if names is None else list(names),
         }
-        self.machine_.save(Path(path), {"support": self.support_}, path_svc=estimator)
+        arrays = {"support": self.support_, "n_support": self.n_support_}
+        self.machine_.save(Path(path), arrays, path_svc=estimator)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -242,7 +259,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             if "path_svc" not in about:
                 raise ValueError("it holds none")
             machine = KernelMachine.from_stored(arrays, about)
-            return cls._restored(machine, arrays["support"], about["path_svc"])
+            return cls._restored(machine, arrays, about["path_svc"])
         except DAMAGE as error:
             raise InputError(
                 f"{path} must be a file that PathSVC.save wrote: {error}; "
@@ -250,15 +267,18 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             ) from None
 
     @classmethod
-    def _restored(cls, machine: KernelMachine, support: np.ndarray, about: dict[str, Any]) -> Self:
+    def _restored(cls, machine: KernelMachine, arrays: Arrays, about: dict[str, Any]) -> Self:
         parameters = dict(about["parameters"])
         if isinstance(parameters["class_weight"], list):
             parameters["class_weight"] = dict(parameters["class_weight"])
         restored = cls(**parameters)
         check_parameters(restored)
+        support, n_support = arrays["support"], arrays["n_support"]
         if support.shape != (len(machine.support_vectors),):
             raise ValueError(f"its support has the shape {support.shape}")
-        restored.machine_, restored.support_ = machine, support
+        if n_support.shape != machine.classes_.shape or n_support.sum() != len(support):
+            raise ValueError(f"its support is {len(support)}, by class {n_support.tolist()}")
+        restored.machine_, restored.support_, restored.n_support_ = machine, support, n_support
         restored.classes_ = machine.classes_
         restored.n_iter_, restored.fit_status_ = int(about["n_iter"]), int(about["fit_status"])
         restored.n_features_in_ = machine.support_vectors.shape[1]

@@ -2,8 +2,8 @@
 
     python tests/simulator/compile_report.py [rbf linear poly sigmoid]
 
-Needs libNVVM (the wheel nvidia-nvvm); with ptxas (nvidia-cuda-nvcc) registers and
-spills are reported too.  Run without ``NUMBA_ENABLE_CUDASIM``.
+Needs libNVVM, NVRTC and ptxas: CUDA's own, or the wheels of the extra ``dev``.  Run
+without ``NUMBA_ENABLE_CUDASIM``.
 """
 
 import re
@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from cuda.pathfinder import find_nvidia_binary_utility
 from numba import cuda, types
 from numba.cuda import dispatcher
 
@@ -39,20 +40,9 @@ FILL = (array(F32, 2), array(I32, 1), I64, F32, F32, I64, array(F32, 2))
 PULLS = (array(F32, 2), array(I64, 1), array(F64, 2), array(F32, 1), F32, I64, array(F64, 4))
 
 
-def ptxas_path():
-    try:
-        import nvidia.cu13 as wheels
-    except ImportError:
-        return None
-    found = Path(next(iter(wheels.__path__))) / "bin" / "ptxas"
-    return found if found.exists() else None
-
-
 def assembled(ptx: str, registers: int) -> str:
     """ptxas's own account of registers, spills and shared memory, on one line."""
-    ptxas = ptxas_path()
-    if ptxas is None:
-        return "ptxas not installed"
+    ptxas = find_nvidia_binary_utility("ptxas")
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx)

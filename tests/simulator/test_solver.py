@@ -1,10 +1,13 @@
 """The solver as a unit of the grid search calls it, on numpy arrays in place of the GPU's."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedKFold
 
+from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
 from pipelines.svm.path_cuda.launches import Launching
 from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import Settings, load_solver
@@ -17,13 +20,11 @@ CS, GAMMAS = (0.1, 10.0), (0.01, 0.2)
 def small_blocks(monkeypatch):
     """A thread of the simulator is a thread of the machine: few are enough."""
     few = Launching(block_size=4)
-    for name in ("cross_validate_path_cuda", "fit_path_cuda"):
-        whole = getattr(wrapper, name)
-        monkeypatch.setattr(
-            wrapper,
-            name,
-            lambda *given, _whole=whole, **options: _whole(*given, launching=few, **options),
-        )
+    validate, fit = (
+        partial(whole, launching=few) for whole in (cross_validate_path_cuda, wrapper.fit_path_cuda)
+    )
+    monkeypatch.setattr(load_solver("path", "gpu"), "cross_validate", validate)
+    monkeypatch.setattr(wrapper, "fit_path_cuda", fit)
 
 
 def data():

@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -112,7 +113,22 @@ def test_attributes_make_up_the_decision_values() -> None:
     np.testing.assert_allclose(-by_hand[0], ours.decision_function(X), atol=1e-9)
     assert ours.fit_status_ == 0
     assert ours.n_iter_ > 0
-    assert PathSVC(max_iter=1).fit(X, y).fit_status_ != 0
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+def test_support_is_counted_by_class_as_in_svc(decision: str) -> None:
+    ours = PathSVC(decision=decision).fit(WINE, np.array(["a", "b", "c"])[KINDS])
+    np.testing.assert_array_equal(ours.n_support_, np.bincount(KINDS[ours.support_]))
+    if decision == "ovo":
+        np.testing.assert_allclose(ours.n_support_, SVC().fit(WINE, KINDS).n_support_, atol=2)
+
+
+def test_a_fit_that_the_limit_ended_warns_as_svc_does() -> None:
+    X, y = TWO
+    with pytest.warns(ConvergenceWarning, match=r"not converge to tol=0.001 within max_iter=1;"):
+        assert PathSVC(max_iter=1).fit(X, y).fit_status_ != 0
+    with pytest.warns(ConvergenceWarning):
+        SVC(max_iter=1).fit(X, y)
 
 
 FORMS = {
@@ -135,7 +151,8 @@ def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> No
     assert back.n_features_in_ == ours.n_features_in_
     assert (back.n_iter_, back.fit_status_) == (ours.n_iter_, ours.fit_status_)
     assert back.classes_.dtype == ours.classes_.dtype
-    for name in ("classes_", "support_", "support_vectors_", "dual_coef_", "intercept_"):
+    for name in ("classes_", "support_", "n_support_", "support_vectors_", "dual_coef_",
+                 "intercept_"):  # fmt: skip
         np.testing.assert_array_equal(getattr(back, name), getattr(ours, name))
     assert hasattr(back, "feature_names_in_") == (form == "a table")
     if form == "a table":
@@ -165,6 +182,7 @@ def test_what_is_no_saved_estimator_is_refused_in_one_line(tmp_path: Path) -> No
         "pickle.safetensors": pickle.dumps({"C": 1.0}),
         # as long as before, so that the file's own lengths hold
         "gamma.safetensors": whole.replace(b"classes", b"klasses"),
+        "support.safetensors": whole.replace(b"n_support", b"m_support"),
         "kernel.safetensors": whole.replace(b'\\"name\\": \\"rbf\\"', b'\\"name\\": \\"rbg\\"'),
         "one-vs-none.safetensors": whole.replace(b'"decision":"\\"ovo', b'"decision":"\\"ovn'),
     }

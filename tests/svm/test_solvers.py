@@ -127,14 +127,15 @@ def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
     (cell,) = solver.fit_cells(device_X, y, (GAMMA,), (1000.0,), folds, Settings(max_iter=2))
     assert cell.status == NOT_CONVERGED
     assert cell.n_errors is not None
+    solver.fit(device_X, y, 1000.0, GAMMA, Settings(max_iter=2))  # without a warning
 
 
 def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*arguments: object) -> None:
+    def exhausted(*arguments: object, **options: object) -> None:
         raise MemoryError("std::bad_alloc")
 
-    step = "_validate" if hasattr(solver, "_validate") else "fit"
-    monkeypatch.setattr(type(solver), step, exhausted)
+    step = "cross_validate" if hasattr(solver, "cross_validate") else "fit"
+    monkeypatch.setattr(solver, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     (cell,) = solver.fit_cells(to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings())
     assert cell.status == OUT_OF_MEMORY

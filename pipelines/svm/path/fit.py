@@ -1,17 +1,17 @@
 """One fit: the model of one C and gamma, for the refit and for an estimator."""
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
 from .beyond_memory import solve_rest_by_rows
+from .in_memory import solve_in_memory
 from .kernels import Kernel, cross_products, kernel_values, prepare_rows, shared_products
 from .layout import ClassWeight, Layout, Problem, problems_of, sort_rows
 from .pairwise import solve_pairwise
-from .search import Search
+from .search import Means, Search, Settings
 from .smo import MAX_ROWS
-from .solve import Settings, Solutions, solve_pairs, solve_rest
+from .solutions import Solutions
 from .threads import open_pool
 
 # The path that leads to one C: from where most multipliers are at their bound,
@@ -24,6 +24,7 @@ class FittedPath:
     """An ordinary C-SVC model.
 
     support : int64 (n_support,), rows of X, increasing
+    n_support : int64 (n_classes,), how many of them each class has
     dual_coef : float64 (n_problems, n_support), signed multipliers, 0 where a
         support vector has no part in a problem
     intercept : float64 (n_problems,)
@@ -36,6 +37,7 @@ class FittedPath:
     classes: np.ndarray
     problems: list[Problem]
     support: np.ndarray
+    n_support: np.ndarray
     dual_coef: np.ndarray
     intercept: np.ndarray
     objective: np.ndarray
@@ -88,30 +90,24 @@ def fit_path(
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel)[layout.order]
     with open_pool(n_threads) as pool:
-        out = _solve(search, rows, gamma, pool, memory_bytes)
+        out = _solve(search, rows, gamma, Means(pool, memory_bytes))
     if search.one_vs_one:
         return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
-def _solve(
-    search: Search, rows: np.ndarray, gamma: float, pool: Executor, memory_bytes: int
-) -> Solutions:
-    if not 4 * len(rows) ** 2 <= 0.8 * memory_bytes or len(rows) > MAX_ROWS:
-        if search.one_vs_one:
-            return solve_pairwise(search, rows, np.array([gamma]), pool, memory_bytes)[0]
-        out = search.empty_solutions()
-        solve_rest_by_rows(
-            rows, search.kernel, gamma, search.layout, search.problems, search.weights,
-            search.settings, out, pool, memory_bytes,
-        )  # fmt: skip
-        return out
+def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solutions:
+    fits = len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+    if not fits and search.one_vs_one:
+        return solve_pairwise(search, rows, np.array([gamma]), means)[0]
     out = search.empty_solutions()
-    shared = shared_products(rows, search.kernel, pool)
-    values = kernel_values(shared, search.kernel, gamma, shared, pool)
-    solve = solve_pairs if search.one_vs_one else solve_rest
-    solve(values, search.layout, search.problems, search.weights, search.settings, out, pool)
+    if not fits:
+        solve_rest_by_rows(rows, gamma, search, out, means)
+        return out
+    shared = shared_products(rows, search.kernel, means.pool)
+    kernel_values(shared, search.kernel, gamma, shared, means.pool)
+    solve_in_memory(shared, search, out, means.pool)
     return out
 
 
@@ -133,7 +129,8 @@ def model_of(
         for own, other in ((problem.first, problem.second), (problem.second, problem.first)):
             dual[p, codes == own] = last[used[codes == own], other]
     return FittedPath(
-        layout.classes, problems, layout.order[used], dual, out.intercepts[0, :, -1].copy(),
+        layout.classes, problems, layout.order[used],
+        np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),
         out.objectives[0, :, -1].copy(), out.iterations[0].sum(axis=1), out.status[0, :, -1].copy(),
     )  # fmt: skip
 

@@ -40,6 +40,11 @@ class Problem:
     first: int
     second: int | None
 
+    def pair_rows(self, layout: Layout) -> np.ndarray:
+        """All rows of a pair's classes, sorted numbers."""
+        assert self.second is not None
+        return np.r_[layout.rows_of(self.first), layout.rows_of(self.second)]
+
 
 def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
     """Sort rows by class and then, where given, by the fold that validates them.

@@ -3,19 +3,19 @@
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from functools import partial
 
 import numpy as np
 
-from .beyond_memory import solve_pair_by_rows
+from .beyond_memory import open_rows
 from .blocks import mark_support
+from .in_memory import drop_scratch, open_block
 from .kernels import Kernel, cross_products, kernel_values, shared_products
-from .layout import Problem
 from .score import Scores, score_pairs
-from .search import Clock, Search
+from .search import Means, Search
 from .smo import MAX_ROWS
-from .solve import Solutions, drop_scratch, longest_first, solve_pair
+from .solutions import Solutions
+from .solve import longest_first, solve_pair
 
 # For each gamma and fold, places among the validation rows and their scores.
 _Pieces = list[list[list[tuple[np.ndarray, Scores]]]]
@@ -32,13 +32,6 @@ def _rows_at_once(n: int, memory_bytes: int) -> int:
     return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
 
 
-def _members(search: Search, problem: Problem) -> np.ndarray:
-    """All rows of a pair's classes, sorted numbers."""
-    slices = [search.layout.rows_of(code) for code in (problem.first, problem.second)
-              if code is not None]  # fmt: skip
-    return np.concatenate([np.arange(s.start, s.stop) for s in slices])
-
-
 def _solve_pair_all(
     search: Search,
     rows: np.ndarray,
@@ -47,8 +40,7 @@ def _solve_pair_all(
     number: int,
 ) -> None:
     """One pair for every gamma and fold: its products are made once."""
-    problem = search.problems[number]
-    members = _members(search, problem)
+    members = search.problems[number].pair_rows(search.layout)
     shared = shared_products(np.ascontiguousarray(rows[members]), search.kernel)
     transform = None
     if len(gammas) == 1:  # no other gamma needs the products
@@ -58,8 +50,8 @@ def _solve_pair_all(
             transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
         for fold, weight in enumerate(search.weights):
             places = np.flatnonzero(weight[members])
-            solve_pair(shared, places, members[places], search.layout, problem, number, fold,
-                       weight, search.settings, out, transform)  # fmt: skip
+            open_kernel = partial(open_block, shared, places, transform)
+            solve_pair(search, number, fold, members[places], open_kernel, out)
     drop_scratch()
 
 
@@ -68,19 +60,16 @@ def _solve_pair_by_rows(
     rows: np.ndarray,
     gammas: np.ndarray,
     solutions: list[Solutions],
-    pool: Executor,
-    memory_bytes: int,
+    means: Means,
     number: int,
 ) -> None:
     """One pair that does not fit, for every gamma and fold."""
-    problem = search.problems[number]
-    members = _members(search, problem)
+    members = search.problems[number].pair_rows(search.layout)
     for gamma, out in zip(gammas, solutions, strict=True):
         for fold, weight in enumerate(search.weights):
-            solve_pair_by_rows(
-                rows, search.kernel, gamma, members[weight[members] > 0], search.layout, problem,
-                number, fold, weight, search.settings, out, pool, memory_bytes,
-            )  # fmt: skip
+            some = members[weight[members] > 0]
+            open_kernel = partial(open_rows, rows[some], search.kernel, gamma, means)
+            solve_pair(search, number, fold, some, open_kernel, out)
 
 
 def _kernel_in_place(block: np.ndarray, kernel: Kernel, gamma: float) -> None:
@@ -92,7 +81,7 @@ def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
 
     Beyond any for more rows than an inner solve can number.
     """
-    n = len(_members(search, search.problems[number]))
+    n = len(search.problems[number].pair_rows(search.layout))
     if n > MAX_ROWS:
         return sys.maxsize
     whole = one_gamma and all(weight.all() for weight in search.weights)
@@ -100,7 +89,7 @@ def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
 
 
 def solve_pairwise(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, pool: Executor, memory_bytes: int
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
 ) -> list[Solutions]:
     """Every pair for every gamma and fold, within memory for pairs' blocks.
 
@@ -115,17 +104,15 @@ def solve_pairwise(
     -------
     Solutions of each gamma, with ``coefficients``
     """
-    solutions = []
-    for _ in gammas:
-        out = search.empty_solutions()
-        shape = (len(search.weights), len(rows), search.layout.n_classes, search.settings.Cs.size)
-        out.coefficients = np.zeros(shape, np.float32)
-        solutions.append(out)
+    pool, memory_bytes = means.pool, means.memory_bytes
+    solutions = [search.empty_solutions() for _ in gammas]
+    for out in solutions:
+        out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
     needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
     n_threads = getattr(pool, "_max_workers", 1)
     solve = partial(_solve_pair_all, search, rows, gammas, solutions)
-    by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, pool, memory_bytes)
+    by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
     beside = []
     for number, size in zip(numbers, needed, strict=True):
         if size * n_threads <= 0.8 * memory_bytes:
@@ -151,24 +138,19 @@ def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
 
 
 def solve_and_score_pairwise(
-    search: Search,
-    rows: np.ndarray,
-    gammas: np.ndarray,
-    pool: Executor,
-    memory_bytes: int,
-    clock: Clock,
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
 ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
     """As the search in memory, with memory for a pair's block per thread.
 
     A pair's products are made once for all gammas and folds; the products of
     validation rows with all rows once more, for scoring.
     """
-    batch = _gammas_at_once(search, len(rows), memory_bytes)
+    batch = _gammas_at_once(search, len(rows), means.memory_bytes)
     for at in range(0, len(gammas), batch):
         some = gammas[at : at + batch]
-        solutions = solve_pairwise(search, rows, some, pool, memory_bytes)
-        clock.lap("solve")
-        pieces, seconds = _score_all(search, rows, some, solutions, pool, memory_bytes, clock)
+        solutions = solve_pairwise(search, rows, some, means)
+        means.clock.lap("solve")
+        pieces, seconds = _score_all(search, rows, some, solutions, means)
         for g, out in enumerate(solutions):
             folds = [_join(found, search.with_values) for found in pieces[g]]  # fmt: skip
             yield out, folds, seconds[g]
@@ -190,24 +172,22 @@ def _score_all(
     rows: np.ndarray,
     gammas: np.ndarray,
     solutions: list[Solutions],
-    pool: Executor,
-    memory_bytes: int,
-    clock: Clock,
+    means: Means,
 ) -> tuple[_Pieces, np.ndarray]:
     """Scores of every gamma and fold, a block of rows at a time."""
-    n, n_folds = len(rows), len(search.weights)
+    n, n_folds, clock = len(rows), len(search.weights), means.clock
     pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in gammas]
     seconds = np.zeros((len(gammas), n_folds))
-    step = _rows_at_once(n, memory_bytes)
+    step = _rows_at_once(n, means.memory_bytes)
     for first in range(0, n, step):
         shared = cross_products(rows[first : first + step], rows, search.kernel)
         values = np.empty_like(shared)
         clock.lap("distances")
         for g, gamma in enumerate(gammas):
-            kernel_values(shared, search.kernel, gamma, values, pool)
+            kernel_values(shared, search.kernel, gamma, values, means.pool)
             clock.lap("kernel")
             score = partial(_score_fold, search, values, first, solutions[g])
-            for fold, (at, found, spent) in enumerate(pool.map(score, range(n_folds))):
+            for fold, (at, found, spent) in enumerate(means.pool.map(score, range(n_folds))):
                 pieces[g][fold].append((at, found))
                 seconds[g, fold] += spent
             clock.lap("score")

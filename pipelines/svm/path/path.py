@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from .beyond_memory import solve_rest_by_rows
+from .in_memory import solve_in_memory
 from .kernels import Kernel, kernel_values, prepare_rows, shared_products
 from .layout import ClassWeight, first_validation_fold, fold_weights, problems_of, sort_rows
 from .pairwise import solve_and_score_pairwise
 from .score import Scores, score_pairs, score_rest
-from .search import Clock, Search, fits_in_memory
-from .solve import Settings, Solutions, solve_pairs, solve_rest
+from .search import Clock, Means, Search, Settings, fits_in_memory
+from .solutions import Solutions
 from .threads import open_pool
 
 STATUS_WORDS = ("converged", "iteration limit", "stalled")
@@ -143,7 +143,7 @@ def cross_validate_path(
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
         for g, (solutions, scores, score_seconds) in enumerate(
-            _search_all(search, rows, gamma_values, pool, memory_bytes, clock)
+            _search_all(search, rows, gamma_values, Means(pool, memory_bytes, clock))
         ):
             fill_cells(result, g, ascending, search, solutions, scores, score_seconds)
     result.phases = clock.phases
@@ -151,67 +151,46 @@ def cross_validate_path(
 
 
 def _search_all(
-    search: Search,
-    rows: np.ndarray,
-    gammas: np.ndarray,
-    pool: Executor,
-    memory_bytes: int,
-    clock: Clock,
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
 ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
     """Solutions and scores of each gamma, in order."""
-    if fits_in_memory(len(rows), memory_bytes):
-        yield from _search_in_memory(search, rows, gammas, pool, clock)
+    if fits_in_memory(len(rows), means.memory_bytes):
+        yield from _search_in_memory(search, rows, gammas, means)
     elif search.one_vs_one:
-        yield from solve_and_score_pairwise(search, rows, gammas, pool, memory_bytes, clock)
+        yield from solve_and_score_pairwise(search, rows, gammas, means)
     else:
-        yield from _search_rest_by_rows(search, rows, gammas, pool, memory_bytes, clock)
+        for gamma in gammas:
+            solutions = search.empty_solutions()
+            solve_rest_by_rows(rows, gamma, search, solutions, means)
+            means.clock.lap("solve")
+            yield _scored(search, None, solutions, means)
 
 
 def _search_in_memory(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, pool: Executor, clock: Clock
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
 ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
     if not search.kept:
-        search.kept["products"] = shared_products(rows, search.kernel, pool)
+        search.kept["products"] = shared_products(rows, search.kernel, means.pool)
         search.kept["values"] = np.empty_like(search.kept["products"])
     shared, values = search.kept["products"], search.kept["values"]
-    clock.lap("distances")
+    means.clock.lap("distances")
     for gamma in gammas:
-        kernel_values(shared, search.kernel, gamma, values, pool)
-        clock.lap("kernel")
+        kernel_values(shared, search.kernel, gamma, values, means.pool)
+        means.clock.lap("kernel")
         solutions = search.empty_solutions()
-        solve = solve_pairs if search.one_vs_one else solve_rest
-        solve(values, search.layout, search.problems, search.weights, search.settings,
-              solutions, pool)  # fmt: skip
-        clock.lap("solve")
-        yield _scored(search, values, solutions, pool, clock)
-
-
-def _search_rest_by_rows(
-    search: Search,
-    rows: np.ndarray,
-    gammas: np.ndarray,
-    pool: Executor,
-    memory_bytes: int,
-    clock: Clock,
-) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
-    for gamma in gammas:
-        solutions = search.empty_solutions()
-        solve_rest_by_rows(
-            rows, search.kernel, gamma, search.layout, search.problems, search.weights,
-            search.settings, solutions, pool, memory_bytes,
-        )  # fmt: skip
-        clock.lap("solve")
-        yield _scored(search, None, solutions, pool, clock)
+        solve_in_memory(values, search, solutions, means.pool)
+        means.clock.lap("solve")
+        yield _scored(search, values, solutions, means)
 
 
 def _scored(
-    search: Search, values: np.ndarray | None, solutions: Solutions, pool: Executor, clock: Clock
+    search: Search, values: np.ndarray | None, solutions: Solutions, means: Means
 ) -> tuple[Solutions, list[Scores], np.ndarray]:
     folds = range(len(search.weights))
     scores, seconds = zip(
-        *pool.map(partial(_score_fold, search, values, solutions), folds), strict=True
+        *means.pool.map(partial(_score_fold, search, values, solutions), folds), strict=True
     )
-    clock.lap("score")
+    means.clock.lap("score")
     return solutions, list(scores), np.array(seconds)
 
 

@@ -8,20 +8,12 @@ practical", 1999).
 
 import numpy as np
 
+from .binary import BinaryProblem, Path, State, new_state
 from .row_cache import KernelRows
 from .smo import CONVERGED, ITERATION_LIMIT, STALLED, solve_dense
-from .walk import (
-    INNER_GAP,
-    count_support,
-    plan_start,
-    reach,
-    record,
-    repeat_last,
-    seed,
-    set_bounds,
-    take_better,
-    tolerance_at,
-)
+from .steps import begin, finish, settle
+from .tolerance import reach, tolerance_at
+from .walk import INNER_GAP
 from .working_set import intercept_of, optimality, select
 
 
@@ -63,16 +55,10 @@ def _worst(
 
 
 def _solve_one_C(
-    members: _Members,
-    residual: np.ndarray,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    level: float,
-    tol: float,
-    limit: int,
+    members: _Members, state: State, level: float, tol: float, limit: int
 ) -> tuple[int, int]:
     """Inner solves until every row meets the stopping rule; iterations and status."""
+    residual, beta, lower, upper = state.residual, state.beta, state.lower, state.upper
     done, largest, source = 0, len(members.compact), members.source
     chosen = np.empty(residual.size, np.bool_)
     while True:
@@ -112,59 +98,29 @@ def largest_working_set(n: int, memory_bytes: int) -> int:
 def walk_rows(
     source: KernelRows,
     largest: int,
-    y: np.ndarray,
-    weight: np.ndarray,
-    pull_first: np.ndarray,
-    pull_second: np.ndarray,
+    problem: BinaryProblem,
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    betas: np.ndarray,
-    residuals: np.ndarray,
-    intercepts: np.ndarray,
-    objectives: np.ndarray,
-    iterations: np.ndarray,
-    supports: np.ndarray,
-    status: np.ndarray,
+    out: Path,
 ) -> int:
     """As ``walk``, from kernel rows in place of a kernel.
 
     source : kernel rows of the problem's rows
     largest : number of rows of a working set
     """
-    n = y.size
-    beta, residual, old_beta, old_residual = np.zeros(n), np.empty(n), np.zeros(n), np.empty(n)
-    lower, upper, old_lower, old_upper = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    trial, trial_residual = np.empty(n), np.empty(n)
-    rows, factors = np.empty(n, np.int64), np.empty(n)
-    members = _Members(source, largest)
-    span, size = reach(weight, pull_first, pull_second)
-    n_support, n_bounded, level = 0, 0, 0.0
+    state, members = new_state(problem.y.size), _Members(source, largest)
+    span, size = reach(problem)
+    level, n_support, n_bounded = 0.0, 0, 0
     for c, C in enumerate(Cs):
-        lower, upper, old_lower, old_upper = old_lower, old_upper, lower, upper
-        set_bounds(C, y, weight, lower, upper)
-        if c == 0:
-            m = plan_start(C, y, weight, pull_first, pull_second, beta, residual, rows, factors)
-            source.subtract(residual, rows[:m], factors[:m])
-            changed = True
-        else:
-            m, changed = seed(
-                c, Cs, y, beta, residual, old_beta, old_residual, old_lower, old_upper, lower,
-                upper, n_support, n_bounded, trial, trial_residual, rows, factors,
-            )  # fmt: skip
-            if m >= 0:
-                source.subtract(trial_residual, rows[:m], factors[:m])
-                changed |= take_better(y, beta, residual, trial, trial_residual)
-        if changed:
-            level = intercept_of(residual, beta, lower, upper)
-        iterations[c], status[c] = _solve_one_C(
-            members, residual, beta, lower, upper, level, tolerance_at(C, tol, span, size), limit
+        m, changed = begin(c, Cs, problem, state, n_support, n_bounded)
+        if m > 0:
+            source.subtract(state.trial_residual, state.rows[:m], state.factors[:m])
+        level = settle(c, m, changed, level, problem.y, state)
+        out.iterations[c], out.status[c] = _solve_one_C(
+            members, state, level, tolerance_at(C, tol, span, size), limit
         )
-        level = intercept_of(residual, beta, lower, upper)
-        n_support, n_bounded = count_support(beta, lower, upper)
-        record(c, y, beta, residual, level, n_support, betas, residuals, intercepts, objectives,
-               supports)  # fmt: skip
-        if n_bounded == 0 and status[c] == CONVERGED:
-            repeat_last(c, betas, residuals, intercepts, objectives, iterations, supports, status)
+        level, n_support, n_bounded, ends = finish(c, problem.y, state, out)
+        if ends:
             return c + 1
     return Cs.size

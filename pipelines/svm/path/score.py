@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .layout import Layout
-from .solve import Solutions
+from .solutions import Solutions
 from .voting import pair_decisions, vote
 
 # Partial decision values of the rows scored at once.

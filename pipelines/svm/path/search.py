@@ -1,14 +1,32 @@
-"""One call's problems, prepared, and its clock."""
+"""One call's problems, prepared, and what it may use."""
 
 import time
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .kernels import Kernel
-from .layout import Layout, Problem
+from .layout import ClassWeight, Layout, Problem
 from .smo import MAX_ROWS
-from .solve import Settings, Solutions, empty_solutions
+from .solutions import Solutions, empty_solutions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every binary problem of a search shares."""
+
+    Cs: np.ndarray  # float64 (n_C,), ascending
+    tol: float = 1e-3
+    max_iter: int = -1  # -1: LIBSVM's own limit
+    class_weight: ClassWeight = None
+
+    def limit(self, n: int) -> int:
+        """The largest number of iterations for one C of a problem of n rows.
+
+        LIBSVM's own where none is given.
+        """
+        return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,11 @@ class Search:
         n_C, n = self.settings.Cs.size, len(self.layout.order)
         return empty_solutions(len(self.weights), len(self.problems), n_C, n)
 
+    def empty_coefficients(self) -> np.ndarray:
+        """Room for ``Solutions.coefficients``, all 0."""
+        n_C, n = self.settings.Cs.size, len(self.layout.order)
+        return np.zeros((len(self.weights), n, self.layout.n_classes, n_C), np.float32)
+
 
 class Clock:
     """Adds up wall time by phase."""
@@ -52,6 +75,18 @@ class Clock:
         spent, self._last = now - self._last, now
         self.phases[phase] = self.phases.get(phase, 0.0) + spent
         return spent
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a call may use, and its clock.
+
+    memory_bytes : for kernel matrices
+    """
+
+    pool: Executor
+    memory_bytes: int
+    clock: Clock = field(default_factory=Clock)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

@@ -1,219 +1,25 @@
-"""All binary problems of one gamma, for every fold and every C."""
+"""The binary problems of one gamma, from a kernel that is in memory or is not."""
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
-from .blocks import class_pulls, copy_block, mark_support
-from .layout import ClassWeight, Layout, Problem, class_factors
-from .runs import as_runs
+from .binary import BinaryProblem, Path
+from .layout import Layout, Problem, class_factors
+from .search import Search, Settings
 from .smo import CONVERGED
-from .walk import walk
-
-_local = threading.local()
+from .solutions import Solutions
 
 # ``walk`` or ``walk_rows`` with their kernel given.
-Walker = Callable[..., int]
+Walker = Callable[[BinaryProblem, np.ndarray, float, int, Path], int]
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What every binary problem of a search shares."""
-
-    Cs: np.ndarray  # float64 (n_C,), ascending
-    tol: float = 1e-3
-    max_iter: int = -1  # -1: LIBSVM's own limit
-    class_weight: ClassWeight = None
-
-    def limit(self, n: int) -> int:
-        """The largest number of iterations for one C of a problem of n rows.
-
-        LIBSVM's own where none is given.
-        """
-        return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
-
-
-@dataclass
-class Solutions:
-    """Solutions of one gamma: ``n_folds`` x ``n_problems`` x ``n_C``.
-
-    intercepts, objectives : float64; iterations, status : int64
-    solved : int64 (n_folds, n_problems), the number of different solutions
-    seconds : float64 (n_folds, n_problems), wall time on the thread that solved it
-    coefficients : float32 (n_folds, n, n_classes, n_C) or None
-        ``ovo``: the multipliers of each sorted row in the problem of its class
-        against each other class.
-    multipliers : float32 (1, n_classes, n_C, n) or None
-        ``ovr`` of a single fold: the multipliers of every row; of several folds
-        only the decision values are kept.
-    decisions : float32 (n_folds, n_classes, n_C, n) or None
-        ``ovr``: decision values of every row, training and validation.
-    support : bool (n_folds, n_C, n)
-    """
-
-    intercepts: np.ndarray
-    objectives: np.ndarray
-    iterations: np.ndarray
-    status: np.ndarray
-    solved: np.ndarray
-    seconds: np.ndarray
-    support: np.ndarray
-    coefficients: np.ndarray | None = None
-    multipliers: np.ndarray | None = None
-    decisions: np.ndarray | None = None
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """``coefficients`` of one-vs-one."""
-        assert self.coefficients is not None
-        return self.coefficients
-
-    @property
-    def rest(self) -> np.ndarray:
-        """``decisions`` of one-vs-rest."""
-        assert self.decisions is not None
-        return self.decisions
-
-
-def empty_solutions(n_folds: int, n_problems: int, n_C: int, n: int) -> Solutions:
-    """Room for the solutions of one gamma."""
-    shape = (n_folds, n_problems, n_C)
-    return Solutions(
-        np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-        np.ones(shape[:2], np.int64), np.zeros(shape[:2]), np.zeros((n_folds, n_C, n), np.bool_),
-    )  # fmt: skip
-
-
-def scratch(n: int) -> np.ndarray:
-    """This thread's float32 (n, n) work space.
-
-    It is kept between calls: fresh pages cost as much as filling them.
-    """
-    flat = getattr(_local, "flat", None)
-    if flat is None or flat.size < n * n:
-        flat = _local.flat = np.empty(n * n, np.float32)
-    return flat[: n * n].reshape(n, n)
-
-
-def drop_scratch() -> None:
-    """Give this thread's work space back."""
-    _local.flat = None
-
-
-def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
-    """A fold without rows of one side: every row is decided for the other."""
-    out.intercepts[fold, number] = sign
-    out.status[fold, number] = CONVERGED
-
-
-def solve_pair(
-    source: np.ndarray,
-    places: np.ndarray,
-    rows: np.ndarray,
-    layout: Layout,
-    problem: Problem,
-    number: int,
-    fold: int,
-    weight: np.ndarray,
-    settings: Settings,
-    out: Solutions,
-    transform: Callable[[np.ndarray], object] | None = None,
-) -> None:
-    """One pair of classes on one fold; writes its place in ``out``.
-
-    Parameters
-    ----------
-    source : float32 array of shape (m, m)
-        Kernel, or with ``transform`` shared products, of some rows.
-    places : int64 array, where in ``source`` the pair's training rows are
-    rows : int64 array, the same rows' sorted numbers
-    weight : float64 array of shape (n,), the fold's training weights
-    transform : makes the kernel from the block of shared products, in place
-    """
-    began, n = time.perf_counter(), rows.size
-    found = pair_labels(rows, layout, problem, number, fold, weight, settings, out)
-    if found is None:
-        return
-    y, bounds, n_first = found
-    block = source
-    if transform is not None or n < len(source):
-        block = scratch(n)
-        copy_block(source, as_runs(places), block)
-    if transform is not None:
-        transform(block)
-    pulls = np.empty((1, 2, n))
-    class_pulls(block, np.array([0, n_first, n]), bounds[None], 0, n, pulls)
-    betas = np.empty((settings.Cs.size, n), np.float32)
-    walker = partial(walk, block, np.diagonal(block).copy())
-    write_pair(
-        walker, y, bounds, pulls[0], betas, rows, n_first, problem, number, fold, settings, out
-    )
-    out.seconds[fold, number] = time.perf_counter() - began
-
-
-def pair_labels(
-    rows: np.ndarray,
-    layout: Layout,
-    problem: Problem,
-    number: int,
-    fold: int,
-    weight: np.ndarray,
-    settings: Settings,
-    out: Solutions,
-) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Labels and bounds (at C = 1) of a pair's rows, and how many are the first's.
-
-    None where one class has no rows; that is then written to ``out``.
-    """
-    own = layout.codes[rows] == problem.first
-    n_first = int(np.count_nonzero(own))
-    if n_first in (0, rows.size):
-        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
-        return None
-    factors = class_factors(layout, problem, weight, settings.class_weight)
-    return np.where(own, 1.0, -1.0), weight[rows] * factors[layout.codes[rows]], n_first
-
-
-def write_pair(
-    walker: Walker,
-    y: np.ndarray,
-    bounds: np.ndarray,
-    pulls: np.ndarray,
-    betas: np.ndarray,
-    rows: np.ndarray,
-    n_first: int,
-    problem: Problem,
-    number: int,
-    fold: int,
-    settings: Settings,
-    out: Solutions,
-) -> None:
-    """Walk a pair's path and write its place in ``out``.
-
-    pulls : float64 (2, n_rows); betas : float32 (n_C, n_rows), work space
-    """
-    assert problem.second is not None
-    out.solved[fold, number] = walker(
-        y, bounds, pulls[0], pulls[1], settings.Cs, settings.tol, settings.limit(y.size),
-        betas, np.empty((0, 0), np.float32),
-        out.intercepts[fold, number], out.objectives[fold, number],
-        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
-        out.status[fold, number],
-    )  # fmt: skip
-    out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
-    out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
-
-
-def _training_rows(layout: Layout, problem: Problem, weight: np.ndarray) -> np.ndarray:
-    slices = [layout.rows_of(code) for code in (problem.first, problem.second)
-              if code is not None]  # fmt: skip
-    rows = [np.flatnonzero(weight[s]) + s.start for s in slices]
-    return np.concatenate(rows)
+# From where each class begins, int64 (n_classes + 1,), and weights, float64 (n_folds, n):
+# a walker on the kernel of n rows, and that kernel times the weights over each class,
+# float64 (n_folds, n_classes, n).
+OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
 
 
 def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
@@ -223,92 +29,104 @@ def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
     return np.argsort(-np.array(rows), kind="stable").tolist()
 
 
-def solve_pairs(
-    kernel: np.ndarray,
-    layout: Layout,
-    problems: list[Problem],
-    weights: np.ndarray,
+def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
+    """A fold without rows of one side: every row is decided for the other."""
+    out.intercepts[fold, number] = sign
+    out.status[fold, number] = CONVERGED
+
+
+def _walk(
+    walker: Walker,
+    problem: BinaryProblem,
     settings: Settings,
+    number: int,
+    fold: int,
     out: Solutions,
-    pool: Executor,
-) -> None:
-    """Every pair on every fold, longest first, from the kernel of all rows.
-
-    kernel : float32 (n, n); weights : float64 (n_folds, n)
-    """
-    out.coefficients = np.zeros(
-        (len(weights), len(layout.order), layout.n_classes, settings.Cs.size), np.float32
-    )
-
-    def run(tasks: list[tuple[int, int]]) -> None:
-        for number, fold in tasks:
-            rows = _training_rows(layout, problems[number], weights[fold])
-            solve_pair(kernel, rows, rows, layout, problems[number], number, fold,
-                       weights[fold], settings, out)  # fmt: skip
-
-    # The folds of a pair follow each other: its rows are then still in cache.
-    # One task for them all, where enough tasks are left to balance the threads.
-    tasks = [[(p, f) for f in range(len(weights))] for p in longest_first(layout, problems)]
-    if len(tasks) < 16:
-        tasks = [[one] for task in tasks for one in task]
-    list(pool.map(run, tasks))
-    list(pool.map(mark_support, out.pairs, out.support))
-
-
-def all_pulls(
-    kernel: np.ndarray, layout: Layout, weights: np.ndarray, pool: Executor
+    residuals: np.ndarray,
 ) -> np.ndarray:
-    """Kernel times fold weights over each class; float64 (n_folds, n_classes, n)."""
-    n = len(layout.order)
-    pulls = np.empty((len(weights), layout.n_classes, n))
-    step = max(1, (1 << 19) // (4 * n))
+    """Walk a problem's path and write its numbers to ``out``.
 
-    def run(first: int) -> None:
-        class_pulls(kernel, layout.starts, weights, first, min(first + step, n), pulls)
+    residuals : as in ``Path``, output
 
-    list(pool.map(run, range(0, n, step)))
-    return pulls
+    Returns its multipliers, float32 (n_C, n).
+    """
+    betas = np.empty((settings.Cs.size, problem.y.size), np.float32)
+    path = Path(
+        betas, residuals, out.intercepts[fold, number], out.objectives[fold, number],
+        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
+        out.status[fold, number],
+    )  # fmt: skip
+    limit = settings.limit(problem.y.size)
+    out.solved[fold, number] = walker(problem, settings.Cs, settings.tol, limit, path)
+    return betas
+
+
+def solve_pair(
+    search: Search,
+    number: int,
+    fold: int,
+    rows: np.ndarray,
+    open_kernel: OpenKernel,
+    out: Solutions,
+) -> None:
+    """One pair of classes on one fold; writes its place in ``out``.
+
+    rows : int64, the pair's training rows, sorted numbers
+    open_kernel : of these rows
+    """
+    began, layout = time.perf_counter(), search.layout
+    problem, weight = search.problems[number], search.weights[fold]
+    assert problem.second is not None
+    own = layout.codes[rows] == problem.first
+    n_first = int(np.count_nonzero(own))
+    if n_first in (0, rows.size):
+        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
+        return
+    factors = class_factors(layout, problem, weight, search.settings.class_weight)
+    bounds = weight[rows] * factors[layout.codes[rows]]
+    walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
+    given = BinaryProblem(np.where(own, 1.0, -1.0), bounds, pulls[0, 0], pulls[0, 1])
+    betas = _walk(walker, given, search.settings, number, fold, out, np.empty((0, 0), np.float32))
+    out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
+    out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
+    out.seconds[fold, number] = time.perf_counter() - began
 
 
 def solve_rest(
-    kernel: np.ndarray,
-    layout: Layout,
-    problems: list[Problem],
-    weights: np.ndarray,
-    settings: Settings,
+    search: Search,
+    open_kernel: OpenKernel,
     out: Solutions,
-    pool: Executor,
+    each: Callable[[Callable[[Any], None], Iterable[Any]], Iterable[None]] = map,
 ) -> None:
-    """Every class against all others on every fold, from the kernel of all rows.
+    """Every class against all others on every fold, the longest first.
 
     The rows a fold leaves out stay in the problem with a bound of 0: their
     residual is kept up to date, so their decision values come for free.
+
+    open_kernel : of all rows
+    each : calls a function with each of its arguments, as ``map`` does
     """
-    n, n_C = len(layout.order), settings.Cs.size
-    out.decisions = np.empty((len(weights), len(problems), n_C, n), np.float32)
-    if len(weights) == 1:
-        out.multipliers = np.zeros((1, len(problems), n_C, n), np.float32)
-    pulls = all_pulls(kernel, layout, weights, pool)
-    walker, guard = partial(walk, kernel, np.diagonal(kernel).copy()), threading.Lock()
+    shape = (len(search.weights), len(search.problems), search.settings.Cs.size)
+    out.decisions = np.empty((*shape, len(search.layout.order)), np.float32)
+    if len(search.weights) == 1:
+        out.multipliers = np.zeros(out.decisions.shape, np.float32)
+    walker, pulls = open_kernel(search.layout.starts, search.weights)
+    guard = threading.Lock()
 
     def run(task: tuple[int, int]) -> None:
         number, fold = task
-        solve_one_rest(walker, layout, problems[number], number, fold, weights[fold],
-                       pulls[fold], settings, out, guard)  # fmt: skip
+        _solve_one_rest(search, number, fold, walker, pulls[fold], out, guard)
 
-    tasks = [(p, f) for p in longest_first(layout, problems) for f in range(len(weights))]
-    list(pool.map(run, tasks))
+    numbers = longest_first(search.layout, search.problems)
+    list(each(run, [(number, fold) for number in numbers for fold in range(len(search.weights))]))
 
 
-def solve_one_rest(
-    walker: Walker,
-    layout: Layout,
-    problem: Problem,
+def _solve_one_rest(
+    search: Search,
     number: int,
     fold: int,
-    weight: np.ndarray,
+    walker: Walker,
     pulls: np.ndarray,
-    settings: Settings,
     out: Solutions,
     guard: threading.Lock,
 ) -> None:
@@ -316,25 +134,22 @@ def solve_one_rest(
 
     pulls : float64 (n_classes, n), the kernel times the fold's weights
     """
-    began = time.perf_counter()
+    began, layout = time.perf_counter(), search.layout
+    problem, weight = search.problems[number], search.weights[fold]
     own = layout.codes == problem.first
     trained = np.count_nonzero(weight[own])
     if trained in (0, np.count_nonzero(weight)):
         _one_sided(out, fold, number, 1.0 if trained else -np.inf)
         out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
-    y = np.where(own, 1.0, -1.0)
-    factors = class_factors(layout, problem, weight, settings.class_weight)
+    y, residuals = np.where(own, 1.0, -1.0), out.rest[fold, number]
+    factors = class_factors(layout, problem, weight, search.settings.class_weight)
     pull = pulls * factors[:, None]
-    betas, residuals = np.empty((settings.Cs.size, y.size), np.float32), out.rest[fold, number]
-    out.solved[fold, number] = walker(
+    given = BinaryProblem(
         y, weight * factors[layout.codes], pull[problem.first],
-        pull.sum(axis=0) - pull[problem.first], settings.Cs, settings.tol,
-        settings.limit(y.size), betas, residuals,
-        out.intercepts[fold, number], out.objectives[fold, number],
-        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
-        out.status[fold, number],
+        pull.sum(axis=0) - pull[problem.first],
     )  # fmt: skip
+    betas = _walk(walker, given, search.settings, number, fold, out, residuals)
     np.subtract(y[None], residuals, out=residuals)
     residuals += out.intercepts[fold, number, :, None]
     if out.multipliers is not None:

@@ -7,7 +7,8 @@ import numpy as np
 from pipelines.svm.path.fit import FittedPath, model_of, path_to
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.path.layout import ClassWeight, problems_of, sort_rows
-from pipelines.svm.path.solve import Settings, empty_solutions
+from pipelines.svm.path.search import Settings
+from pipelines.svm.path.solutions import empty_solutions
 
 from .distances import prepare_rows, symmetric_products
 from .gpu import array_module, limits, to_host

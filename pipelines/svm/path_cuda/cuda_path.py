@@ -17,8 +17,8 @@ from pipelines.svm.path.layout import (
 )
 from pipelines.svm.path.path import PathResult, check_input, empty_result, fill_cells
 from pipelines.svm.path.score import Scores
-from pipelines.svm.path.search import Search
-from pipelines.svm.path.solve import Settings, Solutions, empty_solutions
+from pipelines.svm.path.search import Search, Settings
+from pipelines.svm.path.solutions import Solutions, empty_solutions
 
 from .distances import cross_products, prepare_rows, symmetric_products
 from .gpu import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.path.layout import Layout
-from pipelines.svm.path.solve import Settings
+from pipelines.svm.path.search import Settings
 
 from .block_threads import WARP
 from .cuda_smo import MEMBER_BYTES, fixed_shared_bytes, smo_kernel

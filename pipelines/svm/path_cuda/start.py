@@ -1,7 +1,8 @@
 """Where a path starts, and how one C's solution becomes the start for the next.
 
-The same seeds as ``pipelines.svm.path.walk``, by all threads of a block.  Thread t owns
-the rows t, t + T, ... of a problem: it alone writes their residual and beta.
+As ``start``, ``seed`` and ``tolerance`` of ``pipelines.svm.path``, by all threads of a
+block.  Thread t owns the rows t, t + T, ... of a problem: it alone writes their residual
+and beta.
 """
 
 from functools import cache

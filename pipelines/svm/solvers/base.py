@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def scoring_failed(settings: Settings, error: ScoringFailed) -> Cell:
     return Cell(status=f"failed: scoring {settings.scoring.name}: {error}")
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """A way to fit kernel SVMs.
 
     Attributes
@@ -89,10 +90,10 @@ class Solver(Protocol):
         Whether it fits several gammas at once in less time than one after the other.
     """
 
-    device: str
-    shares_c: bool
-    shares_folds: bool
-    shares_gammas: bool
+    device = "cpu"
+    shares_c = False
+    shares_folds = False
+    shares_gammas = False
 
     def fit_cells(
         self,
@@ -103,7 +104,7 @@ class Solver(Protocol):
         folds: Sequence[Fold],
         settings: Settings,
     ) -> list[Cell]:
-        """Fit and score every gamma and C on every fold.
+        """Fit and score every gamma and C on every fold; one after the other by default.
 
         Parameters
         ----------
@@ -118,7 +119,40 @@ class Solver(Protocol):
         list of Cell
             ``len(gammas) * len(folds) * len(Cs)``, gamma by gamma, fold by fold.
         """
+        return [
+            self._fit_cell(X, y, C, gamma, fold, settings)
+            for gamma, fold, C in product(gammas, folds, Cs)
+        ]
 
+    def _fit_cell(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, fold: Fold, settings: Settings
+    ) -> Cell:
+        train, validation = fold
+        try:
+            X_train = X[to_device(train, self.device)]
+            X_validation = X[to_device(validation, self.device)]
+            started = perf_counter()
+            fitted = self.fit(X_train, y[train], C, gamma, settings)
+            between = perf_counter()
+            predicted = fitted.predict(X_validation)
+            score = _score(fitted, X_validation, y[validation], predicted, settings)
+            ended = perf_counter()
+        except MemoryError:
+            return Cell(status=OUT_OF_MEMORY)
+        except ScoringFailed as error:
+            return scoring_failed(settings, error)
+        n_support, n_iterations, converged = self.summarise(fitted)
+        return Cell(
+            int(np.sum(predicted != y[validation])),
+            n_support,
+            n_iterations,
+            between - started,
+            ended - between,
+            OK if converged else NOT_CONVERGED,
+            score,
+        )
+
+    @abstractmethod
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """One fit on all rows of ``X``; ``y`` may hold any labels.
 
@@ -128,6 +162,14 @@ class Solver(Protocol):
         ``SVC.decision_function``
         """
 
+    def summarise(self, fitted: Any) -> tuple[int, int, bool]:
+        """Support vectors, iterations, and whether it converged, of what ``fit`` gave.
+
+        Not asked of a solver with a ``fit_cells`` of its own.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
     def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The numbers of what ``fit`` gave, in the form of ``KernelMachine``.
 
@@ -137,52 +179,6 @@ class Solver(Protocol):
         coefficients : float64 array of shape (n_support, n_problems)
         intercepts : float64 array of shape (n_problems,)
         """
-
-
-def one_by_one(
-    solver: Solver,
-    X: Any,
-    y: np.ndarray,
-    gammas: Sequence[float],
-    Cs: Sequence[float],
-    folds: Sequence[Fold],
-    settings: Settings,
-    summarise: Callable[[Any], tuple[int, int, bool]],
-) -> list[Cell]:
-    """``Solver.fit_cells`` for a solver that shares nothing between cells.
-
-    ``summarise`` gives (support vectors, iterations, converged) of a fitted estimator.
-    """
-    cells = []
-    for gamma, (train, validation), C in product(gammas, folds, Cs):
-        try:
-            X_train = X[to_device(train, solver.device)]
-            X_validation = X[to_device(validation, solver.device)]
-            started = perf_counter()
-            fitted = solver.fit(X_train, y[train], C, gamma, settings)
-            between = perf_counter()
-            predicted = fitted.predict(X_validation)
-            score = _score(fitted, X_validation, y[validation], predicted, settings)
-            ended = perf_counter()
-        except MemoryError:
-            cells.append(Cell(status=OUT_OF_MEMORY))
-            continue
-        except ScoringFailed as error:
-            cells.append(scoring_failed(settings, error))
-            continue
-        n_support, n_iterations, converged = summarise(fitted)
-        cells.append(
-            Cell(
-                int(np.sum(predicted != y[validation])),
-                n_support,
-                n_iterations,
-                between - started,
-                ended - between,
-                OK if converged else NOT_CONVERGED,
-                score,
-            )
-        )
-    return cells
 
 
 def _score(

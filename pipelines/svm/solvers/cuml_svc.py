@@ -8,16 +8,15 @@ one, from rows that are on the device already.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from cuml.svm import SVC
 
-from pipelines.data.placement import Fold, to_device, to_host
+from pipelines.data.placement import to_device, to_host
 from pipelines.svm.multiclass import class_values, codes_of, problems
-from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
+from pipelines.svm.solvers.base import Cell, Settings, Solver, join_problems
 
 
 @dataclass(frozen=True)
@@ -50,26 +49,15 @@ class FittedProblems:
         return np.stack(columns, axis=1)
 
 
-class CumlSolver:
+class CumlSolver(Solver):
     """``cuml.svm.SVC``."""
 
     device = "gpu"
-    shares_c = False
-    shares_folds = False
-    shares_gammas = False
 
-    def fit_cells(
-        self,
-        X: Any,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-    ) -> list[Cell]:
+    def fit_cells(self, *work: Any, **named: Any) -> list[Cell]:
         """See ``Solver.fit_cells``."""
         try:
-            return one_by_one(self, X, y, gammas, Cs, folds, settings, _summarise)
+            return super().fit_cells(*work, **named)
         finally:
             # Device memory grew with each SVC in long runs: collect the cycles they leave.
             gc.collect()
@@ -96,6 +84,19 @@ class CumlSolver:
             binary.append(svc)
             rows_of.append(rows)
         return FittedProblems(classes, binary, rows_of, settings.decision)
+
+    def summarise(self, fitted: Any) -> tuple[int, int, bool]:
+        """See ``Solver.summarise``."""
+        support = [
+            rows[to_host(svc.support_)]
+            for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
+        ]
+        iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
+        # cuml's fit_status_ is always 0; reaching the limit is the only sign there is. Without
+        # a limit cuml still gives up after 100 n iterations, or 1000 without progress, unseen.
+        limit = fitted.binary[0].max_iter
+        converged = limit == -1 or max(iterations) < limit
+        return len(np.unique(np.concatenate(support))), sum(iterations), converged
 
     def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""
@@ -132,18 +133,6 @@ def _rows(codes: np.ndarray, positive: int, negative: int) -> np.ndarray:
     if negative == -1:
         return np.arange(len(codes))
     return np.flatnonzero((codes == positive) | (codes == negative))
-
-
-def _summarise(fitted: Any) -> tuple[int, int, bool]:
-    support = [
-        rows[to_host(svc.support_)] for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
-    ]
-    iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
-    # cuml's fit_status_ is always 0; reaching the limit is the only sign there is. Without
-    # a limit cuml still gives up after 100 n iterations, or 1000 without progress, unseen.
-    limit = fitted.binary[0].max_iter
-    converged = limit == -1 or max(iterations) < limit
-    return len(np.unique(np.concatenate(support))), sum(iterations), converged
 
 
 SOLVER = CumlSolver()

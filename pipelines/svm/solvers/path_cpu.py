@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from pipelines.data.placement import Fold
 from pipelines.svm.multiclass import class_values
@@ -21,19 +23,19 @@ from pipelines.svm.solvers.base import (
     OUT_OF_MEMORY,
     Cell,
     Settings,
+    Solver,
     scoring_failed,
 )
 
 ONE_CLASS = "failed: the training rows are of one class"
 
 
-class PathSolver:
+class PathSolver(Solver):
     """The path solver; see ``docs/path-solver.md``."""
 
-    device = "cpu"
     shares_c = True
     shares_folds = True
-    shares_gammas = False
+    cross_validate: Callable[..., PathResult] = staticmethod(cross_validate_path)
 
     def __init__(self) -> None:
         # A unit uses every thread it is given: two at once would only be in each other's way.
@@ -53,7 +55,8 @@ class PathSolver:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
         try:
             with self._one_at_a_time:
-                result = self._validate(X, y, gammas, Cs, folds, settings)
+                options = self._options(X, folds, settings)
+                result = self.cross_validate(X, y, gammas, Cs, folds, **options)
         except MemoryError:
             return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(folds) * len(Cs))
         cells = []
@@ -64,27 +67,15 @@ class PathSolver:
                 cells += _cells(result, g, fold, y[validation], settings)
         return cells
 
-    def _validate(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-    ) -> PathResult:
-        return cross_validate_path(
-            X,
-            y,
-            gammas,
-            Cs,
-            folds,
-            n_threads=settings.n_threads,
-            memory_bytes=settings.memory_bytes,
-            kept=self._kept_for(X, folds, settings),
+    def _options(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
+        """What ``cross_validate`` takes besides the data and the grid."""
+        return {
+            "n_threads": settings.n_threads,
+            "memory_bytes": settings.memory_bytes,
+            "kept": self._kept_for(X, folds, settings),
             **problem_options(settings),
             **wanted(settings),
-        )
+        }
 
     def _kept_for(
         self, X: np.ndarray, folds: Sequence[Fold], settings: Settings
@@ -100,15 +91,17 @@ class PathSolver:
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC``."""
-        with self._one_at_a_time:
+        svc = PathSVC(
+            C=C,
+            gamma=gamma,
+            **problem_options(settings),
+            n_threads=settings.n_threads,
+            memory_bytes=settings.memory_bytes,
+        )
+        with self._one_at_a_time, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnSolver
             self._key, self._kept = (), {}  # the fit needs the memory
-            return PathSVC(
-                C=C,
-                gamma=gamma,
-                **problem_options(settings),
-                n_threads=settings.n_threads,
-                memory_bytes=settings.memory_bytes,
-            ).fit(X, y)
+            return svc.fit(X, y)
 
     def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_host
-from pipelines.svm.path.path import PathResult
 from pipelines.svm.path_cuda.cuda_fit import fit_path_cuda
 from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
 from pipelines.svm.path_svc import PathSVC
@@ -21,19 +20,10 @@ class PathCudaSolver(PathSolver):
 
     device = "gpu"
     shares_gammas = True
+    cross_validate = staticmethod(cross_validate_path_cuda)
 
-    def _validate(
-        self,
-        X: Any,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-    ) -> PathResult:
-        return cross_validate_path_cuda(
-            X, y, gammas, Cs, folds, **problem_options(settings), **wanted(settings)
-        )
+    def _options(self, X: Any, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
+        return {**problem_options(settings), **wanted(settings)}
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""

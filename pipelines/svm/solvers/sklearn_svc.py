@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,34 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.data.placement import Fold
 from pipelines.svm.multiclass import problems
-from pipelines.svm.solvers.base import Cell, Settings, join_problems, one_by_one
+from pipelines.svm.solvers.base import Settings, Solver, join_problems
 
 
-class SklearnSolver:
+class SklearnSolver(Solver):
     """Any class that behaves as ``sklearn.svm.SVC`` does."""
-
-    device = "cpu"
-    shares_c = False
-    shares_folds = False
-    shares_gammas = False
 
     def svc(self) -> type:
         """The class to fit with."""
         return SVC
-
-    def fit_cells(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-    ) -> list[Cell]:
-        """See ``Solver.fit_cells``."""
-        return one_by_one(self, X, y, gammas, Cs, folds, settings, _summarise)
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
@@ -58,6 +39,13 @@ class SklearnSolver:
             # A row says so: status "not converged".
             warnings.simplefilter("ignore", ConvergenceWarning)
             return svc.fit(X, y)
+
+    def summarise(self, fitted: Any) -> tuple[int, int, bool]:
+        """See ``Solver.summarise``."""
+        svcs = getattr(fitted, "estimators_", [fitted])
+        n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
+        n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
+        return n_support, n_iterations, all(_converged(svc) for svc in svcs)
 
     def parts(self, fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""
@@ -84,13 +72,6 @@ def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         coefficients[own[i], column] = svc.dual_coef_[j - 1, own[i]]
         coefficients[own[j], column] = svc.dual_coef_[i, own[j]]
     return svc.support_, coefficients, svc.intercept_
-
-
-def _summarise(fitted: Any) -> tuple[int, int, bool]:
-    svcs = getattr(fitted, "estimators_", [fitted])
-    n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
-    n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
-    return n_support, n_iterations, all(_converged(svc) for svc in svcs)
 
 
 def _converged(svc: Any) -> bool:

@@ -208,15 +208,18 @@ def test_sample_weight_and_repeated_rows_agree():
     )
 
 
-def test_blocks_give_what_memory_gives():
+# Memory for the block of a pair, and for some of its rows.
+@pytest.mark.parametrize("memory_bytes", [3_000_000, 60_000])
+def test_blocks_give_what_memory_gives(memory_bytes):
     X, y = load_digits(return_X_y=True)
     X, y = (X[:800] / 4).astype(np.float32), y[:800]
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
     Cs, gammas = np.logspace(-2, 3, 5), [1e-3, 1e-1]
     options = {"return_decisions": True, "return_predictions": True}
     whole = cross_validate_path(X, y, gammas, Cs, folds, **options)
-    parts = cross_validate_path(X, y, gammas, Cs, folds, memory_bytes=3_000_000, **options)
+    parts = cross_validate_path(X, y, gammas, Cs, folds, memory_bytes=memory_bytes, **options)
     assert "distances" in parts.phases
+    assert (parts.fit_seconds > 0).all()
     for g in range(2):
         for f in range(3):
             np.testing.assert_allclose(whole.decisions[g][f], parts.decisions[g][f], atol=3e-3)
