@@ -6,9 +6,11 @@ are worked on lie in shared memory where they fit.
 """
 
 from functools import cache
+from pathlib import Path
 
 from numba import cuda, types
 
+from pipelines.svm.path.compiled import cached_with
 from pipelines.svm.path.smo import CONVERGED, ITERATION_LIMIT, STALLED
 
 from .block_threads import MAX_THREADS, PARTS, SIMULATED
@@ -216,4 +218,5 @@ def smo_kernel(name: str, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    return walk
+    here = Path(__file__).parent
+    return cached_with(walk, here, here.parent / "path")
