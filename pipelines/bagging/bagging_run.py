@@ -33,6 +33,7 @@ from pipelines.run.session import (
     refuse_other_data,
     show_dry_run,
 )
+from pipelines.run.summary import of_data
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -78,7 +79,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     own = own_pictures(options.image or (), form)
     space = _space(options, dataset, earlier)
     plan = _plan(options, dataset, space, "cpu")  # whatever is wrong with it is said now
-    say(summary.of_data(dataset))
+    say(of_data(dataset, summary.form_of(dataset), options.limit))
     say(summary.of_plan(options))
     if options.dry_run:
         show_dry_run(options, kind)

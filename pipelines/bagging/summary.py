@@ -11,14 +11,10 @@ if TYPE_CHECKING:
     from pipelines.data import Dataset
 
 
-def of_data(dataset: Dataset) -> str:
-    """One line on the data set."""
+def form_of(dataset: Dataset) -> str:
+    """What a point is, in words."""
     shape = dataset.image_shape
-    what = f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
-    return (
-        f"data       {dataset.name}: {len(dataset.y_train):,} training rows, {what}, "
-        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
-    )
+    return f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
 
 
 def of_plan(options: Options) -> str:

@@ -1,13 +1,26 @@
-"""What every run says at its end, whatever it computed."""
+"""What every run says of itself, whatever it computes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.run.progress import clock
 
+if TYPE_CHECKING:
+    from pipelines.data import Dataset
+
 CELLS_NAMED = 5
+
+
+def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
+    """One line on the data set, whose points have that ``form``."""
+    n_train = len(dataset.y_train)
+    all_there_are = f" (all there are; --limit is {limit:,})" if limit and limit > n_train else ""
+    return (
+        f"data       {dataset.name}: {n_train:,} training rows{all_there_are}, {form}, "
+        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
+    )
 
 
 def wall_time(record: dict[str, Any]) -> str:

@@ -10,19 +10,9 @@ from pipelines.run.summary import failed_fits, wall_time
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.data import Dataset
     from pipelines.search.svm_options import Options
 
 CELL = ["C", "gamma", "fold"]
-
-
-def of_data(dataset: Dataset) -> str:
-    """One line on the data set."""
-    n_train, n_features = dataset.X_train.shape
-    return (
-        f"data       {dataset.name}: {n_train:,} training rows, {n_features} features, "
-        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
-    )
 
 
 def of_grid(options: Options) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cluster_setup import expected_device
 from cluster_setup.local import available_cores
 from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
@@ -24,6 +25,7 @@ from pipelines.run.session import (
     refuse_other_data,
     show_dry_run,
 )
+from pipelines.run.summary import of_data
 from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
 from pipelines.search.answer import RESULTS, answer
@@ -73,10 +75,11 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
         _axis("c", options.n_c, options.log_c),
         _axis("gamma", options.n_gamma, options.log_gamma),
     )
-    say(summary.of_data(dataset))
+    say(of_data(dataset, f"{dataset.X_train.shape[1]} features", options.limit))
     say(summary.of_grid(options))
     if options.dry_run:
-        solver = resolve_solver(options.solver, "gpu" if kind == "cuda" else "cpu")
+        device = expected_device(kind, device=options.device, profile=options.profile)
+        solver = resolve_solver(options.solver, device)
         show_dry_run(options, kind, f"the solver {solver}")
         return 0
     refuse_other_data(earlier, dataset)

@@ -1,8 +1,27 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from pipelines.run.summary import CELLS_NAMED, failed_fits, wall_time
+from pipelines.run.summary import CELLS_NAMED, failed_fits, of_data, wall_time
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [
+        (None, "1,200 training rows, a table"),
+        (1200, "1,200 training rows, a table"),
+        (9000, "1,200 training rows (all there are; --limit is 9,000), a table"),
+    ],
+)
+def test_the_data(limit: int | None, rows: str) -> None:
+    dataset: Any = SimpleNamespace(
+        name="penguins", y_train=range(1200), y_test=range(300), n_classes=3
+    )
+    line = of_data(dataset, "a table", limit)
+    assert line == f"data       penguins: {rows}, 3 classes; 300 test rows"
 
 
 @pytest.mark.parametrize(
