@@ -26,7 +26,6 @@ __all__ = [
     "KINDS",
     "ClusterError",
     "ClusterOptions",
-    "expected_device",
     "join",
     "open_cluster",
     "render",
@@ -205,24 +204,6 @@ def render(
         return None
     script: str = _module(options.kind).job_script(options)
     return script
-
-
-def expected_device(kind: str, *, device: str = "auto", profile: str | None = None) -> str:
-    """``"gpu"`` or ``"cpu"``: what workers will have, as far as it can be told before they come.
-
-    Raises
-    ------
-    ClusterError
-        The profile is not as it must be.
-    """
-    if device != "auto":
-        return device
-    if kind in (*QUEUES, "srun"):
-        from cluster_setup.profile import load_profile
-
-        site = load_profile(profile, "slurm" if kind == "srun" else kind)
-        return "cpu" if site.gres is None else "gpu"
-    return "gpu" if kind == "cuda" else "cpu"
 
 
 def _options(

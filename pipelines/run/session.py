@@ -22,7 +22,7 @@ from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
 from pipelines.run.folder import RunFolder, iso_now
 from pipelines.run.journal import Journal
-from pipelines.run.say import Say, silent
+from pipelines.run.say import Say, aloud, silent
 from pipelines.run.signals import interrupted_once
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def show_dry_run(options: RunOptions, kind: str, more: str = "") -> None:
         dashboard=options.dashboard,
     )
     also = f", {more}" if more else ""
-    print(f"dry run    nothing was run; the cluster would be {kind}{also}")
+    aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
     if script:
-        print(f"job script of each worker:\n{script}")
+        aloud(f"job script of each worker:\n{script}")
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def conclude(
             f"draw it with python -m pipelines.report {folder.path}"
         ) from None
     if say is silent:
-        print(folder.path)
+        aloud(str(folder.path))
 
 
 def _device(asked: str, workers: list[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_setup import expected_device
+from cluster_setup import WITH_PROFILE
 from cluster_setup.local import available_cores
 from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
@@ -78,9 +78,7 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
     say(of_data(dataset, f"{dataset.X_train.shape[1]} features", options.limit))
     say(summary.of_grid(options))
     if options.dry_run:
-        device = expected_device(kind, device=options.device, profile=options.profile)
-        solver = resolve_solver(options.solver, device)
-        show_dry_run(options, kind, f"the solver {solver}")
+        show_dry_run(options, kind, _known_solver(options, kind))
         return 0
     refuse_other_data(earlier, dataset)
     folder = earlier or RunFolder.create(options.results, command)
@@ -96,6 +94,14 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
             session.finish(**facts)
     conclude(folder, summary.of_run(folder.record), write_report, say)
     return 0
+
+
+def _known_solver(options: Options, kind: str) -> str:
+    """The solver of a dry run; what the nodes of a site have is not known here."""
+    if kind in WITH_PROFILE:
+        return ""
+    solver = resolve_solver(options.solver, "gpu" if kind == "cuda" else "cpu")
+    return f"the solver {solver}"
 
 
 def _needs_nothing(folder: RunFolder) -> bool:

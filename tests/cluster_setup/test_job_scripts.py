@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_setup import ClusterError, expected_device, render
+from cluster_setup import ClusterError, render
 from cluster_setup.__main__ import main
 from cluster_setup.sbatch import script
 
@@ -163,18 +163,3 @@ def test_no_script_is_written_of_a_command_line_with_a_mistake(
     assert main([*asked, "svm_grid", "--n-c", "0"]) == 2
     assert capsys.readouterr().err == "cluster_setup: --n-c must be at least 1, got 0\n"
     assert not file.exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "device"),
-    [
-        ("slurm", {"profile": "sulis"}, "gpu"),
-        ("srun", {"profile": "sulis"}, "gpu"),
-        ("slurm", {"profile": "sulis", "device": "cpu"}, "cpu"),
-        ("sge", {"profile": "apocrita"}, "gpu"),
-        ("cuda", {}, "gpu"),
-        ("local", {}, "cpu"),
-    ],
-)
-def test_what_jobs_will_have(kind: str, options: dict, device: str) -> None:
-    assert expected_device(kind, **options) == device
