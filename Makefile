@@ -64,9 +64,10 @@ UV_VERSION := 0.13.8
 	$(INSTALL) --editable .
 	@touch $@
 
-.venv/.dev: .venv/.base
+# Compiled here once, since tests start hundreds of processes, and not all may write what they compile.
+.venv/.dev: .venv/.uv $(CONFIG)
 	$(INSTALL) --compile-bytecode --editable '.[dev,intel,nn,hpc,notebooks]'
-	@touch $@
+	@touch $@ .venv/.base
 
 .venv/.notebooks: .venv/.base
 	$(INSTALL) --editable '.[nn,hpc,notebooks]'
