@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import socket
 import types
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,11 +82,9 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
     gpus(monkeypatch, ["H200", "H200"], installed=True)
     asked = {}
 
-    @contextlib.contextmanager
-    def local_cuda_cluster(**options: object) -> Iterator[LocalCluster]:
+    def local_cuda_cluster(**options: object) -> LocalCluster:
         asked.update(options)
-        with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster:
-            yield cluster
+        return LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
 
     module = types.ModuleType("dask_cuda")
     module.LocalCUDACluster = local_cuda_cluster  # type: ignore[attr-defined]

@@ -41,6 +41,6 @@ def all_done(outcomes: list[Outcome[Any]], n_units: int) -> bool:
 def begun(client: Client, n_units: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
     """A run on all workers, after its first outcomes."""
     work, units = naps(n_units, seconds)
-    client.wait_for_workers(4, timeout=60)
+    client.wait_for_workers(4, timeout=300)
     outcomes = OnCluster(client).outcomes(work, 100, units)
     return [next(outcomes) for _ in range(4)], outcomes

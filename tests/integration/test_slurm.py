@@ -199,7 +199,8 @@ def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
     python = _python_with_dask_cuda()
     # dask-cuda's own switch for a machine without a GPU.
     prologue = ["export DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC=1"]
-    asked = profile(gres="gpu:1", prologue=prologue, python=python)
+    # Four of them import the GPU packages at once: that takes its time.
+    asked = profile(gres="gpu:1", prologue=prologue, python=python, death_timeout=300)
     done = subprocess.run(
         [python, "-m", "tests.integration.gpu_jobs", asked],
         cwd=ROOT, capture_output=True, text=True,
