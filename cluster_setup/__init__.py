@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions, silent
@@ -77,7 +78,10 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         from cluster_setup import cuda
 
         return "cuda" if cuda.visible_gpus() and cuda.is_installed() else "local"
-    if kind in KINDS or is_address(kind):
+    if is_address(kind):
+        _refuse_wrong_port(kind)
+        return kind
+    if kind in KINDS:
         return kind
     names = ["auto", *KINDS]
     close = get_close_matches(kind, names, n=1)
@@ -86,6 +90,18 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         f"--cluster must be one of {', '.join(names)} or a scheduler's address, "
         f"got {kind!r}; {way_out}"
     )
+
+
+def _refuse_wrong_port(address: str) -> None:
+    try:
+        port = urlsplit(address).port
+    except ValueError:
+        port = None
+    if port is None:
+        raise ClusterError(
+            f"--cluster must be an address with a port of at most 65535, got {address!r}; "
+            "for instance tls://127.0.0.1:8786"
+        )
 
 
 @contextmanager

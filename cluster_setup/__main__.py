@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from cluster_setup.errors import ClusterError
 
@@ -23,9 +24,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"cluster_setup: {message}; see {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m cluster_setup", allow_abbrev=False)
-    what = parser.add_subparsers(dest="what", required=True)
+    parser = _OneLineParser(prog="python -m cluster_setup", allow_abbrev=False)
+    what = parser.add_subparsers(dest="what", metavar="check|sbatch", required=True)
     check = what.add_parser("check", help="submit one job and say what its worker sees")
     sbatch = what.add_parser("sbatch", help="write a script that runs a command in one allocation")
     for one in (check, sbatch):

@@ -44,8 +44,8 @@ def script(
         if any(word == flag or word.startswith(f"{flag}=") for word in arguments):
             raise ClusterError(f"{flag} must stand before {command}; the script says the rest")
     site = load_profile(profile, "slurm")
-    gpu = wants_gpu(ClusterOptions("srun", device=device), site)
-    n_workers = workers or site.workers
+    gpu = wants_gpu(ClusterOptions("srun", workers, device=device), site)
+    n_workers = site.workers if workers is None else workers
     header = _header(site, gpu, n_workers, command.rpartition(".")[2])
     words = ["--cluster", "srun", "--workers", str(n_workers), "--device", device]
     words += [] if profile is None else ["--profile", profile]

@@ -159,7 +159,7 @@ def need_torch() -> None:
     """
     if find_spec("torch") is None:
         raise InputError(
-            "nn_bagging needs torch, which is not installed; install the nn extra: "
+            "networks need torch, which is not installed; install the nn extra: "
             "pip install -c constraints.txt '.[nn]'"
         )
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 SECONDS_BETWEEN_LINES = 10
+SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
 SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
 
 
@@ -59,10 +60,11 @@ class _Counts:
 
     @property
     def seconds_left(self) -> float | None:
-        """None before the first unit and after the last."""
-        if not self.cost_done or self.n_done == self.n_units:
-            return None
+        """None after the last unit, and while the first ones may be mostly compilation."""
         elapsed = time.monotonic() - self.started
+        too_early = self.n_done <= max(1, self._n_workers) and elapsed < SECONDS_OF_COMPILATION
+        if not self.cost_done or too_early or self.n_done == self.n_units:
+            return None
         return elapsed * max(0.0, self.total - self.cost_done) / self.cost_done
 
 

@@ -102,6 +102,7 @@ def choose_cluster(options: RunOptions) -> str:
         There is no such kind, or the program was not started as it needs.
     """
     kind = resolve_kind(options.cluster, options.profile)
+    _job_script(options, kind)  # whatever is wrong with the options is said before data are read
     if not options.dry_run:
         join(
             kind,
@@ -114,7 +115,15 @@ def choose_cluster(options: RunOptions) -> str:
 
 def show_dry_run(options: RunOptions, kind: str, more: str = "") -> None:
     """Say where a run would be carried out, with the job script where there is one."""
-    script = render(
+    script = _job_script(options, kind)
+    also = f", {more}" if more else ""
+    aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
+    if script:
+        aloud(f"job script of each worker:\n{script}")
+
+
+def _job_script(options: RunOptions, kind: str) -> str | None:
+    return render(
         kind,
         options.workers,
         device=options.device,
@@ -123,10 +132,6 @@ def show_dry_run(options: RunOptions, kind: str, more: str = "") -> None:
         tls=not options.no_tls,
         dashboard=options.dashboard,
     )
-    also = f", {more}" if more else ""
-    aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
-    if script:
-        aloud(f"job script of each worker:\n{script}")
 
 
 @contextmanager

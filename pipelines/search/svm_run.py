@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_setup import WITH_PROFILE
 from cluster_setup.local import available_cores
 from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
@@ -97,8 +96,8 @@ def run(command: str, options: Options, earlier: RunFolder | None, argv: list[st
 
 
 def _known_solver(options: Options, kind: str) -> str:
-    """The solver of a dry run; what the nodes of a site have is not known here."""
-    if kind in WITH_PROFILE:
+    """The solver of a dry run; what the workers of a site have is not known here."""
+    if kind not in ("local", "cuda"):
         return ""
     solver = resolve_solver(options.solver, "gpu" if kind == "cuda" else "cpu")
     return f"the solver {solver}"

@@ -163,3 +163,23 @@ def test_no_script_is_written_of_a_command_line_with_a_mistake(
     assert main([*asked, "svm_grid", "--n-c", "0"]) == 2
     assert capsys.readouterr().err == "cluster_setup: --n-c must be at least 1, got 0\n"
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sbatch", "--workers", "0", "svm_grid"], "--workers must be at least 1, got 0"),
+        (["sbatch", "--workers", "x", "svm_grid"], "invalid int value: 'x'; see python -m "),
+        (["chek"], "invalid choice: 'chek' (choose from "),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (status, line.startswith("cluster_setup: ")) == (2, True)
+    assert words in line

@@ -56,6 +56,7 @@ def test_a_kind_is_a_name_in_the_table_or_an_address() -> None:
     [
         ("locla", "got 'locla'; did you mean local?"),
         ("node1:8786", "for instance tcp://127.0.0.1:8786"),
+        ("tls://host:99999", "a port of at most 65535, got 'tls://host:99999'"),
         ("slrum", "got 'slrum'; did you mean slurm?"),
     ],
 )
@@ -153,7 +154,7 @@ def test_no_scheduler_at_the_address() -> None:
     words = refusal(f"tcp://127.0.0.1:{port}")
     assert f"got tcp://127.0.0.1:{port}:" in words
     assert "refused; start one with 'dask scheduler'" in words
-    assert "missing port number" in refusal("tcp://nowhere")
+    assert "with a port of at most 65535" in refusal("tcp://nowhere")
 
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:

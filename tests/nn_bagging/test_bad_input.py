@@ -47,7 +47,7 @@ def test_without_torch_one_line_names_the_extra(
     for argv in (["--results", str(tmp_path / "r")], ["predict", str(tmp_path), "--image", "x"]):
         assert main(argv) == 2
         said = capsys.readouterr().err
-        assert "needs torch" in said
+        assert "need torch" in said
         assert "'.[nn]'" in said
         assert len(said.splitlines()) == 1
     assert not (tmp_path / "r").exists()

@@ -14,16 +14,32 @@ def test_lines_count_units_failures_workers_and_the_time_left(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 2) as shown:
+    with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 1) as shown:
         now[0] += 5
         shown.advance(1.0, failed=False)  # nothing yet: ten seconds between lines
         assert capsys.readouterr().out == ""
         now[0] += 15
         shown.advance(4.0, failed=True)  # half of the cost in 20 s
         line = capsys.readouterr().out
-        assert line == "progress   2 of 3 units, 1 failed, 2 workers, about 20 s left\n"
+        assert line == "progress   2 of 3 units, 1 failed, 1 worker, about 20 s left\n"
         shown.advance(5.0, failed=False)
-        assert capsys.readouterr().out == "progress   3 of 3 units, 1 failed, 2 workers\n"
+        assert capsys.readouterr().out == "progress   3 of 3 units, 1 failed, 1 worker\n"
+
+
+def test_no_time_is_told_from_first_units_that_may_be_compilation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with show_progress(40, cost=40.0, quiet=False, n_workers=lambda: 2) as shown:
+        for seconds in (20, 20, 20):
+            now[0] += seconds
+            shown.advance(1.0, failed=False)
+    assert capsys.readouterr().out == (
+        "progress   1 of 40 units, 2 workers\n"
+        "progress   2 of 40 units, 2 workers\n"
+        "progress   3 of 40 units, 2 workers, about 12:20 min left\n"
+    )
 
 
 def test_a_scheduler_that_does_not_answer_stops_nothing(
@@ -64,7 +80,7 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
         shown.advance(1.0, failed=True)
     (bar, text) = boxes[0].children
     assert (bar.value, bar.max, bar.bar_style) == (1.0, 4.0, "warning")
-    assert text.value.startswith("1 of 2 units, 1 failed, about ")
+    assert text.value.startswith("1 of 2 units, 1 failed")
 
 
 @pytest.mark.parametrize(("quiet", "n_units"), [(True, 3), (False, 0)])

@@ -163,7 +163,11 @@ def test_auto_is_the_solver_of_the_device() -> None:
     ("name", "device", "words"),
     [
         ("sklaern", "cpu", "--solver must be auto or one of .* got 'sklaern'; did you mean"),
-        ("sklearn", "gpu", "--solver sklearn runs on the cpu, got --device gpu; use --device cpu"),
+        (
+            "sklearn",
+            "gpu",
+            "sklearn computes on the CPU, the workers here on the GPU; use --device cpu",
+        ),
     ],
 )
 def test_a_solver_that_cannot_be_had_is_refused(name: str, device: str, words: str) -> None:

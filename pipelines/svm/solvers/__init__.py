@@ -66,8 +66,8 @@ def resolve_solver(name: str, device: str) -> str:
     if device not in SOLVERS[name]:
         (other,) = SOLVERS[name]
         raise InputError(
-            f"--solver {name} runs on the {other}, got --device {device}; "
-            f"use --device {other}, or --solver {DEFAULT[device]}"
+            f"--solver {name} computes on the {other.upper()}, the workers here on the "
+            f"{device.upper()}; use --device {other}, or --solver {DEFAULT[device]}"
         )
     entry = SOLVERS[name][device]
     if importlib.util.find_spec(entry.needs) is None:
