@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
 # Much of a test is waiting for processes that start; files are dealt to as many as there are cores.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
+    --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
 .PHONY: demo test lint notebooks bench slurm-demo chaos gpu-check test-gpu-install constraints clean

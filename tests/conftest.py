@@ -17,14 +17,6 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process for the tests of a file, which share fixtures, and for all that share Slurm."""
-    for item in items:
-        needs_slurm = "slurm" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("slurm" if needs_slurm else item.path.name))
-
-
 @pytest.fixture(scope="session")
 def one_worker() -> Iterator[Client]:
     with open_cluster("local", 1) as client:

@@ -20,9 +20,9 @@ from cluster_setup import slurm_on_one_machine
 SECONDS_TO_WAIT = 300  # before a test is given up, on a busy machine
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm() -> Iterator[None]:
-    """Slurm on this machine, for all commands of this process and its children."""
+    """Slurm on this machine for the tests of a file: all commands of them and their children."""
     reason = slurm_on_one_machine.missing()
     if reason:
         pytest.skip(f"no Slurm here: {reason}")
