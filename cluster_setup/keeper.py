@@ -8,6 +8,7 @@ the worker it started is there.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from typing import Any
 from cluster_setup.errors import ClusterError
 
 SECONDS_BETWEEN_LOOKS = 2
+SECONDS_TO_CLOSE = 60
 STARTS = 3  # of a cluster whose workers die before the first has registered
 
 
@@ -44,10 +46,22 @@ def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         Keeper(cluster)
         yield cluster
     finally:
-        # Dask gives a worker five seconds to end, by SIGKILL at last: what is done stays done
-        # where a busy machine takes longer.
-        with suppress(TimeoutError):
-            cluster.close()
+        _close(cluster)
+
+
+def _close(cluster: Any) -> None:
+    """Close a cluster, by killing its workers if need be: what is done stays done.
+
+    Dask gives a worker five seconds to end, which are few on a busy machine, and some of what it
+    awaits has no time limit.
+    """
+    try:
+        cluster.close(timeout=SECONDS_TO_CLOSE)
+    except TimeoutError:
+        cluster.shutdown_on_close = False  # Dask would wait once more when the program ends
+        for nanny in cluster._created:
+            if nanny.pid is not None:
+                os.kill(nanny.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import dask
+import psutil
 import pytest
 from distributed.core import Status
 
@@ -73,12 +76,42 @@ def test_workers_that_die_while_they_start_are_started_again() -> None:
 
 
 def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
-    started = Mock()
+    started = Mock(_created=[])
     started.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
     with kept("local", lambda: started):
         pass
     with pytest.raises(KeyboardInterrupt), kept("local", lambda: started):
         raise KeyboardInterrupt
+
+
+CANNOT_CLOSE = """
+import os
+from distributed.core import Status
+from cluster_setup import keeper, open_cluster
+
+if __name__ == "__main__":
+    keeper.SECONDS_TO_CLOSE = 1
+    keeper._tell = lambda nanny, workers: None
+    with open_cluster("local", 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        print(nanny.pid)
+        nanny.process.status = Status.starting  # it waits to hear that its worker runs
+        nanny.process.running.clear()
+    print("done")
+"""
+
+
+def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(CANNOT_CLOSE)
+    ended = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    pid, said = ended.stdout.split()
+    assert said == "done"
+    assert not psutil.pid_exists(int(pid))
 
 
 def test_workers_that_never_start_are_one_line() -> None:
@@ -111,7 +144,7 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
             signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the midst of it
             self.whole = True
 
-        def close(self) -> None:
+        def close(self, timeout: float) -> None:
             closed.append(self.whole)
 
     with pytest.raises(KeyboardInterrupt), kept("local", Slow):
