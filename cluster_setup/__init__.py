@@ -167,6 +167,8 @@ def open_cluster(
         settings["distributed.scheduler.http.routes"] = []
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
+    # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
+    warnings.filterwarnings("ignore", "Creating scratch directories")
     with dask.config.set(settings), _module(options.kind).open_client(options) as client:
         yield client
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
+from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.job_queue import Queue
 from cluster_setup.local import LOOPBACK, scheduler_dashboard
@@ -192,8 +193,10 @@ def _open_cluster(
             f"--cluster {queue.kind} cannot start its scheduler: {reason}; "
             "interface in the profile must be one of this machine and of the nodes"
         ) from None
-    with cluster:
+    try:
         yield cluster
+    finally:
+        close_in_time(cluster)
 
 
 @contextmanager

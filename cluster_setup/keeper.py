@@ -8,7 +8,6 @@ the worker it started is there.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +16,10 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
+from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 
 SECONDS_BETWEEN_LOOKS = 2
-SECONDS_TO_CLOSE = 60
 STARTS = 3  # of a cluster whose workers die before the first has registered
 
 
@@ -46,22 +45,7 @@ def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         Keeper(cluster)
         yield cluster
     finally:
-        _close(cluster)
-
-
-def _close(cluster: Any) -> None:
-    """Close a cluster, by killing its workers if need be: what is done stays done.
-
-    Dask gives a worker five seconds to end, which are few on a busy machine, and some of what it
-    awaits has no time limit.
-    """
-    try:
-        cluster.close(timeout=SECONDS_TO_CLOSE)
-    except TimeoutError:
-        cluster.shutdown_on_close = False  # Dask would wait once more when the program ends
-        for nanny in cluster._created:
-            if nanny.pid is not None:
-                os.kill(nanny.pid, signal.SIGKILL)
+        close_in_time(cluster)
 
 
 @contextmanager

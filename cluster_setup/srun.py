@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
+from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.jobs import wants_gpu, worker_flags
 from cluster_setup.local import scheduler_dashboard
@@ -109,10 +110,13 @@ def _scheduler(profile: Profile, keys: Security | None, dashboard: str | None) -
         "security": keys,
         **scheduler_dashboard(dashboard),
     }
-    with SpecCluster(
+    cluster = SpecCluster(
         scheduler={"cls": Scheduler, "options": options}, security=keys, silence_logs="critical"
-    ) as cluster:
+    )
+    try:
         yield cluster
+    finally:
+        close_in_time(cluster)
 
 
 def _start(

@@ -87,10 +87,10 @@ def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
 CANNOT_CLOSE = """
 import os
 from distributed.core import Status
-from cluster_setup import keeper, open_cluster
+from cluster_setup import closing, keeper, open_cluster
 
 if __name__ == "__main__":
-    keeper.SECONDS_TO_CLOSE = 1
+    closing.SECONDS_TO_CLOSE = 1
     keeper._tell = lambda nanny, workers: None
     with open_cluster("local", 1) as client:
         (nanny,) = client.cluster.workers.values()
