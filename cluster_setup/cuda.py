@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.keeper import kept
+from cluster_setup.limits import in_time
 from cluster_setup.local import LOOPBACK, on_loopback, scheduler_dashboard
 from cluster_setup.options import ClusterOptions
 
@@ -89,7 +90,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     from distributed import Client
 
     start = partial(
-        LocalCUDACluster,
+        in_time(LocalCUDACluster),
         n_workers=workers,
         threads_per_worker=1,
         host=LOOPBACK,

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
-from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
+from cluster_setup.limits import close_in_time
 
 SECONDS_BETWEEN_LOOKS = 2
 STARTS = 3  # of a cluster whose workers die before the first has registered
@@ -95,14 +96,26 @@ def _children_deaf_to_ctrl_c() -> Iterator[None]:
 def _started(kind: str, start: Callable[[], Any]) -> Any:
     error: Exception | None = None
     for _ in range(STARTS):
+        began = time.time()
         try:
             return start()
-        except RuntimeError as raised:
+        except Exception as raised:  # of whatever kind Dask makes of it
             error = raised
+            _end_workers_since(began)
     raise ClusterError(
         f"--cluster {kind} needs workers that start, but they ended before they registered, "
         f"{STARTS} times in a row ({_cause(error)}); is there memory enough for --workers?"
     )
+
+
+def _end_workers_since(began: float) -> None:
+    """Kill the workers that a start which failed may have left."""
+    import psutil
+
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if child.create_time() >= began and any("spawn_main" in w for w in child.cmdline()):
+                child.kill()
 
 
 def _cause(error: BaseException | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
 from cluster_setup.keeper import kept
+from cluster_setup.limits import in_time
 from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
 
     threads = options.threads_per_worker
     start = partial(
-        LocalCluster,
+        in_time(LocalCluster),
         n_workers=options.workers or max(1, available_cores() // threads),
         threads_per_worker=threads,
         host=LOOPBACK,

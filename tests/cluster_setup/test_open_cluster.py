@@ -83,12 +83,13 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.Monk
     gpus(monkeypatch, ["H200", "H200"], installed=True)
     asked = {}
 
-    def local_cuda_cluster(**options: object) -> LocalCluster:
-        asked.update(options)
-        return LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
+    class LocalCUDACluster(LocalCluster):
+        def __init__(self, **options: object) -> None:
+            asked.update(options)
+            super().__init__(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
 
     module = types.ModuleType("dask_cuda")
-    module.LocalCUDACluster = local_cuda_cluster  # type: ignore[attr-defined]
+    module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
     monkeypatch.setitem(__import__("sys").modules, "dask_cuda", module)
     with open_cluster("cuda") as client:
         assert client.status == "running"
