@@ -1,0 +1,14 @@
+"""The peers on threads: what processes joblib starts for them is not tested here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import joblib
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    with joblib.parallel_config(backend="threading"):
+        yield
