@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -96,26 +95,32 @@ def _children_deaf_to_ctrl_c() -> Iterator[None]:
 def _started(kind: str, start: Callable[[], Any]) -> Any:
     error: Exception | None = None
     for _ in range(STARTS):
-        began = time.time()
+        before = _children()
         try:
             return start()
         except Exception as raised:  # of whatever kind Dask makes of it
             error = raised
-            _end_workers_since(began)
+            _end(_children() - before)
     raise ClusterError(
         f"--cluster {kind} needs workers that start, but they ended before they registered, "
         f"{STARTS} times in a row ({_cause(error)}); is there memory enough for --workers?"
     )
 
 
-def _end_workers_since(began: float) -> None:
-    """Kill the workers that a start which failed may have left."""
+def _children() -> set[Any]:
     import psutil
 
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if child.create_time() >= began and any("spawn_main" in w for w in child.cmdline()):
-                child.kill()
+    return set(psutil.Process().children())
+
+
+def _end(processes: set[Any]) -> None:
+    """Kill the workers among them, which a start that failed has left."""
+    import psutil
+
+    for process in processes:
+        with suppress(psutil.Error):  # it has ended
+            if any("spawn_main" in word for word in process.cmdline()):
+                process.kill()
 
 
 def _cause(error: BaseException | None) -> str:
