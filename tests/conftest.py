@@ -29,7 +29,9 @@ def four_workers() -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+# While Playwright drives it, an event loop runs in the thread of the tests: not for those of
+# other files.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A Chromium without a window, driven by Playwright."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")

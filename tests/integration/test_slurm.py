@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,7 +127,8 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
             assert client.submit(sum, (1, 2)).result() == 3
     finally:
         _scontrol("partitionname=all", "state=up")
-    assert said[0] == "queue      2 jobs waiting (PartitionDown)"
+    # At the first look the second job may still be on its way.
+    assert re.fullmatch(r"queue      (1 job|2 jobs) waiting \(PartitionDown\)", said[0])
 
 
 def test_jobs_that_die_at_once_end_the_run_in_one_line(
@@ -153,7 +155,7 @@ def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile: Profile) -
 
 
 def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
-    work, units = naps(40, 0.5)
+    work, units = naps(100, 0.5)  # more than one worker does before others have come
     with open_cluster("slurm", adaptive=(1, 3), profile=profile()) as client:
         most = 0
         for outcome in OnCluster(client).outcomes(work, 100, units):
