@@ -36,31 +36,33 @@ def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], 
     ClusterError
         Its workers die while they start.
     """
-    with _signals_held() as deliver, _children_deaf_to_ctrl_c():
-        return _started(kind, start), deliver
-
-
-@contextmanager
-def _signals_held() -> Iterator[Callable[[], None]]:
-    """Note SIGINT and SIGTERM while a cluster starts, for Dask cannot close half of one.
-
-    What is given delivers them to the handlers there were before.
-    """
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+    with _signals_held() as asked:
+        cluster = _started(kind, start, asked)
 
     def deliver() -> None:
         for number in asked:
             signal.raise_signal(number)
 
+    return cluster, deliver
+
+
+@contextmanager
+def _signals_held() -> Iterator[list[int]]:
+    """Note SIGINT and SIGTERM while a cluster starts, for Dask cannot close half of one.
+
+    What is given are those that came.
+    """
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+
     previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield deliver
+        yield asked
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -84,15 +86,18 @@ def _children_deaf_to_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _started(kind: str, start: Callable[[], Any]) -> Any:
+def _started(kind: str, start: Callable[[], Any], asked: list[int]) -> Any:
     error: Exception | None = None
     for _ in range(STARTS):
         before = _children()
         try:
-            return start()
+            with _children_deaf_to_ctrl_c():
+                return start()
         except Exception as raised:  # of whatever kind Dask makes of it
             error = raised
             _end(_children() - before)
+            if asked:
+                raise KeyboardInterrupt from None
     raise ClusterError(
         f"--cluster {kind} needs workers that start, but they ended before they registered, "
         f"{STARTS} times in a row ({_cause(error)}); is there memory enough for --workers?"

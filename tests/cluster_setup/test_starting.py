@@ -66,6 +66,18 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
     assert closed == [True]
 
 
+@pytest.mark.usefixtures("pythons_own_handler")
+def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
+    def fails() -> None:
+        signal.raise_signal(signal.SIGINT)
+        raise RuntimeError("Cluster failed to start")
+
+    start = Mock(side_effect=fails)
+    with pytest.raises(KeyboardInterrupt), kept("local", start):
+        pytest.fail("it was not interrupted")
+    assert start.call_count == 1
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, as Linux has it")
 def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
     with open_cluster("local", 1) as client:
