@@ -93,7 +93,7 @@ def _line(problem: Any, warm_up: Any, decision: str) -> dict[str, Any]:
 
 
 def _path(problem: Any, decision: str) -> dict[str, Any]:
-    from pipelines.svm.path_cuda.cuda_path import measure_path_cuda
+    from pipelines.svm.cuda.path import measure_path_cuda
 
     data = problem.data()
     started = time.perf_counter()

@@ -13,7 +13,7 @@ from benchmarks.grid_search.lines import make_problem
 
 def time_grid() -> None:
     """24 C × 24 gamma × 5 folds, one-vs-one: all of MNIST where it is at hand, else the digits."""
-    from pipelines.svm.path_cuda.cuda_path import measure_path_cuda
+    from pipelines.svm.cuda.path import measure_path_cuda
 
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     name, where = ("mnist", data_dir) if data_dir else ("digits", "data")

@@ -26,7 +26,7 @@ from pipelines.run.progress import show_progress
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.cv_results import as_grid_search_cv
 from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
-from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.scoring import DEFAULT, resolve_scoring

@@ -29,7 +29,7 @@ from pipelines.run.tasks import OnCluster
 from pipelines.search import summary
 from pipelines.search.answer import RESULTS, answer
 from pipelines.search.grid import Grid, search, tabulate, workers_for
-from pipelines.svm.path.kernels import Kernel
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.scoring import Scoring, resolve_scoring
 from pipelines.svm.solvers import Settings, resolve_solver
 from pipelines.svm.units import Row

@@ -20,8 +20,8 @@ from pipelines.data.model_file import (
 )
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.calibration import Calibration
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of, problems
-from pipelines.svm.path.kernels import Kernel
 
 BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
 

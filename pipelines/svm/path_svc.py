@@ -15,10 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pipelines.data.errors import InputError
 from pipelines.data.model_file import DAMAGE, Arrays, read_model
 from pipelines.data.scaling import FittedScaling
+from pipelines.svm.cpu.fit import FittedPath, fit_path
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.path.fit import FittedPath, fit_path
-from pipelines.svm.path.kernels import Kernel
-from pipelines.svm.path.smo import ITERATION_LIMIT
+from pipelines.svm.solutions import ITERATION_LIMIT
 from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 

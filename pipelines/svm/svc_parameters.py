@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.path.kernels import KERNELS
+from pipelines.svm.kernel import KERNELS
 
 
 def check_parameters(svc: Any) -> None:

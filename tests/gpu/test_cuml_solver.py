@@ -8,8 +8,8 @@ from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.units import Unit, fit_unit
 

@@ -17,8 +17,8 @@ def digits():
 def agree(X, y, folds, **options):
     import cupy
 
-    from pipelines.svm.path.path import cross_validate_path
-    from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
+    from pipelines.svm.cpu.path import cross_validate_path
+    from pipelines.svm.cuda.path import cross_validate_path_cuda
 
     options = {"return_decisions": True, **options}
     cpu = cross_validate_path(X, y, GAMMAS, CS, folds, **options)

@@ -19,8 +19,8 @@ from cuda.pathfinder import find_nvidia_binary_utility
 from numba import cuda, types
 from numba.cuda import dispatcher
 
-from pipelines.svm.path_cuda.cuda_smo import fixed_shared_bytes, smo_kernel
-from pipelines.svm.path_cuda.kernel_values import fill_kernel, pulls_kernel
+from pipelines.svm.cuda.kernel_values import fill_kernel, pulls_kernel
+from pipelines.svm.cuda.smo import fixed_shared_bytes, smo_kernel
 
 CAPABILITY = (9, 0)
 F32, F64, I32, I64 = types.float32, types.float64, types.int32, types.int64

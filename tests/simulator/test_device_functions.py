@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from pipelines.svm.path.kernels import Kernel, kernel_values
-from pipelines.svm.path.kernels import shared_products as cpu_products
-from pipelines.svm.path_cuda.distances import cross_products, prepare_rows, symmetric_products
-from pipelines.svm.path_cuda.gpu import launch
-from pipelines.svm.path_cuda.kernel_values import falling_expm1, fill_kernel, pulls_kernel
+from pipelines.svm.cpu.kernels import kernel_values
+from pipelines.svm.cpu.kernels import shared_products as cpu_products
+from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
+from pipelines.svm.cuda.gpu import launch
+from pipelines.svm.cuda.kernel_values import falling_expm1, fill_kernel, pulls_kernel
+from pipelines.svm.kernel import Kernel
 
 
 def test_expm1_is_good_to_two_units_in_the_last_place():

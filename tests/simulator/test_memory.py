@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from pipelines.svm.path_cuda.memory import plan_memory
+from pipelines.svm.cuda.memory import plan_memory
 
 MNIST = {"n": 60_000, "n_features": 784, "n_classes": 10, "n_C": 24, "n_gammas": 24, "n_folds": 5}
 

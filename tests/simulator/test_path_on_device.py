@@ -8,14 +8,14 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.path.fit import decision_values, fit_path
-from pipelines.svm.path.kernels import Kernel
-from pipelines.svm.path.path import cross_validate_path
-from pipelines.svm.path_cuda import cuda_path
-from pipelines.svm.path_cuda.cuda_fit import fit_path_cuda
-from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda, measure_path_cuda
-from pipelines.svm.path_cuda.launches import Launching
-from pipelines.svm.path_cuda.memory import Plan
+from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.cuda import cuda_path
+from pipelines.svm.cuda.fit import fit_path_cuda
+from pipelines.svm.cuda.launches import Launching
+from pipelines.svm.cuda.memory import Plan
+from pipelines.svm.cuda.path import cross_validate_path_cuda, measure_path_cuda
+from pipelines.svm.kernel import Kernel
 
 BOTH = {"return_decisions": True, "return_predictions": True}
 SMALL = Launching(block_size=4)

@@ -12,9 +12,9 @@ from sklearn.svm import SVC
 from pipelines.data.errors import InputError
 from pipelines.data.scaling import Scaling
 from pipelines.svm.calibration import Calibration
+from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems
-from pipelines.svm.path.kernels import RBF
 from pipelines.svm.solvers import Settings, load_solver
 
 DIGITS = load_digits(return_X_y=True)

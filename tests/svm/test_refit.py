@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.path.kernels import Kernel
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
 from pipelines.svm.solvers import Settings

@@ -16,8 +16,8 @@ from cluster_setup.cuda import visible_gpus
 from pipelines.data.errors import InputError
 from pipelines.data.placement import to_device
 from pipelines.data.scaling import Scaling
+from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.path.kernels import RBF
 from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
 from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Solver

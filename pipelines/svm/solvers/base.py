@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_device, to_host
-from pipelines.svm.path.kernels import RBF, Kernel
+from pipelines.svm.kernel import RBF, Kernel
 from pipelines.svm.scoring import Scoring, ScoringFailed
 
 OK = "ok"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_host
-from pipelines.svm.path_cuda.cuda_fit import fit_path_cuda
-from pipelines.svm.path_cuda.cuda_path import cross_validate_path_cuda
+from pipelines.svm.cuda.fit import fit_path_cuda
+from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers.base import Settings
 from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted

@@ -1,0 +1,167 @@
+"""One fit: the model of one C and gamma, for the refit and for an estimator."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.in_memory import solve_in_memory
+from pipelines.svm.cpu.kernels import cross_products, kernel_values, prepare_rows, shared_products
+from pipelines.svm.cpu.pairwise import solve_pairwise
+from pipelines.svm.cpu.smo import MAX_ROWS
+from pipelines.svm.cpu.threads import Means, open_pool
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.problems import ClassWeight, Layout, Problem, problems_of, sort_rows
+from pipelines.svm.search import Search, Settings
+from pipelines.svm.solutions import Solutions
+
+# The path that leads to one C: from where most multipliers are at their bound,
+# in steps of this factor (from 10 to none it costs the same).
+_FIRST_C, _STEP = 1e-3, 100.0
+
+
+@dataclass(frozen=True)
+class FittedPath:
+    """An ordinary C-SVC model.
+
+    support : int64 (n_support,), rows of X, increasing
+    n_support : int64 (n_classes,), how many of them each class has
+    dual_coef : float64 (n_problems, n_support), signed multipliers, 0 where a
+        support vector has no part in a problem
+    intercept : float64 (n_problems,)
+        ``sum_j dual_coef[p, j] K(x, x_j) + intercept[p]`` is the decision value;
+        above 0 it speaks for the problem's first class.
+    problems : list of Problem, class numbers into ``classes``
+    objective, n_iterations, status : (n_problems,)
+    """
+
+    classes: np.ndarray
+    problems: list[Problem]
+    support: np.ndarray
+    n_support: np.ndarray
+    dual_coef: np.ndarray
+    intercept: np.ndarray
+    objective: np.ndarray
+    n_iterations: np.ndarray
+    status: np.ndarray
+
+
+def path_to(C: float) -> np.ndarray:
+    """Ascending C's that end in ``C``; each seeds the next."""
+    if C <= _FIRST_C:
+        return np.array([C])
+    steps = max(1, round(np.log(C / _FIRST_C) / np.log(_STEP)))
+    return np.append(np.geomspace(_FIRST_C, C, steps + 1)[:-1], C)
+
+
+def fit_path(
+    X: np.ndarray,
+    y: np.ndarray,
+    C: float = 1.0,
+    gamma: float = 1.0,
+    *,
+    decision: str = "ovo",
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    n_threads: int | None = None,
+    memory_bytes: int = 4 << 30,
+    class_weight: ClassWeight = None,
+    sample_weight: np.ndarray | None = None,
+    kernel: str = "rbf",
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> FittedPath:
+    """Fit C-SVC for one C and gamma on all rows.
+
+    Parameters
+    ----------
+    X : float array of shape (n, n_features)
+    y : array of shape (n,), at least two labels
+    sample_weight : float array of shape (n,) of factors of C, at least 0, or None
+
+    The others are as for ``cross_validate_path``.
+    """
+    X = np.asarray(X)
+    layout = sort_rows(y)
+    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    search = Search(
+        layout, problems_of(layout.n_classes, decision),
+        np.ascontiguousarray(weight[layout.order][None]), [],
+        Settings(path_to(C), tol, max_iter, class_weight), Kernel(kernel, degree, coef0),
+    )  # fmt: skip
+    rows = prepare_rows(X, search.kernel)[layout.order]
+    with open_pool(n_threads) as pool:
+        out = _solve(search, rows, gamma, Means(pool, memory_bytes))
+    if search.one_vs_one:
+        return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
+    assert out.multipliers is not None
+    return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
+
+
+def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solutions:
+    fits = len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+    if not fits and search.one_vs_one:
+        return solve_pairwise(search, rows, np.array([gamma]), means)[0]
+    out = search.empty_solutions()
+    if not fits:
+        solve_rest_by_rows(rows, gamma, search, out, means)
+        return out
+    shared = shared_products(rows, search.kernel, means.pool)
+    kernel_values(shared, search.kernel, gamma, shared, means.pool)
+    solve_in_memory(shared, search, out, means.pool)
+    return out
+
+
+def model_of(
+    layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray
+) -> FittedPath:
+    """Support vectors of all problems in the order of X.
+
+    last : float32 (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
+    """
+    used = np.flatnonzero(out.support[0, -1])
+    used = used[np.argsort(layout.order[used])]
+    dual = np.zeros((len(problems), used.size))
+    codes = layout.codes[used]
+    for p, problem in enumerate(problems):
+        if problem.second is None:
+            dual[p] = last[used, p]
+            continue
+        for own, other in ((problem.first, problem.second), (problem.second, problem.first)):
+            dual[p, codes == own] = last[used[codes == own], other]
+    return FittedPath(
+        layout.classes, problems, layout.order[used],
+        np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),
+        out.objectives[0, :, -1].copy(), out.iterations[0].sum(axis=1), out.status[0, :, -1].copy(),
+    )  # fmt: skip
+
+
+def decision_values(
+    model: FittedPath, support_rows: np.ndarray, X: np.ndarray, form: Kernel, gamma: float
+) -> np.ndarray:
+    """Decision values of every problem, in float64.
+
+    support_rows : float (n_support, n_features), ``X_train[model.support]``
+
+    Returns float64 (len(X), n_problems).
+    """
+    mean = support_rows.mean(axis=0, dtype=np.float64) if form.of_distances else 0.0
+    shared = cross_products(
+        np.subtract(X, mean, dtype=np.float64),
+        np.subtract(support_rows, mean, dtype=np.float64),
+        form,
+    )
+    values = kernel_values(shared, form, gamma, shared)
+    return values.astype(np.float64) @ model.dual_coef.T + model.intercept
+
+
+def predict_codes(model: FittedPath, values: np.ndarray) -> np.ndarray:
+    """Class numbers from decision values, as LIBSVM votes or by the largest value."""
+    if model.problems[0].second is None:
+        return values.argmax(axis=1)
+    votes = np.zeros((len(values), len(model.classes)), np.int64)
+    for p, problem in enumerate(model.problems):
+        wins = values[:, p] > 0
+        votes[:, problem.first] += wins
+        votes[:, problem.second] += ~wins
+    return votes.argmax(axis=1)

@@ -1,0 +1,106 @@
+"""Binary problems from the kernel of all rows, or of a pair's, in memory."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+
+import numpy as np
+
+from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
+from pipelines.svm.cpu.runs import as_runs
+from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
+from pipelines.svm.cpu.walk import walk
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import Solutions
+
+_local = threading.local()
+
+
+def _scratch(n: int) -> np.ndarray:
+    """This thread's float32 (n, n) work space.
+
+    It is kept between calls: fresh pages cost as much as filling them.
+    """
+    flat = getattr(_local, "flat", None)
+    if flat is None or flat.size < n * n:
+        flat = _local.flat = np.empty(n * n, np.float32)
+    return flat[: n * n].reshape(n, n)
+
+
+def drop_scratch() -> None:
+    """Give this thread's work space back."""
+    _local.flat = None
+
+
+def _open_whole(
+    kernel: np.ndarray, pool: Executor, starts: np.ndarray, weights: np.ndarray
+) -> tuple[Walker, np.ndarray]:
+    """``OpenKernel`` of a whole kernel, its sums shared out over threads."""
+    n = len(kernel)
+    pulls = np.empty((len(weights), len(starts) - 1, n))
+    step = max(1, (1 << 19) // (4 * n))
+
+    def run(first: int) -> None:
+        class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
+
+    list(pool.map(run, range(0, n, step)))
+    return partial(walk, kernel, np.diagonal(kernel).copy()), pulls
+
+
+def open_block(
+    source: np.ndarray,
+    places: np.ndarray,
+    transform: Callable[[np.ndarray], object] | None,
+    starts: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[Walker, np.ndarray]:
+    """``OpenKernel`` of some rows of ``source``, made contiguous.
+
+    Parameters
+    ----------
+    source : float32 array of shape (m, m)
+        Kernel, or with ``transform`` shared products, of some rows.
+    places : int64 array, where in ``source`` the rows are, increasing
+    transform : makes the kernel from the block of shared products, in place
+    """
+    n, block = places.size, source
+    if transform is not None or n < len(source):
+        block = _scratch(n)
+        copy_block(source, as_runs(places), block)
+    if transform is not None:
+        transform(block)
+    pulls = np.empty((len(weights), len(starts) - 1, n))
+    class_pulls(block, starts, weights, 0, n, pulls)
+    return partial(walk, block, np.diagonal(block).copy()), pulls
+
+
+def _solve_pairs(kernel: np.ndarray, search: Search, out: Solutions, pool: Executor) -> None:
+    """Every pair on every fold, longest first."""
+    out.coefficients = search.empty_coefficients()
+
+    def run(tasks: list[tuple[int, int]]) -> None:
+        for number, fold in tasks:
+            rows = search.problems[number].pair_rows(search.layout)
+            rows = rows[search.weights[fold, rows] > 0]
+            solve_pair(search, number, fold, rows, partial(open_block, kernel, rows, None), out)
+
+    # The folds of a pair follow each other: its rows are then still in cache.
+    # One task for them all, where enough tasks are left to balance the threads.
+    numbers = longest_first(search.layout, search.problems)
+    tasks = [[(number, fold) for fold in range(len(search.weights))] for number in numbers]
+    if len(tasks) < 16:
+        tasks = [[one] for task in tasks for one in task]
+    list(pool.map(run, tasks))
+    list(pool.map(mark_support, out.pairs, out.support))
+
+
+def solve_in_memory(kernel: np.ndarray, search: Search, out: Solutions, pool: Executor) -> None:
+    """Every problem on every fold, from the kernel of all rows.
+
+    kernel : float32 (n, n)
+    """
+    if search.one_vs_one:
+        _solve_pairs(kernel, search, out, pool)
+    else:
+        solve_rest(search, partial(_open_whole, kernel, pool), out, pool.map)

@@ -1,0 +1,184 @@
+"""Shared products of all rows, and every gamma's kernel made from them.
+
+``rbf`` is made from squared distances, the others from inner products; either
+is computed once for a data set, and a gamma costs one pass over it.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+
+from pipelines.svm.kernel import Kernel
+
+# Up to this many multiplications the products are made in float64, which takes
+# twice as long as float32 and is still short.
+_FLOAT64_PRODUCTS = 2e10
+
+# Rows of a kernel worked on at once: the piece stays in a core's cache between
+# the operations that make it.
+_PIECE_BYTES = 1 << 19
+
+# Rows of a block of products that one thread makes.
+_BLOCK_ROWS = 1024
+
+
+def prepare_rows(X: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Rows ready for ``shared_products``: contiguous, float32 or float64.
+
+    For ``rbf`` the mean is taken off first: distances do not change and the
+    products they are the small difference of do shrink.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+
+    Returns
+    -------
+    float64 array of the same shape, or float32 where the data set is large
+    """
+    n, n_features = X.shape
+    large = float(n) * n * n_features > _FLOAT64_PRODUCTS
+    dtype = np.float32 if large else np.float64
+    if not kernel.of_distances:
+        return np.ascontiguousarray(X, dtype=dtype)
+    mean = X.mean(axis=0, dtype=np.float64)
+    return np.ascontiguousarray(np.subtract(X, mean), dtype=dtype)
+
+
+def finish_distances(
+    products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray, out: np.ndarray
+) -> None:
+    """``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
+    noise = 8 * np.finfo(products.dtype).eps
+    step = max(1, _PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
+    for at in range(0, products.shape[0], step):
+        piece = slice(at, at + step)
+        sums = norms[piece, None] + other_norms[None, :]
+        distances = sums - 2 * products[piece]
+        distances[distances <= noise * sums] = 0
+        out[piece] = distances
+
+
+def _symmetric_products(rows: np.ndarray, pool: Executor | None) -> np.ndarray:
+    """``rows @ rows.T`` from its upper blocks: half the work, exactly symmetric."""
+    n = len(rows)
+    if pool is None or n <= _BLOCK_ROWS:
+        return rows @ rows.T  # numpy calls BLAS syrk
+    out = np.empty((n, n), rows.dtype)
+    pieces = [slice(at, min(at + _BLOCK_ROWS, n)) for at in range(0, n, _BLOCK_ROWS)]
+
+    def multiply(pair: tuple[slice, slice]) -> None:
+        a, b = pair
+        out[a, b] = rows[a] @ rows[b].T
+        if a != b:
+            out[b, a] = out[a, b].T
+
+    list(pool.map(multiply, [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]))
+    return out
+
+
+def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = None) -> np.ndarray:
+    """Squared distances (rbf) or inner products of all pairs of rows.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), from ``prepare_rows``
+    pool : executor whose threads share the work after the product, or None
+
+    Returns
+    -------
+    float32 array of shape (n, n), exactly symmetric; of distances the diagonal
+    is exactly 0 and equal rows are at distance 0
+    """
+    products = _symmetric_products(rows, pool)
+    if not kernel.of_distances:
+        return products.astype(np.float32, copy=False)
+    norms = np.diagonal(products).copy()
+    out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
+
+    def finish(piece: slice) -> None:
+        finish_distances(products[piece], norms[piece], norms, out[piece])
+
+    run_pieces(finish, len(rows), rows.shape[0] * products.itemsize, pool)
+    np.fill_diagonal(out, 0)
+    return out
+
+
+def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """As ``shared_products`` between two sets of rows.
+
+    Returns
+    -------
+    float32 array of shape (len(rows), len(others))
+    """
+    products = rows @ others.T
+    if not kernel.of_distances:
+        return products.astype(np.float32, copy=False)
+    out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
+    norms = np.einsum("ij,ij->i", rows, rows)
+    finish_distances(products, norms, np.einsum("ij,ij->i", others, others), out)
+    return out
+
+
+def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel, gamma: float) -> None:
+    factor = np.float32(gamma)
+    if kernel.name == "rbf":
+        np.multiply(shared, -factor, out=out)
+        np.expm1(out, out=out)
+        return
+    if kernel.name == "linear":
+        out[...] = shared
+        return
+    np.multiply(shared, factor, out=out)
+    out += np.float32(kernel.coef0)
+    if kernel.name == "poly":
+        np.power(out, kernel.degree, out=out)
+    else:
+        np.tanh(out, out=out)
+
+
+def kernel_values(
+    shared: np.ndarray,
+    kernel: Kernel,
+    gamma: float,
+    out: np.ndarray | None = None,
+    pool: Executor | None = None,
+) -> np.ndarray:
+    """The kernel of one gamma from the shared products.
+
+    ``rbf`` is returned minus 1: multipliers sum to 0, so a constant changes
+    neither the dual problem nor a decision value, and ``exp(-x) - 1`` keeps in
+    float32 the small differences that a small gamma leaves (``1 - 1e-7`` does
+    not).
+
+    Parameters
+    ----------
+    shared : float32 array of shape (n, m)
+    gamma : float
+    out : float32 array of the same shape, overwritten, or None
+
+    Returns
+    -------
+    float32 array of shape (n, m)
+    """
+    out = np.empty_like(shared) if out is None else out
+
+    def apply(piece: slice) -> None:
+        _apply(shared[piece], out[piece], kernel, gamma)
+
+    run_pieces(apply, shared.shape[0], shared.shape[1] * 4, pool)
+    return out
+
+
+def run_pieces(
+    work: Callable[[slice], None], n_rows: int, row_bytes: int, pool: Executor | None
+) -> None:
+    """Call ``work`` on slices of rows of about half a MiB, on the pool's threads."""
+    step = max(1, _PIECE_BYTES // max(1, row_bytes))
+    pieces = [slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step)]
+    if pool is None or len(pieces) == 1:
+        for piece in pieces:
+            work(piece)
+    else:
+        list(pool.map(work, pieces))

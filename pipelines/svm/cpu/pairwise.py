@@ -1,0 +1,197 @@
+"""One-vs-one where the kernel of all rows does not fit: one pair's block at a time."""
+
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from pipelines.svm.cpu.beyond_memory import open_rows
+from pipelines.svm.cpu.blocks import mark_support
+from pipelines.svm.cpu.in_memory import drop_scratch, open_block
+from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_products
+from pipelines.svm.cpu.score import score_pairs
+from pipelines.svm.cpu.smo import MAX_ROWS
+from pipelines.svm.cpu.solve import longest_first, solve_pair
+from pipelines.svm.cpu.threads import Means
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.path_result import Scores
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import Solutions
+
+# For each gamma and fold, places among the validation rows and their scores.
+_Pieces = list[list[list[tuple[np.ndarray, Scores]]]]
+
+
+def _gammas_at_once(search: Search, n: int, memory_bytes: int) -> int:
+    """How many gammas' multipliers fit in half of the memory."""
+    one = 4 * n * search.layout.n_classes * search.settings.Cs.size * len(search.weights)
+    return max(1, int(0.5 * memory_bytes // one))
+
+
+def _rows_at_once(n: int, memory_bytes: int) -> int:
+    """How many rows' products and kernel against all rows fit in a quarter."""
+    return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
+
+
+def _solve_pair_all(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    number: int,
+) -> None:
+    """One pair for every gamma and fold: its products are made once."""
+    members = search.problems[number].pair_rows(search.layout)
+    shared = shared_products(np.ascontiguousarray(rows[members]), search.kernel)
+    transform = None
+    if len(gammas) == 1:  # no other gamma needs the products
+        kernel_values(shared, search.kernel, gammas[0], out=shared)
+    for gamma, out in zip(gammas, solutions, strict=True):
+        if len(gammas) > 1:
+            transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
+        for fold, weight in enumerate(search.weights):
+            places = np.flatnonzero(weight[members])
+            open_kernel = partial(open_block, shared, places, transform)
+            solve_pair(search, number, fold, members[places], open_kernel, out)
+    drop_scratch()
+
+
+def _solve_pair_by_rows(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    means: Means,
+    number: int,
+) -> None:
+    """One pair that does not fit, for every gamma and fold."""
+    members = search.problems[number].pair_rows(search.layout)
+    for gamma, out in zip(gammas, solutions, strict=True):
+        for fold, weight in enumerate(search.weights):
+            some = members[weight[members] > 0]
+            open_kernel = partial(open_rows, rows[some], search.kernel, gamma, means)
+            solve_pair(search, number, fold, some, open_kernel, out)
+
+
+def _kernel_in_place(block: np.ndarray, kernel: Kernel, gamma: float) -> None:
+    kernel_values(block, kernel, gamma, out=block)
+
+
+def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
+    """Memory of a pair's kernel, and of its products where gammas or folds share them.
+
+    Beyond any for more rows than an inner solve can number.
+    """
+    n = len(search.problems[number].pair_rows(search.layout))
+    if n > MAX_ROWS:
+        return sys.maxsize
+    whole = one_gamma and all(weight.all() for weight in search.weights)
+    return 4 * n * n * (1 if whole else 2)
+
+
+def solve_pairwise(
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
+) -> list[Solutions]:
+    """Every pair for every gamma and fold, within memory for pairs' blocks.
+
+    Pairs that fit beside each other are solved on the pool's threads, others one
+    after another, and those that do not fit from kernel rows.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
+
+    Returns
+    -------
+    Solutions of each gamma, with ``coefficients``
+    """
+    pool, memory_bytes = means.pool, means.memory_bytes
+    solutions = [search.empty_solutions() for _ in gammas]
+    for out in solutions:
+        out.coefficients = search.empty_coefficients()
+    numbers = longest_first(search.layout, search.problems)
+    needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
+    n_threads = getattr(pool, "_max_workers", 1)
+    solve = partial(_solve_pair_all, search, rows, gammas, solutions)
+    by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
+    beside = []
+    for number, size in zip(numbers, needed, strict=True):
+        if size * n_threads <= 0.8 * memory_bytes:
+            beside.append(number)
+        elif size <= 0.8 * memory_bytes:
+            solve(number)
+        else:
+            by_rows(number)
+    list(pool.map(solve, beside))
+    for out in solutions:
+        list(pool.map(mark_support, out.pairs, out.support))
+    return solutions
+
+
+def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
+    """Scores of some rows each, in the order of the fold's validation rows."""
+    order = np.argsort(np.concatenate([at for at, _ in pieces]))
+    codes = np.concatenate([piece.codes for _, piece in pieces])[order]
+    if not with_values:
+        return Scores(codes)
+    found = [piece.values for _, piece in pieces if piece.values is not None]
+    return Scores(codes, np.concatenate(found)[order])
+
+
+def solve_and_score_pairwise(
+    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
+) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+    """As the search in memory, with memory for a pair's block per thread.
+
+    A pair's products are made once for all gammas and folds; the products of
+    validation rows with all rows once more, for scoring.
+    """
+    batch = _gammas_at_once(search, len(rows), means.memory_bytes)
+    for at in range(0, len(gammas), batch):
+        some = gammas[at : at + batch]
+        solutions = solve_pairwise(search, rows, some, means)
+        means.clock.lap("solve")
+        pieces, seconds = _score_all(search, rows, some, solutions, means)
+        for g, out in enumerate(solutions):
+            folds = [_join(found, search.with_values) for found in pieces[g]]  # fmt: skip
+            yield out, folds, seconds[g]
+
+
+def _score_fold(
+    search: Search, values: np.ndarray, first: int, solutions: Solutions, fold: int
+) -> tuple[np.ndarray, Scores, float]:
+    """Scores of the fold's validation rows among the rows of ``values``."""
+    began, validation = time.perf_counter(), search.validation[fold]
+    at = np.flatnonzero((validation >= first) & (validation < first + len(values)))
+    found = score_pairs(values, validation[at] - first, fold, solutions, search.layout,
+                        search.with_values)  # fmt: skip
+    return at, found, time.perf_counter() - began
+
+
+def _score_all(
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    solutions: list[Solutions],
+    means: Means,
+) -> tuple[_Pieces, np.ndarray]:
+    """Scores of every gamma and fold, a block of rows at a time."""
+    n, n_folds, clock = len(rows), len(search.weights), means.clock
+    pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in gammas]
+    seconds = np.zeros((len(gammas), n_folds))
+    step = _rows_at_once(n, means.memory_bytes)
+    for first in range(0, n, step):
+        shared = cross_products(rows[first : first + step], rows, search.kernel)
+        values = np.empty_like(shared)
+        clock.lap("distances")
+        for g, gamma in enumerate(gammas):
+            kernel_values(shared, search.kernel, gamma, values, means.pool)
+            clock.lap("kernel")
+            score = partial(_score_fold, search, values, first, solutions[g])
+            for fold, (at, found, spent) in enumerate(means.pool.map(score, range(n_folds))):
+                pieces[g][fold].append((at, found))
+                seconds[g, fold] += spent
+            clock.lap("score")
+    return pieces, seconds

@@ -1,0 +1,109 @@
+"""Kernel rows made when they are asked for, the last used ones kept."""
+
+from concurrent.futures import Executor
+
+import numpy as np
+
+from pipelines.svm.compiled import compiled
+from pipelines.svm.cpu.kernels import finish_distances, kernel_values
+from pipelines.svm.cpu.working_set import subtract_rows_part
+from pipelines.svm.kernel import Kernel
+
+# Columns that one thread works on at once.
+_COLUMNS = 4096
+
+
+@compiled()
+def _mirror(block: np.ndarray, first: int) -> None:
+    """Make the square part from column ``first`` on exactly symmetric."""
+    for p in range(block.shape[0]):
+        for q in range(p):
+            block[p, first + q] = block[q, first + p]
+
+
+class KernelRows:
+    """Rows of the kernel of one gamma, within a given memory.
+
+    A row that was dropped and is made again is the same: products are made in
+    float64, so that their rounding to float32 does not depend on which rows were
+    asked for together.  A residual that is kept up to date with rows that differ
+    would drift.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), from ``prepare_rows``
+    memory_bytes : for the rows that are kept; at least 64 of them
+    pool : its threads share out the columns
+    """
+
+    def __init__(
+        self, rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, pool: Executor
+    ) -> None:
+        rows = np.ascontiguousarray(rows, np.float64)
+        n = len(rows)
+        self.kernel, self.gamma, self.n_computed = kernel, gamma, 0
+        self._rows, self._pool = rows, pool
+        self._norms = np.einsum("ij,ij->i", rows, rows)
+        self.diagonal = self._values(self._norms[:, None].copy(), slice(0, n), None)[:, 0]
+        self.capacity = int(min(n, max(64, memory_bytes // (4 * n))))
+        self._store = np.empty((self.capacity, n), np.float32)
+        self._slot = np.full(n, -1, np.int64)
+        self._owner = np.full(self.capacity, -1, np.int64)
+        self._used = np.zeros(self.capacity, np.int64)
+        self._now = 0
+        self._pieces = [slice(at, min(at + _COLUMNS, n)) for at in range(0, n, _COLUMNS)]
+
+    def _values(
+        self, products: np.ndarray, some: slice | np.ndarray, others: slice | np.ndarray | None
+    ) -> np.ndarray:
+        """Kernel from float64 products; ``others`` None: each row with itself."""
+        shared = np.empty(products.shape, np.float32)
+        if not self.kernel.of_distances:
+            shared[...] = products
+        elif others is None:
+            shared[...] = 0
+        else:
+            finish_distances(products, self._norms[some], self._norms[others], shared)
+        return kernel_values(shared, self.kernel, self.gamma, shared)
+
+    def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
+        """Kernel of some rows against others; float32 (len(some), len(others))."""
+        return self._values(self._rows[some] @ self._rows[others].T, some, others)
+
+    def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
+        """Kernel of the members from ``first`` on against all members, its last
+        square part exactly symmetric; float32 (len(members) - first, len(members))."""
+        found = self.block(members[first:], members)
+        _mirror(found, first)
+        return found
+
+    def _fetch(self, wanted: np.ndarray) -> np.ndarray:
+        """Where in the store the wanted rows are, at most ``capacity`` of them."""
+        self._now += 1
+        held = self._slot[wanted]
+        self._used[held[held >= 0]] = self._now
+        missing = wanted[held < 0]
+        if missing.size:
+            slots = np.argpartition(self._used, missing.size - 1)[: missing.size]
+            dropped = self._owner[slots]
+            self._slot[dropped[dropped >= 0]] = -1
+            self._owner[slots], self._slot[missing] = missing, slots
+            self._used[slots] = self._now
+            self.n_computed += missing.size
+
+            def fill(columns: slice) -> None:
+                self._store[slots, columns] = self.block(missing, columns)
+
+            list(self._pool.map(fill, self._pieces))
+        return self._slot[wanted]
+
+    def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
+        """``residual -= factors @ kernel[rows]``; float64 (n,), int64 (m,), float64 (m,)."""
+        for at in range(0, rows.size, self.capacity):
+            slots = self._fetch(rows[at : at + self.capacity])
+            some = factors[at : at + self.capacity]
+
+            def work(columns: slice, slots: np.ndarray = slots, some: np.ndarray = some) -> None:
+                subtract_rows_part(residual, self._store, slots, some, columns.start, columns.stop)
+
+            list(self._pool.map(work, self._pieces))

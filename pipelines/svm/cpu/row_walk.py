@@ -1,0 +1,127 @@
+"""The walk along C for a problem whose kernel does not fit in memory.
+
+The same path as in ``walk``, in which the residual of all rows needs the kernel
+rows of the multipliers that changed, and an inner solve the small kernel of its
+working set (decomposition: T. Joachims, "Making large-scale SVM learning
+practical", 1999).
+"""
+
+import numpy as np
+
+from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
+from pipelines.svm.cpu.row_cache import KernelRows
+from pipelines.svm.cpu.smo import solve_dense
+from pipelines.svm.cpu.steps import begin, finish, settle
+from pipelines.svm.cpu.tolerance import reach, tolerance_at
+from pipelines.svm.cpu.walk import INNER_GAP
+from pipelines.svm.cpu.working_set import intercept_of, optimality, select
+from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
+
+
+class _Members:
+    """The working set and its kernel, grown while it pays and then begun anew."""
+
+    def __init__(self, source: KernelRows, largest: int) -> None:
+        self.source, self.rows = source, np.empty(0, np.int64)
+        self.place = np.full(source.diagonal.size, -1, np.int64)
+        self.compact = np.empty((largest, largest + 16), np.float32)
+
+    def hold(self, wanted: np.ndarray) -> None:
+        """Have at least the wanted rows among the members."""
+        new = wanted[self.place[wanted] < 0]
+        total = self.rows.size + new.size
+        if total > min(len(self.compact), wanted.size + wanted.size // 2 + 32):
+            self.place[self.rows] = -1
+            self.rows, new = np.empty(0, np.int64), wanted
+        first = self.rows.size
+        self.rows = np.concatenate((self.rows, new))
+        self.place[new] = np.arange(first, self.rows.size)
+        if new.size:
+            columns = self.source.new_columns(self.rows, first)
+            self.compact[first : self.rows.size, : self.rows.size] = columns
+            self.compact[:first, first : self.rows.size] = columns[:, :first].T
+
+
+def _worst(
+    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, largest: int
+) -> np.ndarray:
+    """The rows that violate most, half of them to rise and half to fall."""
+    half = largest // 2
+    rise, fall = np.flatnonzero(beta < upper), np.flatnonzero(beta > lower)
+    if rise.size > half:
+        rise = rise[np.argpartition(-residual[rise], half - 1)[:half]]
+    if fall.size > half:
+        fall = fall[np.argpartition(residual[fall], half - 1)[:half]]
+    return np.union1d(rise, fall)
+
+
+def _solve_one_C(
+    members: _Members, state: State, level: float, tol: float, limit: int
+) -> tuple[int, int]:
+    """Inner solves until every row meets the stopping rule; iterations and status."""
+    residual, beta, lower, upper = state.residual, state.beta, state.lower, state.upper
+    done, largest, source = 0, len(members.compact), members.source
+    chosen = np.empty(residual.size, np.bool_)
+    while True:
+        top, bottom, i, j = optimality(residual, beta, lower, upper)
+        if not (top - bottom >= tol):
+            return done, CONVERGED
+        if done >= limit:
+            return done, ITERATION_LIMIT
+        count = select(residual, beta, lower, upper, level, i, j, chosen)
+        members.hold(
+            np.flatnonzero(chosen) if count <= largest
+            else _worst(residual, beta, lower, upper, largest)
+        )  # fmt: skip
+        rows = members.rows
+        inner, new = residual[rows], beta[rows]
+        low, high = lower[rows], upper[rows]
+        iterations, status = solve_dense(
+            members.compact, source.diagonal[rows], inner, new, low, high,
+            np.empty(rows.size), np.empty(rows.size),
+            max(tol, INNER_GAP * (top - bottom)), limit - done,
+        )  # fmt: skip
+        level = intercept_of(inner, new, low, high)
+        done += iterations
+        change = new - beta[rows]
+        changed = np.flatnonzero(change)
+        beta[rows] = new
+        source.subtract(residual, rows[changed], change[changed])
+        if status == STALLED:
+            return done, STALLED
+
+
+def largest_working_set(n: int, memory_bytes: int) -> int:
+    """Rows of a working set whose kernel takes an eighth of the memory at most."""
+    return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
+
+
+def walk_rows(
+    source: KernelRows,
+    largest: int,
+    problem: BinaryProblem,
+    Cs: np.ndarray,
+    tol: float,
+    limit: int,
+    out: Path,
+) -> int:
+    """As ``walk``, from kernel rows in place of a kernel.
+
+    source : kernel rows of the problem's rows
+    largest : number of rows of a working set
+    """
+    state, members = new_state(problem.y.size), _Members(source, largest)
+    span, size = reach(problem)
+    level, n_support, n_bounded = 0.0, 0, 0
+    for c, C in enumerate(Cs):
+        m, changed = begin(c, Cs, problem, state, n_support, n_bounded)
+        if m > 0:
+            source.subtract(state.trial_residual, state.rows[:m], state.factors[:m])
+        level = settle(c, m, changed, level, problem.y, state)
+        out.iterations[c], out.status[c] = _solve_one_C(
+            members, state, level, tolerance_at(C, tol, span, size), limit
+        )
+        level, n_support, n_bounded, ends = finish(c, problem.y, state, out)
+        if ends:
+            return c + 1
+    return Cs.size

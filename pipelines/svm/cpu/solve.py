@@ -1,0 +1,158 @@
+"""The binary problems of one gamma, from a kernel that is in memory or is not."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pipelines.svm.cpu.binary import BinaryProblem, Path
+from pipelines.svm.problems import Layout, Problem, class_factors
+from pipelines.svm.search import Search, Settings
+from pipelines.svm.solutions import CONVERGED, Solutions
+
+# ``walk`` or ``walk_rows`` with their kernel given.
+Walker = Callable[[BinaryProblem, np.ndarray, float, int, Path], int]
+
+# From where each class begins, int64 (n_classes + 1,), and weights, float64 (n_folds, n):
+# a walker on the kernel of n rows, and that kernel times the weights over each class,
+# float64 (n_folds, n_classes, n).
+OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
+
+
+def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
+    """Numbers of the problems, those of the most rows first."""
+    sizes = np.diff(layout.starts)
+    rows = [sizes[p.first] + (0 if p.second is None else sizes[p.second]) for p in problems]
+    return np.argsort(-np.array(rows), kind="stable").tolist()
+
+
+def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
+    """A fold without rows of one side: every row is decided for the other."""
+    out.intercepts[fold, number] = sign
+    out.status[fold, number] = CONVERGED
+
+
+def _walk(
+    walker: Walker,
+    problem: BinaryProblem,
+    settings: Settings,
+    number: int,
+    fold: int,
+    out: Solutions,
+    residuals: np.ndarray,
+) -> np.ndarray:
+    """Walk a problem's path and write its numbers to ``out``.
+
+    residuals : as in ``Path``, output
+
+    Returns its multipliers, float32 (n_C, n).
+    """
+    betas = np.empty((settings.Cs.size, problem.y.size), np.float32)
+    path = Path(
+        betas, residuals, out.intercepts[fold, number], out.objectives[fold, number],
+        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
+        out.status[fold, number],
+    )  # fmt: skip
+    limit = settings.limit(problem.y.size)
+    out.solved[fold, number] = walker(problem, settings.Cs, settings.tol, limit, path)
+    return betas
+
+
+def solve_pair(
+    search: Search,
+    number: int,
+    fold: int,
+    rows: np.ndarray,
+    open_kernel: OpenKernel,
+    out: Solutions,
+) -> None:
+    """One pair of classes on one fold; writes its place in ``out``.
+
+    rows : int64, the pair's training rows, sorted numbers
+    open_kernel : of these rows
+    """
+    began, layout = time.perf_counter(), search.layout
+    problem, weight = search.problems[number], search.weights[fold]
+    assert problem.second is not None
+    own = layout.codes[rows] == problem.first
+    n_first = int(np.count_nonzero(own))
+    if n_first in (0, rows.size):
+        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
+        return
+    factors = class_factors(layout, problem, weight, search.settings.class_weight)
+    bounds = weight[rows] * factors[layout.codes[rows]]
+    walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
+    given = BinaryProblem(np.where(own, 1.0, -1.0), bounds, pulls[0, 0], pulls[0, 1])
+    betas = _walk(walker, given, search.settings, number, fold, out, np.empty((0, 0), np.float32))
+    out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
+    out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
+    out.seconds[fold, number] = time.perf_counter() - began
+
+
+def solve_rest(
+    search: Search,
+    open_kernel: OpenKernel,
+    out: Solutions,
+    each: Callable[[Callable[[Any], None], Iterable[Any]], Iterable[None]] = map,
+) -> None:
+    """Every class against all others on every fold, the longest first.
+
+    The rows a fold leaves out stay in the problem with a bound of 0: their
+    residual is kept up to date, so their decision values come for free.
+
+    open_kernel : of all rows
+    each : calls a function with each of its arguments, as ``map`` does
+    """
+    shape = (len(search.weights), len(search.problems), search.settings.Cs.size)
+    out.decisions = np.empty((*shape, len(search.layout.order)), np.float32)
+    if len(search.weights) == 1:
+        out.multipliers = np.zeros(out.decisions.shape, np.float32)
+    walker, pulls = open_kernel(search.layout.starts, search.weights)
+    guard = threading.Lock()
+
+    def run(task: tuple[int, int]) -> None:
+        number, fold = task
+        _solve_one_rest(search, number, fold, walker, pulls[fold], out, guard)
+
+    numbers = longest_first(search.layout, search.problems)
+    list(each(run, [(number, fold) for number in numbers for fold in range(len(search.weights))]))
+
+
+def _solve_one_rest(
+    search: Search,
+    number: int,
+    fold: int,
+    walker: Walker,
+    pulls: np.ndarray,
+    out: Solutions,
+    guard: threading.Lock,
+) -> None:
+    """One class against all others on one fold; writes its place in ``out``.
+
+    pulls : float64 (n_classes, n), the kernel times the fold's weights
+    """
+    began, layout = time.perf_counter(), search.layout
+    problem, weight = search.problems[number], search.weights[fold]
+    own = layout.codes == problem.first
+    trained = np.count_nonzero(weight[own])
+    if trained in (0, np.count_nonzero(weight)):
+        _one_sided(out, fold, number, 1.0 if trained else -np.inf)
+        out.rest[fold, number] = out.intercepts[fold, number, 0]
+        return
+    y, residuals = np.where(own, 1.0, -1.0), out.rest[fold, number]
+    factors = class_factors(layout, problem, weight, search.settings.class_weight)
+    pull = pulls * factors[:, None]
+    given = BinaryProblem(
+        y, weight * factors[layout.codes], pull[problem.first],
+        pull.sum(axis=0) - pull[problem.first],
+    )  # fmt: skip
+    betas = _walk(walker, given, search.settings, number, fold, out, residuals)
+    np.subtract(y[None], residuals, out=residuals)
+    residuals += out.intercepts[fold, number, :, None]
+    if out.multipliers is not None:
+        out.multipliers[fold, number] = betas
+    with guard:
+        out.support[fold] |= betas != 0
+    out.seconds[fold, number] = time.perf_counter() - began

@@ -1,0 +1,58 @@
+"""Threads, memory and time of a call: our threads run the problems, BLAS stays on its caller's."""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from pipelines.svm.cpu.smo import MAX_ROWS
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """BLAS's own threads spin between calls and take the cores from ours."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    return threadpool_limits(1, user_api="blas")
+
+
+@contextmanager
+def open_pool(n_threads: int | None) -> Iterator[Executor]:
+    """A pool of ``n_threads`` (None: every core this process may use)."""
+    threads = n_threads or len(os.sched_getaffinity(0))
+    with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        yield pool
+
+
+class Clock:
+    """Adds up wall time by phase."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> float:
+        now = time.perf_counter()
+        spent, self._last = now - self._last, now
+        self.phases[phase] = self.phases.get(phase, 0.0) + spent
+        return spent
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a call may use, and its clock.
+
+    memory_bytes : for kernel matrices
+    """
+
+    pool: Executor
+    memory_bytes: int
+    clock: Clock = field(default_factory=Clock)
+
+
+def fits_in_memory(n: int, memory_bytes: int) -> bool:
+    """Whether shared products and one kernel of all rows may be held at once."""
+    return n <= MAX_ROWS and 2 * 4 * n * n <= 0.8 * memory_bytes

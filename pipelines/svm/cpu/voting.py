@@ -1,0 +1,55 @@
+"""From products of kernel and multipliers to predicted classes."""
+
+import numpy as np
+
+from pipelines.svm.compiled import compiled
+
+
+@compiled()
+def vote(parts: np.ndarray, intercepts: np.ndarray, predicted: np.ndarray) -> None:
+    """One-vs-one votes as LIBSVM counts them.
+
+    A decision value above 0 is a vote for the pair's first class, otherwise for
+    its second; the lowest class wins a tie.
+
+    Parameters
+    ----------
+    parts : float32 array of shape (n_classes, n_rows, n_classes, n_C)
+        ``parts[a, v, b]``: what class a's support vectors add to the decision
+        value of the pair of a and b at row v.
+    intercepts : float64 array of shape (n_pairs, n_C)
+    predicted : int64 array of shape (n_rows, n_C), output
+    """
+    n_classes, n_C = parts.shape[0], parts.shape[3]
+    votes = np.empty((n_classes, n_C), np.int32)
+    for v in range(predicted.shape[0]):
+        votes[:] = 0
+        pair = 0
+        for a in range(n_classes):
+            for b in range(a + 1, n_classes):
+                for c in range(n_C):
+                    value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c]
+                    wins = np.int32(value + intercepts[pair, c] > 0)
+                    votes[a, c] += wins
+                    votes[b, c] += np.int32(1) - wins
+                pair += 1
+        for c in range(n_C):
+            best = 0
+            for a in range(1, n_classes):
+                if votes[a, c] > votes[best, c]:
+                    best = a
+            predicted[v, c] = best
+
+
+@compiled()
+def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray) -> None:
+    """Decision values of every pair; ``values`` : float32 (n_rows, n_pairs, n_C)."""
+    n_classes = parts.shape[0]
+    for v in range(parts.shape[1]):
+        pair = 0
+        for a in range(n_classes):
+            for b in range(a + 1, n_classes):
+                for c in range(parts.shape[3]):
+                    value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c]
+                    values[v, pair, c] = value + intercepts[pair, c]
+                pair += 1

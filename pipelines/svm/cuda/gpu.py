@@ -1,0 +1,135 @@
+"""The GPU, or numba's simulator in its place: arrays, launches, limits.
+
+The only file that knows cupy and the CUDA driver.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from pipelines.svm.cuda.block_threads import SIMULATED, WARP
+
+# What every CUDA GPU gives a block without asking.
+_SHARED_FOR_ALL = 48 << 10
+
+# Shared memory the system keeps for itself in each resident block.
+_RESERVED_SHARED = 1 << 10
+
+# Compute capabilities with a float64 rate of half the float32 rate.
+_FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a launch may use.
+
+    n_multiprocessors : how many run blocks at the same time
+    shared_block, shared_multiprocessor : bytes of shared memory
+    registers : of a multiprocessor
+    fast_float64 : whether products in float64 cost no more than twice float32's
+    """
+
+    n_multiprocessors: int
+    shared_block: int
+    shared_multiprocessor: int
+    registers: int
+    fast_float64: bool
+
+
+def array_module(xp: Any = None) -> Any:
+    """``xp`` itself, or the module for the device: cupy, or numpy under the simulator."""
+    if xp is not None:
+        return xp
+    if SIMULATED:
+        return np
+    import cupy
+
+    return cupy
+
+
+def limits() -> Limits:
+    """Of the current device; the simulator gets those of one small multiprocessor."""
+    if SIMULATED:
+        return Limits(1, _SHARED_FOR_ALL, 2 * _SHARED_FOR_ALL, 1 << 16, True)
+    device = cuda.get_current_device()
+    return Limits(
+        device.MULTIPROCESSOR_COUNT,
+        device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        device.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        device.MAX_REGISTERS_PER_MULTIPROCESSOR,
+        tuple(device.compute_capability)[:2] in _FAST_FLOAT64,
+    )
+
+
+def shared_per_block(limit: Limits, blocks_per_multiprocessor: int) -> int:
+    """Bytes of shared memory of a block when so many are resident together."""
+    each = limit.shared_multiprocessor // blocks_per_multiprocessor - _RESERVED_SHARED
+    return min(limit.shared_block, each)
+
+
+def free_bytes(xp: Any) -> int:
+    """Free device memory, that in cupy's pool included; 1 GiB under the simulator."""
+    if xp is np:
+        return 1 << 30
+    return xp.cuda.Device().mem_info[0] + xp.get_default_memory_pool().free_bytes()
+
+
+def held_bytes(xp: Any) -> int:
+    """Device memory that arrays hold now; 0 under the simulator."""
+    return 0 if xp is np else xp.get_default_memory_pool().used_bytes()
+
+
+def synchronise(xp: Any) -> None:
+    """Wait for all work of the device."""
+    if xp is not np:
+        xp.cuda.get_current_stream().synchronize()
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A numpy array with the content of ``array``."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def check_block_size(block_size: int) -> None:
+    if block_size < 1 or block_size > 1024 or block_size % WARP:
+        raise ValueError(
+            f"block_size must be a multiple of {WARP} from {WARP} to 1024, got {block_size}"
+        )
+
+
+def _allow_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
+    """Ask the driver for more dynamic shared memory than the common 48 KiB.
+
+    numba-cuda has no public way (its issue 94); this sets the attribute on the
+    compiled kernel as its own ``set_shared_memory_carveout`` sets another.
+    """
+    from cuda.bindings import driver
+
+    compiled = kernel.compile(tuple(kernel.typeof_pyval(a) for a in arguments))
+    function = compiled._codelibrary.get_cufunc()
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    (code,) = driver.cuKernelSetAttribute(
+        attribute, n_bytes, driver.CUkernel(int(function.handle)), function.device.id
+    )
+    if code != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"the driver refused {n_bytes} bytes of shared memory: {code}")
+
+
+def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_bytes: int = 0) -> None:
+    """Start a kernel on numpy (simulator) or cupy arrays, on cupy's and numba's default stream."""
+    if SIMULATED:
+        kernel[grid, block_size, 0, shared_bytes](*arguments)
+        return
+    arguments = [
+        cuda.as_cuda_array(a, sync=False) if hasattr(a, "__cuda_array_interface__") else a
+        for a in arguments
+    ]
+    if shared_bytes > _SHARED_FOR_ALL // 2:
+        _allow_shared(kernel, arguments, shared_bytes)
+    with warnings.catch_warnings():
+        # A grid of few blocks is what a small problem needs.
+        warnings.simplefilter("ignore", cuda.errors.NumbaPerformanceWarning)
+        kernel[grid, block_size, 0, shared_bytes](*arguments)

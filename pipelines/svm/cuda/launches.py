@@ -1,0 +1,135 @@
+"""Launches of the solver over gammas and folds, and what comes back from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.svm.cuda.block_threads import WARP
+from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block, to_host
+from pipelines.svm.cuda.kernel_values import pulls_kernel
+from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, smo_kernel
+from pipelines.svm.cuda.table import Table, class_starts, order_jobs
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.problems import Layout
+from pipelines.svm.search import Settings
+
+
+@dataclass(frozen=True)
+class Launching:
+    """How the solver is launched.
+
+    block_size : threads of a block
+    blocks_per_multiprocessor : blocks that share one; more of them hide each
+        other's waits, and leave each less shared memory
+    capacity : rows whose residuals a block holds in shared memory, None for as
+        many as fit
+    share : of a problem's rows up to which only a choice of them is worked on
+    """
+
+    block_size: int = 512
+    blocks_per_multiprocessor: int = 2
+    capacity: int | None = None
+    share: float = 0.5
+
+    def rows_in_shared(self, limit: Limits, largest: int) -> int:
+        """How many rows' residuals are held in shared memory; even, so that marks align."""
+        room = shared_per_block(limit, self.blocks_per_multiprocessor) - fixed_shared_bytes()
+        rows = max(0, room) // MEMBER_BYTES
+        if self.capacity is not None:
+            rows = min(rows, self.capacity)
+        return int(min(rows, largest + 1)) // 2 * 2
+
+    def registers(self, limit: Limits) -> int:
+        """Registers of a thread with which all blocks are resident; a multiple of 8."""
+        threads = self.block_size * self.blocks_per_multiprocessor
+        return max(32, min(255, limit.registers // threads // 8 * 8))
+
+    def n_blocks(self, limit: Limits) -> int:
+        return limit.n_multiprocessors * self.blocks_per_multiprocessor
+
+
+@dataclass
+class Found:
+    """What a launch found; host arrays, n_gammas x n_entries first.
+
+    intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
+    solved : int64, the number of different solutions
+    visited : int64, kernel values read by SMO's iterations
+    """
+
+    intercepts: np.ndarray
+    objectives: np.ndarray
+    iterations: np.ndarray
+    status: np.ndarray
+    solved: np.ndarray
+    visited: np.ndarray
+
+
+def sum_classes(
+    shared: Any, starts: np.ndarray, weights: np.ndarray, gammas: np.ndarray, kernel: Kernel,
+    xp: Any, block_size: int,
+) -> Any:  # fmt: skip
+    """Kernel times fold weights over each class; float64 (n_gammas, n_folds, n_classes, n)."""
+    n, n_folds = len(shared), len(weights)
+    pulls = xp.empty((len(gammas), n_folds, len(starts) - 1, n), np.float64)
+    threads = WARP * min(n_folds, max(1, block_size // WARP))
+    launch(
+        pulls_kernel(kernel.name), (n, len(gammas)), threads,
+        [shared, xp.asarray(starts), xp.asarray(weights), xp.asarray(gammas, dtype=np.float32),
+         np.float32(kernel.coef0), kernel.degree, pulls],
+    )  # fmt: skip
+    return pulls
+
+
+def solve_table(
+    table: Table,
+    shared: Any,
+    layout: Layout,
+    classes: Sequence[int],
+    fold_weights: np.ndarray,
+    gammas: np.ndarray,
+    settings: Settings,
+    kernel: Kernel,
+    coefficients: Any,
+    xp: Any,
+    launching: Launching,
+    limit: Limits,
+) -> Found:
+    """Solve every entry for every gamma; adds multipliers to ``coefficients``.
+
+    shared : float32 (m, m), shared products of the rows of ``classes``
+    fold_weights : float64 (n_folds, m), of the same rows
+    coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
+    """
+    n_gammas, n_entries, n_C = len(gammas), len(table.entries), settings.Cs.size
+    figures = xp.zeros((n_gammas, n_entries, 2, n_C), np.float64)
+    counts = xp.zeros((n_gammas, n_entries, 3, n_C), np.int64)
+    efforts = xp.zeros((n_gammas, n_entries, 2), np.int64)
+    jobs = order_jobs(table, gammas)
+    if len(jobs):
+        starts = class_starts(layout, classes)
+        pulls = sum_classes(shared, starts, fold_weights, gammas, kernel, xp, launching.block_size)
+        n_blocks = min(launching.n_blocks(limit), len(jobs))
+        capacity = launching.rows_in_shared(limit, table.largest)
+        everywhere = xp.arange(len(shared))
+        launch(
+            smo_kernel(kernel.name, launching.registers(limit)), n_blocks, launching.block_size,
+            [shared, shared[everywhere, everywhere], xp.asarray(gammas, dtype=np.float32),
+             np.float32(kernel.coef0), kernel.degree, xp.asarray(settings.Cs), settings.tol,
+             settings.max_iter, xp.asarray(jobs), xp.zeros(1, np.int32),
+             xp.asarray(table.entries), xp.asarray(table.factors), xp.asarray(table.columns),
+             xp.asarray(table.out_rows), xp.asarray(table.signed), pulls, capacity,
+             launching.share, xp.empty((n_blocks, 4, table.largest), np.float64),
+             xp.empty((n_blocks, 2, table.largest), np.int32),
+             coefficients, figures, counts, efforts],
+            capacity * MEMBER_BYTES,
+        )  # fmt: skip
+    figures, counts, efforts = to_host(figures), to_host(counts), to_host(efforts)
+    decided = np.isfinite(table.one_sided) | np.isinf(table.one_sided)
+    figures[:, decided, 0] = table.one_sided[decided][:, None]
+    return Found(
+        figures[:, :, 0], figures[:, :, 1], counts[:, :, 0], counts[:, :, 2],
+        np.maximum(efforts[:, :, 0], 1), efforts[:, :, 1],
+    )  # fmt: skip

@@ -1,0 +1,110 @@
+"""How much of a search the device's memory holds at once."""
+
+from dataclasses import dataclass
+
+from pipelines.svm.cuda.distances import BLOCK
+from pipelines.svm.cuda.smo import STATE_BYTES
+
+# Left to the allocator's rounding and to the libraries' own work space.
+_USABLE = 0.9
+
+# Of the memory, for the blocks that score: they are made and dropped.
+_SCORE_SHARE = 0.1
+_FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a launch holds.
+
+    whole : whether the shared products of all rows are held; else those of a pair
+    n_gammas : how many gammas a launch solves
+    score_rows : how many rows are scored at once
+    fixed_bytes, gamma_bytes, score_row_bytes : what they need
+    """
+
+    whole: bool
+    n_gammas: int
+    score_rows: int
+    fixed_bytes: int
+    gamma_bytes: int
+    score_row_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        scoring = self.score_rows * self.score_row_bytes
+        return self.fixed_bytes + self.n_gammas * self.gamma_bytes + scoring
+
+
+def bytes_per_gamma(n: int, n_classes: int, n_C: int, n_folds: int) -> int:
+    """Multipliers of all problems and C, and the sums a path starts from."""
+    return n * n_classes * n_folds * (4 * n_C + 8)
+
+
+def plan_memory(
+    n: int,
+    n_features: int,
+    n_classes: int,
+    n_C: int,
+    n_gammas: int,
+    n_folds: int,
+    decision: str,
+    free_bytes: int,
+    *,
+    largest_problem: int | None = None,
+    largest_pair: int | None = None,
+    largest_class: int | None = None,
+    n_blocks: int = 264,
+) -> Plan:
+    """Divide ``free_bytes`` of device memory.
+
+    Where the n x n shared products do not fit, ``ovo`` is solved pair by pair, and
+    the products of the rows to score are made block by block.
+
+    largest_problem, largest_pair, largest_class : rows, equal classes by default
+
+    Raises
+    ------
+    MemoryError
+        With what is needed, what was given and the way out.
+    """
+    largest_class = largest_class or -(-n // n_classes)
+    largest_pair = largest_pair or min(n, 2 * largest_class)
+    pairs = decision == "ovo" or n_classes == 2
+    largest_problem = largest_problem or (largest_pair if pairs else n)
+    n_problems = n_classes * (n_classes - 1) // 2 if pairs else n_classes
+    usable = int(_USABLE * free_bytes)
+    # Rows once in float64 and once as given; a product's float64 block with its
+    # temporaries; the flat tables; the blocks' state.
+    table_rows = n_folds * n * (n_classes - 1 if pairs else n_classes)
+    common = (
+        16 * n * n_features
+        + 5 * 8 * min(n, BLOCK) ** 2
+        + 16 * table_rows
+        + STATE_BYTES * n_blocks * largest_problem
+    )
+    gamma = bytes_per_gamma(n, n_classes, n_C, n_folds)
+    sums = n_classes * n_classes if pairs else 2 * n_classes
+    score_row = 4 * (largest_class + n_C * (sums + 4 * n_problems))
+    for whole in (True, False):
+        side = n if whole else largest_pair
+        fixed = common + 4 * side * side
+        row = score_row if whole else score_row + 5 * 8 * n
+        least = fixed + gamma + _FEWEST_SCORE_ROWS * row
+        if least <= usable:
+            break
+        if not (pairs and whole):
+            way_out = (
+                "use decision='ovo', fewer rows or fewer C"
+                if not pairs
+                else "use fewer rows, folds or C"
+            )
+            raise MemoryError(
+                f"decision={decision!r} needs {least:.3g} bytes of device memory for {n} rows, "
+                f"got {free_bytes}; {way_out}"
+            )
+    wanted = max(_FEWEST_SCORE_ROWS, int(_SCORE_SHARE * usable // row))
+    rows = min(wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n))
+    rows = min(rows, (usable - fixed - gamma) // row)
+    fit = (usable - fixed - rows * row) // gamma
+    return Plan(whole, max(1, min(n_gammas, fit)), rows, fixed, gamma, row)

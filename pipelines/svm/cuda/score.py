@@ -1,0 +1,104 @@
+"""Predictions of every C of a fold from matrix products on the device."""
+
+from typing import Any
+
+import numpy as np
+
+from pipelines.svm.cuda.gpu import launch, to_host
+from pipelines.svm.cuda.kernel_values import fill_kernel
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.path_result import Scores
+from pipelines.svm.problems import Layout, Problem
+
+
+def kernel_block(
+    shared: Any, rows: Any, columns: slice, kernel: Kernel, gamma: float, xp: Any, block_size: int
+) -> Any:
+    """Kernel values of some rows of ``shared`` in a range of columns.
+
+    shared : float32 (m, n); rows : int32 (n_rows,)
+
+    Returns float32 (n_rows, width)
+    """
+    out = xp.empty((len(rows), columns.stop - columns.start), np.float32)
+    if out.size:
+        launch(
+            fill_kernel(kernel.name), len(rows), block_size,
+            [shared, rows, columns.start, np.float32(gamma), np.float32(kernel.coef0),
+             kernel.degree, out],
+        )  # fmt: skip
+    return out
+
+
+def second_of(pair: Problem) -> int:
+    """The second class of a pair; a class against the rest has none."""
+    assert pair.second is not None
+    return pair.second
+
+
+def pair_values(parts: list, intercepts: Any, problems: list[Problem], xp: Any) -> Any:
+    """Decision values of pairs; float32 (n_pairs, n_rows, n_C).
+
+    parts : n_classes arrays, float32 (n_rows, n_classes, n_C): what a class's
+        support vectors add to the pair of it and each other class
+    intercepts : float64 (n_pairs, n_C)
+    """
+    n_rows, _, n_C = parts[0].shape
+    values = xp.empty((len(problems), n_rows, n_C), np.float32)
+    for p, problem in enumerate(problems):
+        second = second_of(problem)
+        total = parts[problem.first][:, second].astype(np.float64)
+        total += parts[second][:, problem.first]
+        values[p] = total + intercepts[p]
+    return values
+
+
+def count_votes(values: Any, problems: list[Problem], n_classes: int, xp: Any) -> Any:
+    """Class numbers as LIBSVM votes, the lowest of a tie; int64 (n_rows, n_C)."""
+    votes = xp.zeros((n_classes, *values.shape[1:]), np.int16)
+    for p, problem in enumerate(problems):
+        wins = values[p] > 0
+        votes[problem.first] += wins
+        votes[problem.second] += ~wins
+    return votes.argmax(axis=0)
+
+
+def score_rows(
+    shared: Any, rows: Any, coefficients: Any, intercepts: Any, layout: Layout,
+    problems: list[Problem], kernel: Kernel, gamma: float, xp: Any, block_size: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Predicted class numbers and decision values of some rows for every C.
+
+    shared : float32 (m, n), shared products with all sorted rows
+    rows : int32 (n_rows,), those to score
+    coefficients : float32 (n_classes, n_C, n); intercepts : float64 (n_problems, n_C)
+
+    Returns int64 (n_rows, n_C) and float32 (n_problems, n_rows, n_C)
+    """
+    n_places, n_C, _ = coefficients.shape
+    one_vs_one = problems[0].second is not None
+    parts: list = []
+    for code in range(layout.n_classes):
+        columns = layout.rows_of(code)
+        values = kernel_block(shared, rows, columns, kernel, gamma, xp, block_size)
+        factors = coefficients[:, :, columns].reshape(n_places * n_C, -1)
+        part = (values @ factors.T).reshape(-1, n_places, n_C)
+        if one_vs_one or not parts:
+            parts.append(part)
+        else:
+            parts[0] += part
+    if one_vs_one:
+        decided = pair_values(parts, intercepts, problems, xp)
+        return count_votes(decided, problems, layout.n_classes, xp), decided
+    decided = (parts[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
+    return decided.argmax(axis=0), decided
+
+
+def join_scores(pieces: list, with_values: bool, n_C: int, different: int) -> Scores:
+    """Pieces of (codes, values) of rows in order, larger C's repeated; on the host."""
+    repeat = np.minimum(np.arange(n_C), different - 1)
+    codes = np.concatenate([to_host(codes) for codes, _ in pieces])[:, repeat]
+    values = None
+    if with_values:
+        values = np.concatenate([to_host(v).transpose(1, 0, 2) for _, v in pieces])[:, :, repeat]
+    return Scores(codes.astype(np.int64), values)

@@ -1,0 +1,132 @@
+"""What a path solver gives for a grid, and how its cells are filled; both solvers share it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import Solutions
+
+
+@dataclass
+class Scores:
+    """Predictions on one fold's validation rows.
+
+    codes : int64 (n_validation, n_C), predicted class numbers
+    values : float32 (n_validation, n_problems, n_C), decision values, or None
+    """
+
+    codes: np.ndarray
+    values: np.ndarray | None = None
+
+
+@dataclass
+class PathResult:
+    """Every cell of a grid.
+
+    gammas : float64 (n_gammas,); Cs : float64 (n_C,), as given
+    n_errors : int64 (n_gammas, n_C, n_folds)
+    n_support, n_iterations : int64, the same shape; support vectors are counted
+        once for all the binary problems of a cell
+    status : int64, the same shape: the worst of the cell's problems, an index
+        into ``STATUS_WORDS``
+    fit_seconds, score_seconds : float64, the same shape; a fold's time is shared
+        out over its C's, fitting in proportion to iterations
+    objectives : float64 (n_gammas, n_C, n_folds, n_problems)
+    n_train, n_validation : int64 (n_folds,)
+    predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
+        class numbers, or None
+    decisions : the same of float32 (n_C, n_validation, n_problems), or None
+    phases : seconds of wall time of each phase
+    """
+
+    gammas: np.ndarray
+    Cs: np.ndarray
+    classes: np.ndarray
+    n_errors: np.ndarray
+    n_support: np.ndarray
+    n_iterations: np.ndarray
+    status: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
+    objectives: np.ndarray
+    n_train: np.ndarray
+    n_validation: np.ndarray
+    predictions: list[Any] | None = None
+    decisions: list[Any] | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+def check_input(
+    X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, folds: list[Any]
+) -> None:
+    if X.ndim != 2 or len(X) != len(y):
+        raise ValueError(f"X must have shape (n, n_features) with n = len(y), got {X.shape}")
+    if not np.isfinite(X).all():
+        raise ValueError("X must be finite, got NaN or infinity")
+    for name, values in (("gammas", gammas), ("Cs", Cs)):
+        if values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(f"{name} must be finite and above 0, got {values.tolist()}")
+    if not folds:
+        raise ValueError("folds must hold at least 1 (train, validation) pair, got 0")
+
+
+def empty_result(
+    gammas: np.ndarray,
+    Cs: np.ndarray,
+    search: Search,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    return_predictions: bool,
+) -> PathResult:
+    shape = (gammas.size, Cs.size, len(folds))
+    return PathResult(
+        gammas=gammas,
+        Cs=Cs,
+        classes=search.layout.classes,
+        n_errors=np.zeros(shape, np.int64),
+        n_support=np.zeros(shape, np.int64),
+        n_iterations=np.zeros(shape, np.int64),
+        status=np.zeros(shape, np.int64),
+        fit_seconds=np.zeros(shape),
+        score_seconds=np.zeros(shape),
+        objectives=np.zeros((*shape, len(search.problems))),
+        n_train=np.array([len(train) for train, _ in folds]),
+        n_validation=np.array([len(validation) for _, validation in folds]),
+        predictions=[None] * gammas.size if return_predictions else None,
+        decisions=[None] * gammas.size if search.with_values else None,
+    )
+
+
+def fill_cells(
+    result: PathResult,
+    g: int,
+    ascending: np.ndarray,
+    search: Search,
+    solutions: Solutions,
+    scores: list[Scores],
+    score_seconds: np.ndarray,
+) -> None:
+    """Write one gamma's cells, C's back in the caller's order."""
+    iterations = solutions.iterations.sum(axis=1)
+    effort = iterations + 1.0
+    effort *= solutions.seconds.sum(axis=1)[:, None] / effort.sum(axis=1, keepdims=True)
+    result.n_iterations[g, ascending] = iterations.T
+    result.n_support[g, ascending] = solutions.support.sum(axis=2).T
+    result.status[g, ascending] = solutions.status.max(axis=1).T
+    result.objectives[g, ascending] = solutions.objectives.transpose(2, 0, 1)
+    result.fit_seconds[g, ascending] = effort.T
+    result.score_seconds[g] = score_seconds / ascending.size
+    for fold, score in enumerate(scores):
+        truth = search.layout.codes[search.validation[fold]]
+        result.n_errors[g, ascending, fold] = (score.codes != truth[:, None]).sum(axis=0)
+    back = np.argsort(ascending)
+    if result.predictions is not None:
+        result.predictions[g] = [score.codes.T[back] for score in scores]
+    if result.decisions is not None:
+        result.decisions[g] = [_values(score).transpose(2, 0, 1)[back] for score in scores]
+
+
+def _values(score: Scores) -> np.ndarray:
+    assert score.values is not None
+    return score.values

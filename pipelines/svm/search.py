@@ -1,0 +1,60 @@
+"""One call's problems, prepared, and what it may use."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.problems import ClassWeight, Layout, Problem
+from pipelines.svm.solutions import Solutions, empty_solutions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every binary problem of a search shares."""
+
+    Cs: np.ndarray  # float64 (n_C,), ascending
+    tol: float = 1e-3
+    max_iter: int = -1  # -1: LIBSVM's own limit
+    class_weight: ClassWeight = None
+
+    def limit(self, n: int) -> int:
+        """The largest number of iterations for one C of a problem of n rows.
+
+        LIBSVM's own where none is given.
+        """
+        return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
+
+
+@dataclass(frozen=True)
+class Search:
+    """What every gamma of one call shares.
+
+    weights : float64 (n_folds, n), how often each sorted row trains
+    validation : int64 arrays, for each fold the sorted rows it validates on
+    with_values : whether decision values are kept
+    kept : products of all rows, and room for a kernel, that outlive the call
+    """
+
+    layout: Layout
+    problems: list[Problem]
+    weights: np.ndarray
+    validation: list[np.ndarray]
+    settings: Settings
+    kernel: Kernel
+    with_values: bool = False
+    kept: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def one_vs_one(self) -> bool:
+        return self.problems[0].second is not None
+
+    def empty_solutions(self) -> Solutions:
+        """Room for the solutions of one gamma."""
+        n_C, n = self.settings.Cs.size, len(self.layout.order)
+        return empty_solutions(len(self.weights), len(self.problems), n_C, n)
+
+    def empty_coefficients(self) -> np.ndarray:
+        """Room for ``Solutions.coefficients``, all 0."""
+        n_C, n = self.settings.Cs.size, len(self.layout.order)
+        return np.zeros((len(self.weights), n, self.layout.n_classes, n_C), np.float32)

@@ -1,0 +1,60 @@
+"""What the binary problems of one gamma leave."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# How the solution of a binary problem ended: indices into the words.
+CONVERGED, ITERATION_LIMIT, STALLED = 0, 1, 2
+STATUS_WORDS = ("converged", "iteration limit", "stalled")
+
+
+@dataclass
+class Solutions:
+    """Solutions of one gamma: ``n_folds`` x ``n_problems`` x ``n_C``.
+
+    intercepts, objectives : float64; iterations, status : int64
+    solved : int64 (n_folds, n_problems), the number of different solutions
+    seconds : float64 (n_folds, n_problems), wall time on the thread that solved it
+    coefficients : float32 (n_folds, n, n_classes, n_C) or None
+        ``ovo``: the multipliers of each sorted row in the problem of its class
+        against each other class.
+    multipliers : float32 (1, n_classes, n_C, n) or None
+        ``ovr`` of a single fold: the multipliers of every row; of several folds
+        only the decision values are kept.
+    decisions : float32 (n_folds, n_classes, n_C, n) or None
+        ``ovr``: decision values of every row, training and validation.
+    support : bool (n_folds, n_C, n)
+    """
+
+    intercepts: np.ndarray
+    objectives: np.ndarray
+    iterations: np.ndarray
+    status: np.ndarray
+    solved: np.ndarray
+    seconds: np.ndarray
+    support: np.ndarray
+    coefficients: np.ndarray | None = None
+    multipliers: np.ndarray | None = None
+    decisions: np.ndarray | None = None
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """``coefficients`` of one-vs-one."""
+        assert self.coefficients is not None
+        return self.coefficients
+
+    @property
+    def rest(self) -> np.ndarray:
+        """``decisions`` of one-vs-rest."""
+        assert self.decisions is not None
+        return self.decisions
+
+
+def empty_solutions(n_folds: int, n_problems: int, n_C: int, n: int) -> Solutions:
+    """Room for the solutions of one gamma."""
+    shape = (n_folds, n_problems, n_C)
+    return Solutions(
+        np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
+        np.ones(shape[:2], np.int64), np.zeros(shape[:2]), np.zeros((n_folds, n_C, n), np.bool_),
+    )  # fmt: skip

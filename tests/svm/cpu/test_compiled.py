@@ -1,0 +1,47 @@
+"""What numba keeps on disk is used again, and not after a source beside it has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pipelines.svm.compiled as compiled_module
+
+OUTER = """
+from .compiled import compiled
+from .inner import inner
+@compiled()
+def outer(x):
+    return inner(x)
+print(outer(1.0), sum(outer.stats.cache_hits.values()))
+"""
+INNER = """
+from .compiled import compiled
+@compiled()
+def inner(x):
+    return x + {}
+"""
+
+
+def said(folder: Path) -> list[str]:
+    environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
+    return subprocess.run(
+        [sys.executable, "-c", "import kernels.outer"],
+        env=environment, cwd=folder.parent, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+
+
+def test_a_change_beside_the_function_is_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    shutil.copy(compiled_module.__file__, folder)
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "inner.py").write_text(INNER.format(1))
+    assert said(folder) == ["2.0", "0"]
+    assert said(folder) == ["2.0", "1"]  # from the disk
+    (folder / "inner.py").write_text(INNER.format(2))
+    assert said(folder) == ["3.0", "0"]
