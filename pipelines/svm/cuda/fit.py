@@ -59,7 +59,7 @@ def fit_path_cuda(
     found = solve_table(
         make_table(layout, problems, weights, class_weight, classes),
         symmetric_products(rows, form, xp), layout, classes, weights, np.array([gamma]), settings,
-        form, coefficients, xp, launching or Launching(), limit,
+        form, coefficients, xp, launching, limit,
     )  # fmt: skip
     out = empty_solutions(1, len(problems), settings.Cs.size, len(rows))
     out.intercepts, out.objectives = found.intercepts, found.objectives
