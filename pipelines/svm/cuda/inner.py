@@ -32,8 +32,10 @@ from pipelines.svm.cuda.block_threads import (
     device,
     join_lows,
     join_tops,
+    larger,
     low_of,
     reciprocal,
+    smaller,
     top_of,
 )
 from pipelines.svm.cuda.kernel_values import self_function, value_function
@@ -45,14 +47,17 @@ RISE, FALL = 1, 2
 # As LIBSVM's TAU: the smallest curvature along a pair.
 _MIN_CURVATURE = 1e-12
 
+# Of one solve: counted in 32 bits.
+_MOST_ITERATIONS = 2**31 - 1
+
 
 @device
 def mark_of(beta, bound):
     """The mark of a row; ``bound`` has the sign of its label."""
     mark = 0
-    if beta < max(bound, 0.0):
+    if beta < larger(bound, 0.0):
         mark |= RISE
-    if beta > min(bound, 0.0):
+    if beta > smaller(bound, 0.0):
         mark |= FALL
     return np.int32(mark)
 
@@ -61,6 +66,12 @@ def mark_of(beta, bound):
 def round_up(m, n_threads):
     """The next multiple of the number of threads."""
     return np.int32((np.int32(m) + np.int32(n_threads - 1)) // np.int32(n_threads) * n_threads)
+
+
+@device
+def owner(p, n_threads):
+    """The thread that owns member p."""
+    return np.uint32(p) % np.uint32(n_threads)
 
 
 @cache
@@ -77,30 +88,28 @@ def gatherer(name: str):
         return value
 
     @device
-    def put(products, p, m, value, real, at, matrix):
+    def put(products, p, m, value, real, q, matrix):
         if p < m:
             kept = np.float32(0)
             if real:
                 kept = value_at(products, value)
-            matrix[np.uint32(at)] = kept
+            matrix[np.uint32(p), q] = kept
 
     @device
-    def gather(t, n_threads, m, columns, products, matrix, width):
+    def gather(t, n_threads, m, columns, products, matrix):
         """Kernel values between m members; 0 up to the next multiple of the threads.
 
-        columns : int32 (m,), of ``products.shared``; matrix : float32
-        ((width + 1) * width,), output: a row of ``width`` values for each member, and
-        below the last possible row the diagonal
+        columns : int32 (m,), of ``products.shared``; matrix : float32 (width + 1, width),
+        output: a row for each member, and in the last the diagonal
         """
-        stride, width = np.int32(n_threads), np.int32(width)
-        m, padded = np.int32(m), round_up(m, n_threads)
+        m, stride, padded = np.int32(m), np.int32(n_threads), round_up(m, n_threads)
+        last = np.uint32(matrix.shape[1])
         q = np.int32(t)
         while q < padded:
-            real = q < m
-            column = np.uint32(0)
+            real, place, column = q < m, np.uint32(q), np.uint32(0)
             if real:
-                column = np.uint32(columns[np.uint32(q)])
-            p, at = np.int32(0), q
+                column = np.uint32(columns[place])
+            p = np.int32(0)
             # Four at once, so that four loads are on their way.
             while p < m:
                 r, u, v = np.int32(p + 1), np.int32(p + 2), np.int32(p + 3)
@@ -108,13 +117,12 @@ def gatherer(name: str):
                 b = load(products, r, m, columns, column)
                 c = load(products, u, m, columns, column)
                 d = load(products, v, m, columns, column)
-                put(products, p, m, a, real, at, matrix)
-                put(products, r, m, b, real, np.int32(at + width), matrix)
-                put(products, u, m, c, real, np.int32(at + 2 * width), matrix)
-                put(products, v, m, d, real, np.int32(at + 3 * width), matrix)
-                p, at = np.int32(p + 4), np.int32(at + 4 * width)
-            diagonal = value_at(products, products.shared[column, column])
-            matrix[np.uint32(width * width + q)] = diagonal
+                put(products, p, m, a, real, place, matrix)
+                put(products, r, m, b, real, place, matrix)
+                put(products, u, m, c, real, place, matrix)
+                put(products, v, m, d, real, place, matrix)
+                p = np.int32(p + 4)
+            matrix[last, place] = value_at(products, products.shared[column, column])
             q = np.int32(q + stride)
 
     return gather
@@ -126,11 +134,11 @@ def inner_solver(name: str):
     self_at = self_function(name)
 
     @device
-    def load(p, padded, matrix, row):
+    def load(p, padded, row):
         """A value of a row of the matrix; 0 beyond the last."""
         value = np.float32(0)
         if p < padded:
-            value = matrix[np.uint32(row + p)]
+            value = row[np.uint32(p)]
         return value
 
     @device
@@ -148,7 +156,7 @@ def inner_solver(name: str):
         return best, at, low
 
     @device
-    def weigh(p, padded, k_ip, r_i, k_ii, near, matrix, width, best, at):
+    def weigh(p, padded, k_ip, r_i, k_ii, near, matrix, best, at):
         """Pass B for one member: the decrease of the dual its pair with i promises.
 
         In single precision: it only ranks the candidates.
@@ -156,23 +164,23 @@ def inner_solver(name: str):
         if p < padded and near.marks[np.uint32(p)] & FALL != 0:
             gap = np.float32(r_i - near.residual[np.uint32(p)])
             if gap > np.float32(0):
-                k_pp = self_at(matrix, width, p)
+                k_pp = self_at(matrix, p)
                 curvature = np.float32(k_ii + k_pp - np.float32(2) * k_ip)
-                inverse = reciprocal(max(curvature, np.float32(_MIN_CURVATURE)))
+                inverse = reciprocal(larger(curvature, np.float32(_MIN_CURVATURE)))
                 gain = np.float32(gap * np.float32(gap * inverse))
                 if gain > best:
                     best, at = gain, np.int32(p)
         return best, at
 
     @device
-    def solve(t, n_threads, m, near, matrix, width, tol, limit, parts):
+    def solve(t, n_threads, m, near, matrix, tol, limit, parts):
         """SMO on m members until LIBSVM's stopping rule holds among them.
 
         Parameters
         ----------
         t, n_threads : this thread's number, and how many the block has
         near : Near, up to the next multiple of the threads: there with marks of 0
-        matrix, width : see ``gatherer``
+        matrix : see ``gatherer``
         parts : Parts
 
         Returns
@@ -181,12 +189,13 @@ def inner_solver(name: str):
         """
         # Counters of 32 bits and unsigned places spare a third of the instructions: numba
         # takes a signed place for one that may count from the end.
-        t, width, padded = np.int32(t), np.int32(width), round_up(m, n_threads)
-        stride = np.int32(n_threads)
-        warp, first = np.uint32(t // WARP), t % WARP == 0
-        row_i, row_j = np.int32(0), np.int32(0)
+        t, stride, padded = np.int32(t), np.int32(n_threads), round_up(m, n_threads)
+        limit = np.int32(min(limit, _MOST_ITERATIONS))
+        warp, first = np.uint32(t) // np.uint32(WARP), np.uint32(t) % np.uint32(WARP) == 0
+        row_i = matrix[np.uint32(0)]
+        row_j = row_i
         step = 0.0
-        iteration = 0
+        iteration = np.int32(0)
         while True:
             # Pass A.  Four members at once, so that eight loads are on their way
             # before the first residual is written.
@@ -196,10 +205,10 @@ def inner_solver(name: str):
                 q = np.int32(p + stride)
                 u = np.int32(q + stride)
                 v = np.int32(u + stride)
-                ip, jp = load(p, padded, matrix, row_i), load(p, padded, matrix, row_j)
-                iq, jq = load(q, padded, matrix, row_i), load(q, padded, matrix, row_j)
-                iu, ju = load(u, padded, matrix, row_i), load(u, padded, matrix, row_j)
-                iv, jv = load(v, padded, matrix, row_i), load(v, padded, matrix, row_j)
+                ip, jp = load(p, padded, row_i), load(p, padded, row_j)
+                iq, jq = load(q, padded, row_i), load(q, padded, row_j)
+                iu, ju = load(u, padded, row_i), load(u, padded, row_j)
+                iv, jv = load(v, padded, row_i), load(v, padded, row_j)
                 best, at, low = advance(p, padded, ip, jp, step, near, best, at, low)
                 best, at, low = advance(q, padded, iq, jq, step, near, best, at, low)
                 best, at, low = advance(u, padded, iu, ju, step, near, best, at, low)
@@ -220,20 +229,20 @@ def inner_solver(name: str):
             beta_i, bound_i = near.beta[np.uint32(i)], near.bounds[np.uint32(i)]
 
             # Pass B.
-            row_i = np.int32(i * width)
-            k_ii = self_at(matrix, width, i)
+            row_i = matrix[np.uint32(i)]
+            k_ii = self_at(matrix, i)
             gain, at = np.float32(-1), np.int32(NOWHERE)
             p = t
             while p < padded:
                 q = np.int32(p + stride)
                 u = np.int32(q + stride)
                 v = np.int32(u + stride)
-                ip, iq = load(p, padded, matrix, row_i), load(q, padded, matrix, row_i)
-                iu, iv = load(u, padded, matrix, row_i), load(v, padded, matrix, row_i)
-                gain, at = weigh(p, padded, ip, r_i, k_ii, near, matrix, width, gain, at)
-                gain, at = weigh(q, padded, iq, r_i, k_ii, near, matrix, width, gain, at)
-                gain, at = weigh(u, padded, iu, r_i, k_ii, near, matrix, width, gain, at)
-                gain, at = weigh(v, padded, iv, r_i, k_ii, near, matrix, width, gain, at)
+                ip, iq = load(p, padded, row_i), load(q, padded, row_i)
+                iu, iv = load(u, padded, row_i), load(v, padded, row_i)
+                gain, at = weigh(p, padded, ip, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(q, padded, iq, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(u, padded, iu, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(v, padded, iv, r_i, k_ii, near, matrix, gain, at)
                 p = np.int32(v + stride)
             top, winner = top_of(gain, at, WARP)
             if winner == NOWHERE:
@@ -247,30 +256,31 @@ def inner_solver(name: str):
             top, j = join_tops(t, n_threads, parts.gains, parts.partners)
             if j == NOWHERE:  # the kernel is not finite
                 return iteration, STALLED
-            winner_warp = np.uint32(j % stride // WARP)
+            winner_warp = owner(j, n_threads) // np.uint32(WARP)
             r_j, beta_j = parts.facts[0, winner_warp], parts.facts[1, winner_warp]
             bound_j = near.bounds[np.uint32(j)]
-            row_j = np.int32(j * width)
+            row_j = matrix[np.uint32(j)]
 
             # Every thread takes the same step; a multiplier that reaches its bound is
             # set to it exactly, so that later tests for equality hold.
-            k_ij, k_jj = matrix[np.uint32(row_i + j)], self_at(matrix, width, j)
+            k_ij, k_jj = row_i[np.uint32(j)], self_at(matrix, j)
             curvature = np.float64(k_ii) + np.float64(k_jj) - 2.0 * np.float64(k_ij)
-            room_i, room_j = max(bound_i, 0.0) - beta_i, beta_j - min(bound_j, 0.0)
-            step = min((r_i - r_j) / max(curvature, _MIN_CURVATURE), room_i, room_j)
+            room_i, room_j = larger(bound_i, 0.0) - beta_i, beta_j - smaller(bound_j, 0.0)
+            step = (r_i - r_j) / larger(curvature, _MIN_CURVATURE)
+            step = smaller(smaller(step, room_i), room_j)
             new_i, new_j = beta_i + step, beta_j - step
             if step >= room_i:
-                new_i = max(bound_i, 0.0)
+                new_i = larger(bound_i, 0.0)
             if step >= room_j:
-                new_j = min(bound_j, 0.0)
+                new_j = smaller(bound_j, 0.0)
             if new_i == beta_i and new_j == beta_j:
                 return iteration, STALLED
-            if i % stride == t:
+            if owner(i, n_threads) == np.uint32(t):
                 near.beta[np.uint32(i)] = new_i
                 near.marks[np.uint32(i)] = mark_of(new_i, bound_i)
-            if j % stride == t:
+            if owner(j, n_threads) == np.uint32(t):
                 near.beta[np.uint32(j)] = new_j
                 near.marks[np.uint32(j)] = mark_of(new_j, bound_j)
-            iteration += 1
+            iteration = np.int32(iteration + 1)
 
     return solve

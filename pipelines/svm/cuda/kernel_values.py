@@ -98,21 +98,21 @@ def value_function(name: str):
 
 @cache
 def self_function(name: str):
-    """The device function ``(matrix, width, p)``: a member's kernel value with itself.
+    """The device function ``(matrix, p)``: a member's kernel value with itself.
 
-    matrix : float32, flat: rows of ``width`` values, and after ``width`` rows the diagonal
+    matrix : float32 (width + 1, width), of which the last row is the diagonal
     """
     if name == "rbf":
 
         @device
-        def zero(matrix, width, p):
+        def zero(matrix, p):
             return np.float32(0)
 
         return zero
 
     @device
-    def self_at(matrix, width, p):
-        return matrix[np.uint32(width * width + p)]
+    def self_at(matrix, p):
+        return matrix[np.uint32(matrix.shape[1]), np.uint32(p)]
 
     return self_at
 

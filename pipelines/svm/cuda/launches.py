@@ -12,7 +12,7 @@ from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
     MEMBER_BYTES,
     fixed_shared_bytes,
-    matrix_values,
+    matrix_shape,
     members_width,
     smo_kernel,
 )
@@ -149,7 +149,7 @@ def solve_table(
              xp.asarray(jobs), xp.zeros(1, np.int32), xp.asarray(table.entries),
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,
-             xp.empty((n_blocks, matrix_values(width)), np.float32),
+             xp.empty((n_blocks, *matrix_shape(width)), np.float32),
              xp.empty((n_blocks, 4, table.largest), np.float64),
              xp.empty((n_blocks, 2, table.largest), np.int32),
              coefficients, figures, counts, efforts],

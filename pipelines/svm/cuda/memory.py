@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pipelines.svm.cuda.distances import BLOCK
-from pipelines.svm.cuda.smo import STATE_BYTES, matrix_values, members_width
+from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
 # Left to the allocator's rounding and to the libraries' own work space.
 _USABLE = 0.9
@@ -53,7 +53,8 @@ def bytes_per_gamma(n: int, n_classes: int, n_C: int, n_folds: int) -> int:
 
 def block_bytes(members: int, largest: int, block_size: int) -> int:
     """State of a block that solves problems of ``largest`` rows with so many members."""
-    return STATE_BYTES * largest + 4 * matrix_values(members_width(members, block_size))
+    rows, width = matrix_shape(members_width(members, block_size))
+    return STATE_BYTES * largest + 4 * rows * width
 
 
 def _divide_blocks(

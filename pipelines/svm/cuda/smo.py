@@ -56,9 +56,9 @@ def members_width(capacity: int, block_size: int) -> int:
     return width + width % 2
 
 
-def matrix_values(width: int) -> int:
-    """float32 values for the kernel of so many members and its diagonal."""
-    return (width + 1) * width
+def matrix_shape(width: int) -> tuple[int, int]:
+    """Of float32 values: the kernel of so many members, and its diagonal."""
+    return width + 1, width
 
 
 @cache
@@ -83,7 +83,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     pulls : float64 (n_gammas, n_folds, n_pull_classes, n)
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
-    matrices : float32 (n_blocks, matrix_values(width)), the members' kernel
+    matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
     state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 2, n_max)
 
     Outputs, all zero before:
@@ -181,11 +181,11 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                             near.residual[p], near.beta[p] = rows.residual[k], b
                             near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
                     cuda.syncthreads()  # columns of other owners are read, and their beta
-                    gather(t, n_threads, m, work.columns, products, matrix, width)
+                    gather(t, n_threads, m, work.columns, products, matrix)
                     inner_tol = max(tol_here, _INNER_GAP * (top - low))
                     cuda.syncthreads()  # a row of the matrix is not read by its writer alone
                     iterations, status = solve(
-                        t, n_threads, m, near, matrix, width, inner_tol, most - done, parts
+                        t, n_threads, m, near, matrix, inner_tol, most - done, parts
                     )
                     for p in range(t, m, n_threads):
                         k = work.members[p]
