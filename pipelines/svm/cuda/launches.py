@@ -21,7 +21,6 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import Layout
 from pipelines.svm.search import Settings
 
-
 # Members of an inner solve at most: their kernel takes 4 MiB. On MNIST more of them spare
 # few iterations, and each then costs more.
 _MOST_MEMBERS = 1024

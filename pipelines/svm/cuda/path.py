@@ -214,9 +214,7 @@ class _Grid:
         """Solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp, clock = self.search, self.xp, self.clock
         if self.plan.whole:
-            self.whole = symmetric_products(
-                self.rows, search.kernel, xp, self.plan.product_rows
-            )
+            self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
             clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
@@ -248,7 +246,7 @@ class _Grid:
                 shared = symmetric_products(
                     self.rows[self.xp.asarray(inside)], search.kernel, self.xp,
                     self.plan.product_rows,
-                )
+                )  # fmt: skip
                 self.clock.lap("distances")
             part = solve_table(
                 table, shared, layout, list(classes), search.weights[:, inside], gammas,
