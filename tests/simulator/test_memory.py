@@ -51,9 +51,9 @@ def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
             **DIGITS, decision="ovo", free_bytes=m << 20, n_blocks=n_blocks, members=365,
             block_size=32,
         )
-        for m in (32, 64, 1024)
+        for m in (32, 64, 4096)
     ]  # fmt: skip
-    for plan, free in zip(plans, (32, 64, 1024), strict=True):
+    for plan, free in zip(plans, (32, 64, 4096), strict=True):
         assert plan.whole
         assert plan.total_bytes <= free << 20
         assert plan.n_blocks <= 270  # as many as there are problems

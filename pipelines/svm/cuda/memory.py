@@ -16,7 +16,7 @@ _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 # Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
 # its shape, and for the state of the blocks that solve.
 _PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
-_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 8, 64
+_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def plan_memory(
     largest_pair: int | None = None,
     largest_class: int | None = None,
     n_blocks: int = 528,
-    members: int = 1024,
+    members: int = 1920,
     block_size: int = 128,
 ) -> Plan:
     """Divide ``free_bytes`` of device memory.
