@@ -14,9 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from pipelines.data.errors import InputError
-
-NAME = "journal.jsonl"
+from pipelines.errors import InputError
 
 
 class Journal:

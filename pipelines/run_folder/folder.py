@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.data.errors import InputError
-from pipelines.run.journal import NAME as JOURNAL_NAME
-from pipelines.run.journal import Journal
+from pipelines.errors import InputError
+from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.names import JOURNAL, RECORD
 
-RECORD = "run.json"
 PART = f"{RECORD}.new"
 PROBE = ".probe"
 
@@ -107,7 +106,7 @@ class RunFolder:
     @property
     def journal_path(self) -> Path:
         """Where the journal lies."""
-        return self.path / JOURNAL_NAME
+        return self.path / JOURNAL
 
     def journal(self) -> Journal:
         """The journal of the run, opened for more records by this process alone."""
@@ -173,7 +172,7 @@ def iso_now() -> str:
 
 def _never_began(entry: Path) -> bool:
     """Whether a file is what a run leaves that was killed before its first unit."""
-    empty_journal = entry.name == JOURNAL_NAME and entry.stat().st_size == 0
+    empty_journal = entry.name == JOURNAL and entry.stat().st_size == 0
     return empty_journal or entry.name in (PART, PROBE)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.data.errors import InputError
-from pipelines.run.folder import RunFolder
+from pipelines.run_folder.folder import RunFolder
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:

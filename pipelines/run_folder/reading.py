@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-
-class RunFolderError(ValueError):
-    """A folder that is no run folder, or a file in it that cannot be read.
-
-    The message is one line: the argument, the rule, the value, the way out.
-    """
+from pipelines.errors import InputError
+from pipelines.run_folder import names
 
 
 @dataclass(frozen=True)
@@ -121,26 +117,26 @@ def read_run_folder(
 
     Raises
     ------
-    RunFolderError
+    InputError
         When there is no readable ``run.json``, or a file is damaged.
     """
     folder = Path(folder)
-    record, journal = read_record(folder), list(read_journal(folder / "journal.jsonl"))
-    found = read_table(folder / "cv_results.parquet", cells)
+    record, journal = read_record(folder), list(read_journal(folder / names.JOURNAL))
+    found = read_table(folder / names.CELLS, cells)
     run = RunFolder(
         path=folder,
         run=record,
         cells=cells_of(journal) if found is None else found,
         candidates=pd.DataFrame(),
         units=tuple(sorted(map(unit_of, journal), key=lambda unit: unit.started)),
-        predictions=read_table(folder / "test_predictions.parquet", predictions),
+        predictions=read_table(folder / names.PREDICTIONS, predictions),
         wrong_images=None,
     )
-    found = read_table(folder / "candidates.parquet", candidates)
+    found = read_table(folder / names.CANDIDATES, candidates)
     return replace(
         run,
         candidates=candidates_of(run) if found is None else found,
-        wrong_images=read_wrong_images(folder / "test_errors.npz", run.image_shape),
+        wrong_images=read_wrong_images(folder / names.WRONG, run.image_shape),
     )
 
 
@@ -156,17 +152,17 @@ def latest_run(command: str, results: str | Path = "results") -> Path:
 
     Raises
     ------
-    RunFolderError
+    InputError
         There is none.
     """
     found = [path.parent for path in Path(results).glob("*/run.json")]
     runs = [folder for folder in found if read_record(folder).get("command") == command]
     if not runs:
-        raise RunFolderError(
+        raise InputError(
             f"results must hold a run of {command}, got {str(results)!r}: "
             f"start one with python -m pipelines.{command}"
         )
-    return max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime)
+    return max(runs, key=lambda folder: (folder / names.RECORD).stat().st_mtime)
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -174,23 +170,23 @@ def read_record(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
-    RunFolderError
+    InputError
         There is none, or it holds no JSON object.
     """
     way_out = "name a folder that a command wrote with --results"
-    path = folder / "run.json"
+    path = folder / names.RECORD
     if not path.is_file():
         problem = "with a run.json" if folder.is_dir() else "that exists"
-        raise RunFolderError(f"RUN must be a run folder {problem}, got {str(folder)!r}: {way_out}")
+        raise InputError(f"RUN must be a run folder {problem}, got {str(folder)!r}: {way_out}")
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RunFolderError(
+        raise InputError(
             f"RUN must hold a run.json that is JSON, got {str(path)!r} ({_one_line(error)}): "
             f"{way_out}"
         ) from None
     if not isinstance(run, dict):
-        raise RunFolderError(
+        raise InputError(
             f"RUN must hold a run.json with one object, got {str(path)!r} with a "
             f"{type(run).__name__}: {way_out}"
         )
@@ -202,7 +198,7 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
 
     Raises
     ------
-    RunFolderError
+    InputError
         It cannot be read, or a column is missing.
     """
     if not path.is_file():
@@ -222,7 +218,7 @@ def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages 
 
     Raises
     ------
-    RunFolderError
+    InputError
         The file is damaged.
     """
     if not path.is_file() or shape is None:
@@ -242,9 +238,9 @@ def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages 
     return WrongImages(row, true, predicted, images)
 
 
-def damaged(path: Path, rule: str, problem: object) -> RunFolderError:
+def damaged(path: Path, rule: str, problem: object) -> InputError:
     """The error of a file in the folder that breaks its rule."""
-    return RunFolderError(
+    return InputError(
         f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({_one_line(problem)}): "
         "remove that file to draw the rest, or resume the run to write it again"
     )
