@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from cluster_setup.local import available_cores
+from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run import job, summary

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup import join, open_cluster, render, resolve_kind
-from cluster_setup.cuda import visible_gpus
+from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
+from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.errors import InputError, opt
-from pipelines.run.groups import ClusterOptions
-from pipelines.run.say import Say, aloud
+from pipelines.run.groups import PlaceOptions
+from pipelines.run.say import Say, aloud, silent
 from pipelines.run.tasks import OnCluster
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Cluster:
         return threads_per_task(self.workers)
 
 
-def choose_cluster(options: ClusterOptions, dry_run: bool) -> str:
+def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
     """The kind of cluster the options mean; to be called before anything that happens once.
 
     Where the program was started on several ranks, one alone comes back from here, unless
@@ -67,22 +67,23 @@ def choose_cluster(options: ClusterOptions, dry_run: bool) -> str:
         There is no such kind, or the program was not started as it needs.
     """
     kind = resolve_kind(options.cluster, options.profile)
-    _job_script(options, kind)  # whatever is wrong with the options is said before data are read
+    asked = _asked(options, kind, options.workers)
+    render(asked)  # whatever is wrong with the options is said before data are read
     if not dry_run:
-        join(kind, profile=options.profile, tls=not options.no_tls, dashboard=options.dashboard)
+        join(asked)
     return kind
 
 
-def show_dry_run(options: ClusterOptions, kind: str, more: str = "") -> None:
+def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
     """Say where a run would be carried out, with the job script where there is one."""
-    script = _job_script(options, kind)
+    script = render(_asked(options, kind, options.workers))
     also = f", {more}" if more else ""
     aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
     if script:
         aloud(f"job script of each worker:\n{script}")
 
 
-def refuse_missing_gpu(options: ClusterOptions, kind: str) -> None:
+def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
     """What a dry run can say of ``--device gpu``.
 
     Raises
@@ -97,24 +98,18 @@ def refuse_missing_gpu(options: ClusterOptions, kind: str) -> None:
         )
 
 
-def _job_script(options: ClusterOptions, kind: str) -> str | None:
-    return render(kind, options.workers, **_asked(options))
-
-
-def _asked(options: ClusterOptions) -> dict[str, Any]:
-    """What ``render`` and ``open_cluster`` are both told."""
-    return {
-        "device": options.device,
-        "profile": options.profile,
-        "adaptive": options.adaptive,
-        "tls": not options.no_tls,
-        "dashboard": options.dashboard,
-    }
+def _asked(
+    options: PlaceOptions, kind: str, n_workers: int | None, say: Say = silent
+) -> ClusterOptions:
+    return ClusterOptions(
+        kind, n_workers, device=options.device, profile=options.profile,
+        adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, say=say,
+    )  # fmt: skip
 
 
 @contextmanager
 def opened(
-    options: ClusterOptions, kind: str, n_workers: int | None, folder: Path, say: Say
+    options: PlaceOptions, kind: str, n_workers: int | None, folder: Path, say: Say
 ) -> Iterator[Cluster]:
     """Open the cluster of a run whose folder that is, and close it at the end.
 
@@ -124,7 +119,7 @@ def opened(
         It cannot be had, or its workers have no GPU where one was asked for.
     """
     with (
-        open_cluster(kind, n_workers, say=say, **_asked(options)) as client,
+        open_cluster(_asked(options, kind, n_workers, say)) as client,
         _performance_report(client, folder, options.performance_report),
     ):
         workers = describe_workers(client)

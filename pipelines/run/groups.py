@@ -65,7 +65,7 @@ class FoldOptions:
 
 
 @dataclass(frozen=True)
-class ClusterOptions:
+class PlaceOptions:
     """Where a run is carried out."""
 
     cluster: str = option(
@@ -103,7 +103,7 @@ class ClusterOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions(ClusterOptions):
+class RunOptions(PlaceOptions):
     """What every command has: a cluster, one seed, and a folder."""
 
     seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
