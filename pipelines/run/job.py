@@ -214,6 +214,7 @@ def exit_status(command: str, action: Callable[[], int]) -> int:
     """Run ``action``; an error of the user's or an early end is one line and a status."""
     take_any_terminal()
     try:
+        _refuse_missing_directory()
         return action()
     except InputError as error:
         complain(command, error.flagged())
@@ -229,3 +230,10 @@ def exit_status(command: str, action: Callable[[], int]) -> int:
         return 1
     finally:
         leave_quietly()
+
+
+def _refuse_missing_directory() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise InputError("the working directory is gone; change to one that is there") from None

@@ -163,7 +163,7 @@ def held(command: str, options: RunOptions, say: Say) -> Iterator[Session]:
         folder = RunFolder.open(Path(options.resume), command)
     else:
         folder = RunFolder.create(options.results, command)
-    with folder.journal() as journal:
+    with _journal_of(folder) as journal:
         # As the process left it that had it open until now.
         if options.resume:
             folder = RunFolder.open(folder.path, command)
@@ -171,6 +171,16 @@ def held(command: str, options: RunOptions, say: Say) -> Iterator[Session]:
             refuse_taken(folder.path)
         with _leave_no_empty_folder(folder), _stopped_cleanly(folder, journal):
             yield Session(folder, journal, say)
+
+
+def _journal_of(folder: RunFolder) -> Journal:
+    try:
+        return folder.journal()
+    except OSError as error:
+        raise InputError(
+            f"the folder of a run must be one that can be written, got {folder.path}: "
+            f"{error.strerror}; name another folder with {opt('results')}"
+        ) from None
 
 
 @contextmanager
