@@ -5,12 +5,9 @@ in its block's slice of device memory; the residuals and marks of the rows that
 are worked on lie in shared memory where they fit.
 """
 
-from functools import cache
-from pathlib import Path
-
 from numba import cuda, types
 
-from pipelines.svm.compiled import cached_with
+from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block_threads import MAX_THREADS, PARTS, SIMULATED
 from pipelines.svm.cuda.inner import inner_solver, mark_of
 from pipelines.svm.cuda.start import CHUNK, reach, row_subtractor, scale, starter, tolerance_at
@@ -40,7 +37,7 @@ def fixed_shared_bytes() -> int:
     return parts * (3 * 8 + 2 * 4 + 5 * 8 + 8) + CHUNK * 12 + MAX_THREADS * 4 + 64
 
 
-@cache
+@kept_by_arguments
 def smo_kernel(name: str, registers: int | None = None):
     """The kernel for one kernel function, with these arguments.
 
@@ -217,5 +214,4 @@ def smo_kernel(name: str, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    here = Path(__file__).parent
-    return cached_with(walk, here, here.parent)
+    return walk
