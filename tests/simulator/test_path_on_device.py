@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cuda import cuda_path
+from pipelines.svm.cuda import path as cuda_path
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import Plan
