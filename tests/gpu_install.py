@@ -70,7 +70,7 @@ def every_name_is_there() -> str | None:
 
 
 def every_kernel_compiles() -> str | None:
-    """The solver's kernels compile as a launch would compile them, and take no more than was kept."""
+    """Kernels compile as a launch would compile them, and take no more than was kept."""
     from tests.gpu_code import kernels
 
     return "; ".join(kernels.problems()) or None

@@ -43,7 +43,7 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
 
     variant : with files of their own for each
     """
-    cache = getattr(function, "_cache", None)
+    cache: Any = getattr(function, "_cache", None)
     file = getattr(cache, "_cache_file", None)
     if file is not None:  # there is none in numba's simulator, nor where it does not compile
         if variant:
