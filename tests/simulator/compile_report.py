@@ -31,9 +31,9 @@ def array(dtype, ndim):
 
 
 SMO = (
-    array(F32, 2), array(F32, 1), array(F32, 1), F32, I64, array(F64, 1), F64, I64,
-    array(I32, 2), array(I32, 1), array(I64, 2), array(F64, 2), array(I32, 1), array(I32, 1),
-    array(F64, 1), array(F64, 4), I64, F64, array(F64, 3), array(I32, 3),
+    array(F32, 2), array(F32, 1), F32, I64, array(F64, 1), F64, I64, array(I32, 2),
+    array(I32, 1), array(I64, 2), array(F64, 2), array(I32, 1), array(I32, 1), array(F64, 1),
+    array(F64, 4), I64, I64, array(F32, 3), array(F64, 3), array(I32, 3),
     array(F32, 5), array(F64, 4), array(I64, 4), array(I64, 3),
 )  # fmt: skip
 FILL = (array(F32, 2), array(I32, 1), I64, F32, F32, I64, array(F32, 2))

@@ -61,7 +61,7 @@ def fit_path_cuda(
         found = solve_table(
             make_table(layout, problems, weights, class_weight, classes),
             symmetric_products(rows, form, xp), layout, classes, weights, np.array([gamma]),
-            settings, form, coefficients, xp, launching or Launching(), limit,
+            settings, form, coefficients, xp, launching, limit,
         )  # fmt: skip
         # Place p of a row holds its multiplier against class p, or in problem p.
         last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)

@@ -122,9 +122,11 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def check_block_size(block_size: int) -> None:
-    if block_size < 1 or block_size > 1024 or block_size % WARP:
+    warps = block_size // WARP
+    # The warps' parts are joined by a butterfly; the simulator's warp is one thread.
+    if not 1 <= block_size <= 1024 or block_size % WARP or (not SIMULATED and warps & (warps - 1)):
         raise ValueError(
-            f"block_size must be a multiple of {WARP} from {WARP} to 1024, got {block_size}"
+            f"block_size must be {WARP} times a power of two up to 1024, got {block_size}"
         )
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -139,13 +139,11 @@ def measure_path_cuda(
         )  # fmt: skip
 
 
-def _launching(launching: Launching | None, block_size: int | None) -> Launching:
-    launching = launching or Launching()
+def _launching(launching: Launching | None, block_size: int | None) -> Launching | None:
     if block_size is not None:
-        launching = Launching(
-            block_size, launching.blocks_per_multiprocessor, launching.capacity, launching.share
-        )
-    check_block_size(launching.block_size)
+        launching = replace(launching or Launching(), block_size=block_size)
+    if launching is not None:
+        check_block_size(launching.block_size)
     return launching
 
 
@@ -171,7 +169,10 @@ def _cross_validate(
         form, return_decisions,
     )  # fmt: skip
     limit = limits()
+    largest = _largest_problem(search)
+    launching = launching or Launching.for_rows(largest)
     plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
+    launching = replace(launching, capacity=plan.members, most_blocks=plan.n_blocks)
     rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
@@ -183,17 +184,23 @@ def _cross_validate(
     return result, clock.traffic
 
 
+def _largest_problem(search: Search) -> int:
+    """Rows of the binary problem that has the most, those to validate counted in."""
+    sizes = np.sort(np.diff(search.layout.starts))
+    return int((sizes[-2:] if search.problems[0].second is not None else sizes).sum())
+
+
 def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, xp) -> Plan:
     sizes = np.sort(np.diff(search.layout.starts))
-    one_vs_one = search.problems[0].second is not None
-    largest_pair = int(sizes[-2:].sum())
+    one_vs_one, largest = search.problems[0].second is not None, _largest_problem(search)
     return plan_memory(
         int(sizes.sum()), n_features, search.layout.n_classes, search.settings.Cs.size, n_gammas,
         len(search.weights), "ovo" if one_vs_one else "ovr",
         free_bytes(xp) if memory_bytes is None else memory_bytes,
-        largest_problem=largest_pair if one_vs_one else int(sizes.sum()),
-        largest_pair=largest_pair, largest_class=int(sizes[-1]),
-        n_blocks=launching.n_blocks(limit),
+        largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
+        largest_class=int(sizes[-1]),
+        n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
+        members=launching.members(limit, largest), block_size=launching.block_size,
     )  # fmt: skip
 
 
@@ -211,7 +218,9 @@ class _Grid:
         """Solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp, clock = self.search, self.xp, self.clock
         if self.plan.whole:
-            self.whole = symmetric_products(self.rows, search.kernel, xp)
+            self.whole = symmetric_products(
+                self.rows, search.kernel, xp, self.plan.product_rows
+            )
             clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
@@ -241,7 +250,8 @@ class _Grid:
             shared = self.whole
             if shared is None:
                 shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)], search.kernel, self.xp
+                    self.rows[self.xp.asarray(inside)], search.kernel, self.xp,
+                    self.plan.product_rows,
                 )
                 self.clock.lap("distances")
             part = solve_table(
