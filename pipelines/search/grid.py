@@ -36,7 +36,7 @@ COLUMNS = {
     "status": "str",
 }
 PARAMETERS = ["C", "gamma"]
-GROUPS_PER_WORKER = 2  # of gammas, for a solver that fits several at once
+GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
