@@ -80,7 +80,8 @@ class Found:
 
     intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
     solved : int64, the number of different solutions
-    visited : int64, kernel values read by SMO's iterations, and between them
+    visited : int64, float32 values read by SMO's iterations and between them, whole sectors
+        where the rows that are worked on lie apart
     """
 
     intercepts: np.ndarray

@@ -41,7 +41,8 @@ class Traffic:
     """What a search moved and held.
 
     phases : wall seconds of each phase, the device waited for
-    smo_bytes : of the kernel rows that SMO's iterations read, 4 for a value
+    smo_bytes : of kernel rows and shared products that SMO read: 4 for a value, and the whole
+        sector of 32 where few values of one are wanted. What a cache answered is counted, too
     peak_bytes : the most device memory taken for our arrays (0: simulator)
     n_launches : of the solver
     """
