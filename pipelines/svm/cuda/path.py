@@ -219,9 +219,7 @@ class _Grid:
         """Solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp, clock = self.search, self.xp, self.clock
         if self.plan.whole:
-            self.whole = symmetric_products(
-                self.rows, search.kernel, xp, self.plan.product_rows
-            )
+            self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
             clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
@@ -251,7 +249,9 @@ class _Grid:
             shared = self.whole
             if shared is None:
                 shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)], search.kernel, self.xp,
+                    self.rows[self.xp.asarray(inside)],
+                    search.kernel,
+                    self.xp,
                     self.plan.product_rows,
                 )
                 self.clock.lap("distances")

@@ -155,7 +155,9 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
     first, last = -1, n - 1
     while last - first > 1:
         middle_row = (first + last) // 2
-        weight = _weight_up_to(t, n_threads, n, signed, sign, eager, low, high, middle_row, parts.tops)
+        weight = _weight_up_to(
+            t, n_threads, n, signed, sign, eager, low, high, middle_row, parts.tops
+        )
         if weight >= light * (1 - 1e-12):
             last = middle_row
         else:
