@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.command import add_grid, add_limit, base_parser, exit_status
 from benchmarks.gpu.device import gpus
 from benchmarks.keep import keep, markdown_table, slug
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.svm_grid_gpu"

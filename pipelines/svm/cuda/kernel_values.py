@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 from numba import cuda
 
+from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block_threads import (
     SHIFTER,
     SIMULATED,
@@ -117,7 +118,7 @@ def self_function(name: str):
     return self_at
 
 
-@cache
+@kept_by_arguments
 def fill_kernel(name: str):
     """A kernel that writes the values between some rows and a range of columns.
 
@@ -138,7 +139,7 @@ def fill_kernel(name: str):
     return fill
 
 
-@cache
+@kept_by_arguments
 def pulls_kernel(name: str):
     """A kernel that sums each row of kernel values over each class.
 

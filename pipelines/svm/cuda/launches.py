@@ -94,7 +94,8 @@ class Found:
 
     intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
     solved : int64, the number of different solutions
-    visited : int64, kernel values read by SMO's iterations, and between them
+    visited : int64, float32 values read by SMO's iterations and between them, whole sectors
+        where the rows that are worked on lie apart
     """
 
     intercepts: np.ndarray
@@ -103,6 +104,25 @@ class Found:
     status: np.ndarray
     solved: np.ndarray
     visited: np.ndarray
+
+
+def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
+    """Mean squared distances between the rows of each two classes; float64, on the host.
+
+    shared : float32 (n, n), shared products; starts : as ``class_starts`` gives them
+    """
+    sizes = np.diff(starts)
+    share = np.zeros((starts[-1], sizes.size), np.float32)
+    share[np.arange(starts[-1]), np.repeat(np.arange(sizes.size), sizes)] = np.repeat(
+        1 / np.maximum(sizes, 1), sizes
+    )
+    share = xp.asarray(share)
+    means = to_host(share.T @ (shared @ share)).astype(np.float64)
+    if kernel.of_distances:
+        return means
+    everywhere = xp.arange(len(shared))
+    own = to_host(share.T @ shared[everywhere, everywhere]).astype(np.float64)
+    return own[:, None] + own - 2 * means
 
 
 def sum_classes(
@@ -115,8 +135,8 @@ def sum_classes(
     threads = WARP * min(n_folds, max(1, block_size // WARP))
     launch(
         pulls_kernel(kernel.name), (n, len(gammas)), threads,
-        [shared, xp.asarray(starts), xp.asarray(weights), xp.asarray(gammas, dtype=np.float32),
-         np.float32(kernel.coef0), kernel.degree, pulls],
+        [shared, xp.asarray(starts), xp.asarray(np.ascontiguousarray(weights)),
+         xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0), kernel.degree, pulls],
     )  # fmt: skip
     return pulls
 
@@ -147,9 +167,9 @@ def solve_table(
     figures = xp.zeros((n_gammas, n_entries, 2, n_C), np.float64)
     counts = xp.zeros((n_gammas, n_entries, 3, n_C), np.int64)
     efforts = xp.zeros((n_gammas, n_entries, 2), np.int64)
-    jobs = order_jobs(table, gammas)
+    starts = class_starts(layout, classes)
+    jobs = order_jobs(table, gammas, class_distances(shared, starts, kernel, xp))
     if len(jobs):
-        starts = class_starts(layout, classes)
         pulls = sum_classes(shared, starts, fold_weights, gammas, kernel, xp, launching.block_size)
         n_blocks = launching.n_blocks(limit, len(jobs))
         capacity = launching.members(limit, table.largest)

@@ -13,9 +13,10 @@ from pipelines.svm.cuda.gpu import (
     array_module,
     check_block_size,
     free_bytes,
-    held_bytes,
     limits,
+    own_memory,
     synchronise,
+    taken_bytes,
     to_host,
 )
 from pipelines.svm.cuda.launches import Found, Launching, solve_table
@@ -40,8 +41,9 @@ class Traffic:
     """What a search moved and held.
 
     phases : wall seconds of each phase, the device waited for
-    smo_bytes : of the kernel rows that SMO's iterations read, 4 for a value
-    peak_bytes : the most device memory seen held between phases (0: simulator)
+    smo_bytes : of kernel rows and shared products that SMO read: 4 for a value, and the whole
+        sector of 32 where few values of one are wanted. What a cache answered is counted, too
+    peak_bytes : the most device memory taken for our arrays (0: simulator)
     n_launches : of the solver
     """
 
@@ -63,7 +65,7 @@ class _Clock:
         now = time.perf_counter()
         spent, self._last = now - self._last, now
         self.traffic.phases[phase] = self.traffic.phases.get(phase, 0.0) + spent
-        self.traffic.peak_bytes = max(self.traffic.peak_bytes, held_bytes(self._xp))
+        self.traffic.peak_bytes = max(self.traffic.peak_bytes, taken_bytes(self._xp))
         return spent
 
 
@@ -109,11 +111,13 @@ def cross_validate_path_cuda(
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
     """
-    return _cross_validate(
-        X, y, gammas, Cs, folds, decision, Settings(np.empty(0), tol, max_iter, class_weight),
-        Kernel(kernel, degree, coef0), memory_bytes, _launching(launching, block_size),
-        return_predictions, return_decisions, array_module(xp),
-    )[0]  # fmt: skip
+    xp = array_module(xp)
+    with own_memory(xp):
+        return _cross_validate(
+            X, y, gammas, Cs, folds, decision, Settings(np.empty(0), tol, max_iter, class_weight),
+            Kernel(kernel, degree, coef0), memory_bytes, _launching(launching, block_size),
+            return_predictions, return_decisions, xp,
+        )[0]  # fmt: skip
 
 
 def measure_path_cuda(
@@ -127,12 +131,13 @@ def measure_path_cuda(
     )  # fmt: skip
     form = Kernel(options.pop("kernel", "rbf"), options.pop("degree", 3), options.pop("coef0", 0.0))
     launching = _launching(options.pop("launching", None), options.pop("block_size", None))
-    return _cross_validate(
-        X, y, gammas, Cs, folds, options.pop("decision", "ovo"), settings, form,
-        options.pop("memory_bytes", None), launching,
-        options.pop("return_predictions", False), options.pop("return_decisions", False),
-        xp, **options,
-    )  # fmt: skip
+    with own_memory(xp):
+        return _cross_validate(
+            X, y, gammas, Cs, folds, options.pop("decision", "ovo"), settings, form,
+            options.pop("memory_bytes", None), launching,
+            options.pop("return_predictions", False), options.pop("return_decisions", False),
+            xp, **options,
+        )  # fmt: skip
 
 
 def _launching(launching: Launching | None, block_size: int | None) -> Launching | None:
@@ -244,7 +249,9 @@ class _Grid:
             shared = self.whole
             if shared is None:
                 shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)], search.kernel, self.xp,
+                    self.rows[self.xp.asarray(inside)],
+                    search.kernel,
+                    self.xp,
                     self.plan.product_rows,
                 )  # fmt: skip
                 self.clock.lap("distances")

@@ -6,14 +6,11 @@ block's slice of device memory, with the kernel of the rows that are worked on; 
 residuals and multipliers lie in shared memory.
 """
 
-from functools import cache
-from pathlib import Path
-
 from numba import cuda, types
 
-from pipelines.svm.compiled import cached_with
+from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block_state import Near, Parts, Products, Rows, Sides, Work
-from pipelines.svm.cuda.block_threads import SIMULATED, WARP
+from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
     CHUNK,
@@ -40,6 +37,9 @@ _INNER_GAP = 0.1
 # Shared memory for a row that is worked on: three float64 and an int32.
 MEMBER_BYTES = 28
 
+# Values of float32 that memory gives at once, wanted or not: 32 bytes.
+SECTOR = 8
+
 # Device memory for a row of a block's state: four float64 and two int32.
 STATE_BYTES = 40
 
@@ -61,7 +61,7 @@ def matrix_shape(width: int) -> tuple[int, int]:
     return width + 1, width
 
 
-@cache
+@kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None):
     """The kernel for one kernel function and block size, with these arguments.
 
@@ -91,7 +91,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
     counts : int64 (n_gammas, n_entries, 3, n_C), iterations, support vectors, status
-    efforts : int64 (n_gammas, n_entries, 2), C's solved, and kernel values visited
+    efforts : int64 (n_gammas, n_entries, 2), C's solved, and float32 values read: two rows of the
+        members' kernel for an iteration, whole sectors of shared products where that is made,
+        a problem's row for each multiplier that changed
     """
     solve, gather = inner_solver(name), gatherer(name)
     start, subtract = starter(name), row_subtractor(name)
@@ -181,6 +183,12 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                             near.residual[p], near.beta[p] = rows.residual[k], b
                             near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
                     cuda.syncthreads()  # columns of other owners are read, and their beta
+                    # Columns ascend: a member begins a sector unless the one before lies in it.
+                    sectors = 0.0
+                    for p in range(t, m, n_threads):
+                        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
+                            sectors += 1.0
+                    sectors = block_sum(t, n_threads, sectors, parts.tops)
                     gather(t, n_threads, m, work.columns, products, matrix)
                     inner_tol = max(tol_here, _INNER_GAP * (top - low))
                     cuda.syncthreads()  # a row of the matrix is not read by its writer alone
@@ -195,7 +203,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     n_changed = pack(t, n_threads, rows, m, work, parts)
                     subtract(t, n_threads, rows, n_changed, work, products, parts)
                     done += iterations
-                    visited += 2 * m * iterations + m * m + n * n_changed
+                    visited += 2 * m * iterations + m * SECTOR * int(sectors) + n * n_changed
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
                 n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
@@ -217,5 +225,4 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    here = Path(__file__).parent
-    return cached_with(walk, here, here.parent)
+    return walk
