@@ -23,6 +23,7 @@ def count_grid(
     decision: str,
     capacity: int,
     share: float = 0.5,
+    numbers: Sequence[int] | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Replay every binary problem of a grid on its first fold.
@@ -33,6 +34,7 @@ def count_grid(
         A data set, its folds, C and gamma.
     decision : {"ovo", "ovr"}
     capacity, share : see ``replay``
+    numbers : of the binary problems to replay; all of them by default
 
     Returns
     -------
@@ -48,7 +50,8 @@ def count_grid(
     jobs: list[dict[str, Any]] = []
     problems = problems_of(layout.n_classes, decision)
     rest = None if problems[0].second is not None else _training(rows, weight, layout, None, form)
-    for number, problem in enumerate(problems):
+    for number in range(len(problems)) if numbers is None else numbers:
+        problem = problems[number]
         training = rest or _training(rows, weight, layout, problem, form)
         for g, gamma in enumerate(grid.gammas):
             counts = np.zeros((N_BINS, N_COUNTS), np.int64)
@@ -78,6 +81,7 @@ def count_grid(
         "n_classes": layout.n_classes,
         "n_features": int(rows.shape[1]),
         "n_C": len(grid.Cs),
+        "class_rows": np.bincount(layout.codes).tolist(),
         "gammas": list(grid.gammas),
         "capacity": capacity,
         "share": share,

@@ -54,7 +54,11 @@ class Stepper:
         self._steps += 1
         if self._steps == EAGER_STEPS:
             graph = torch.cuda.CUDAGraph()
-            # Recording computes nothing, so that no step is done twice.
-            with torch.cuda.graph(graph, stream=self._stream):
+            # Recording computes nothing, so that no step is done twice. What other threads
+            # of a worker ask of the driver meanwhile, memory say, is no fault of this one.
+            recording = torch.cuda.graph(
+                graph, stream=self._stream, capture_error_mode="thread_local"
+            )
+            with recording:
                 self._stack.step(self._batch)
             self._graph = graph
