@@ -41,6 +41,7 @@ class Stepper:
         else:
             self._batch.copy_(batch)
             self._graph.replay()
+            self._stack.count_step()
 
     def _begin(self, batch: torch.Tensor) -> None:
         """One of the first steps, on the stream that records; then the recording itself."""
@@ -60,5 +61,5 @@ class Stepper:
                 graph, stream=self._stream, capture_error_mode="thread_local"
             )
             with recording:
-                self._stack.step(self._batch)
+                self._stack.compute(self._batch)
             self._graph = graph
