@@ -118,13 +118,13 @@ def _path(problem: Problem, decision: str) -> tuple[dict[str, Any], Errors]:
     )
     seconds = time.perf_counter() - started
     smo = traffic.phases.get("solve", seconds)
-    errors = {
+    errors: Errors = {
         (C, gamma, fold): int(result.n_errors[g, c, fold])
         for g, gamma in enumerate(problem.gammas)
         for c, C in enumerate(problem.Cs)
         for fold in range(len(problem.folds))
     }
-    line = {
+    line: dict[str, Any] = {
         "seconds": seconds,
         "phases": traffic.phases,
         "smo_bytes": traffic.smo_bytes,
@@ -144,7 +144,7 @@ def _cuml(problem: Problem, decision: str, cells: Sequence[Cell], ours: Errors) 
         return {"cuml": "not installed"}
     timed = list(time_cells(problem.data(), cells, decision, CELL_SECONDS))
     seconds = sum(one.seconds for one in timed) / len(timed)
-    found = {tuple(one.cell): one.n_errors for one in timed}
+    found: Errors = {(*one.cell,): one.n_errors for one in timed}
     differ = compare({cell: ours[cell] for cell in found}, found)
     return {
         "cuml_cells_timed": len(timed),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.cost.walk import ITERATIONS, N_BINS, N_COUNTS, VISITED, replay
+from benchmarks.cost.walk import ITERATIONS, N_COUNTS, VISITED, replay
 from pipelines.svm.cpu.binary import BinaryProblem
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.kernel import Kernel
@@ -16,6 +16,9 @@ from pipelines.svm.search import Settings
 
 if TYPE_CHECKING:
     from benchmarks.grid_search.lines import Problem as Grid
+
+# Of a job.
+COLUMNS = ("gamma", "problem", "n", "solved", "solves", "iterations", "visited", "taken_off")
 
 
 def count_grid(
@@ -39,39 +42,32 @@ def count_grid(
     Returns
     -------
     dict, every value of which can be written as JSON
-        ``jobs``: for each gamma and problem its rows, the different solutions, and for
-        each bin of members that is not empty the counts of ``benchmarks.cost.walk``.
+        ``jobs``: for each gamma and problem their numbers, the rows, the different
+        solutions, and the counts of ``benchmarks.cost.walk``; see ``COLUMNS``.
     """
     data, form = grid.data(), Kernel("rbf")
     layout = sort_rows(data.y)
     rows = prepare_rows(data.scaled("cpu"), form)[layout.order]
     weight = fold_weights(grid.folds[:1], layout.order)[0]
     settings = Settings(np.sort(np.array(grid.Cs)))
-    jobs: list[dict[str, Any]] = []
+    jobs: list[list[int]] = []
     problems = problems_of(layout.n_classes, decision)
     rest = None if problems[0].second is not None else _training(rows, weight, layout, None, form)
     for number in range(len(problems)) if numbers is None else numbers:
         problem = problems[number]
         training = rest or _training(rows, weight, layout, problem, form)
         for g, gamma in enumerate(grid.gammas):
-            counts = np.zeros((N_BINS, N_COUNTS), np.int64)
+            counts = np.zeros(N_COUNTS, np.int64)
             kernel = kernel_values(training[0], form, gamma, _scratch(training[0].shape))
             given = _binary(kernel, training[1], problem)
             solved = replay(
                 kernel, given, settings.Cs, settings.tol, settings.limit(len(kernel)), capacity,
                 share, counts,
             )  # fmt: skip
-            used = np.flatnonzero(counts[:, 0])
-            jobs.append(
-                {
-                    "gamma": g, "problem": number, "n": len(kernel), "solved": solved,
-                    "bins": {int(b): counts[b].tolist() for b in used},
-                }
-            )  # fmt: skip
-            said = counts.sum(axis=0)
+            jobs.append([g, number, len(kernel), solved, *counts.tolist()])
             say(
-                f"{decision} problem {number} gamma {gamma:.3g}: {said[ITERATIONS]:,} iterations "
-                f"of {said[VISITED] / max(1, said[ITERATIONS]):.0f} members"
+                f"{decision} problem {number} gamma {gamma:.3g}: {counts[ITERATIONS]:,} iterations "
+                f"of {counts[VISITED] / max(1, counts[ITERATIONS]):.0f} members"
             )
     return {
         "dataset": grid.dataset.name,

@@ -19,17 +19,10 @@ from pipelines.svm.solutions import CONVERGED, STALLED
 
 INNER_GAP = 0.1  # as the GPU's walk has it
 
-# What is counted of the inner solves whose members lie in one bin of size.
+# What is counted: inner solves, their iterations, members times iterations, and multipliers
+# that changed in them, whose kernel rows are taken off all residuals.
 SOLVES, ITERATIONS, VISITED, TAKEN_OFF = range(4)
 N_COUNTS = 4
-# A bin for each half power of two.
-N_BINS = 40
-
-
-@compiled()
-def bin_of(m: int) -> int:
-    """The bin of an inner solve on ``m`` members: those up to ``2 ** (bin / 2)``."""
-    return int(np.ceil(2 * np.log2(max(m, 1))))
 
 
 @compiled()
@@ -55,9 +48,7 @@ def replay(
         Of more members than these, all rows are worked on.
     share : float
         Of more members than this part of the rows, too, where the rows fit ``capacity``.
-    counts : int64 array of shape (N_BINS, N_COUNTS), added to
-        Inner solves, their iterations, members times iterations, and multipliers that
-        changed in them, whose kernel rows are taken off all residuals.
+    counts : int64 array of shape (N_COUNTS,), added to
 
     Returns
     -------
@@ -129,11 +120,10 @@ def replay(
                         n_changed += 1
                 subtract_rows(residual, kernel, changed[:n_changed], factors[:n_changed])
             done += iterations
-            found = counts[bin_of(m)]
-            found[SOLVES] += 1
-            found[ITERATIONS] += iterations
-            found[VISITED] += m * iterations
-            found[TAKEN_OFF] += n_changed
+            counts[SOLVES] += 1
+            counts[ITERATIONS] += iterations
+            counts[VISITED] += m * iterations
+            counts[TAKEN_OFF] += n_changed
         n_support, n_bounded = 0, 0
         for k in range(n):
             if beta[k] != 0.0:
