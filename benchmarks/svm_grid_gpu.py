@@ -144,7 +144,7 @@ def _cuml(problem: Problem, decision: str, cells: Sequence[Cell], ours: Errors) 
         return {"cuml": "not installed"}
     timed = list(time_cells(problem.data(), cells, decision, CELL_SECONDS))
     seconds = sum(one.seconds for one in timed) / len(timed)
-    found: Errors = {(*one.cell,): one.n_errors for one in timed}
+    found: Errors = {(one.cell.C, one.cell.gamma, one.cell.fold): one.n_errors for one in timed}
     differ = compare({cell: ours[cell] for cell in found}, found)
     return {
         "cuml_cells_timed": len(timed),
