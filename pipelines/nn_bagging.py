@@ -14,7 +14,7 @@ from pipelines.run import command
 from pipelines.run.options import parse_options
 
 if TYPE_CHECKING:
-    from pipelines.run.folder import RunFolder
+    from pipelines.run_folder.folder import RunFolder
 
 COMMAND = "nn_bagging"
 DESCRIPTION = (

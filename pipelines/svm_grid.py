@@ -11,7 +11,7 @@ from pipelines.run.options import parse_options
 from pipelines.search.svm_options import Options
 
 if TYPE_CHECKING:
-    from pipelines.run.folder import RunFolder
+    from pipelines.run_folder.folder import RunFolder
 
 COMMAND = "svm_grid"
 DESCRIPTION = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."

@@ -16,18 +16,10 @@ from pipelines.bagging.quality import facts, size_errors
 from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
+from pipelines.run_folder import names
 
 if TYPE_CHECKING:
     from distributed import Client
-
-RESULTS = "cv_results.parquet"
-CANDIDATES = "candidates.parquet"
-MEMBERS = "members.csv"
-PREDICTIONS = "test_predictions.parquet"
-PROBABILITIES = "member_probabilities.npz"
-SIZES = "ensemble_sizes.parquet"
-EXPLAINED = "explained.npz"
-WRONG = "test_errors.npz"
 
 
 def answer(
@@ -61,17 +53,21 @@ def answer(
     answers = reduce_members(as_dask_array(said), client)
     probabilities = np.stack(said)
     of_test = _first(answers, len(truth))
-    np.savez(path / PROBABILITIES, member=numbers, probabilities=probabilities[:, : len(truth)])
+    np.savez(
+        path / names.MEMBER_PROBABILITIES,
+        member=numbers,
+        probabilities=probabilities[:, : len(truth)],
+    )
     _write_predictions(path, dataset, of_test)
-    size_errors(probabilities[:, : len(truth)], truth, seed).to_parquet(path / SIZES)
+    size_errors(probabilities[:, : len(truth)], truth, seed).to_parquet(path / names.SIZES)
     points = with_pictures(dataset.X_test, own)
     arrays = explained(answers, probabilities, points, truth, chosen, images)
-    np.savez_compressed(path / EXPLAINED, **arrays)
-    candidates = reduce_candidates(pd.read_parquet(path / RESULTS), n_folds, client)
-    candidates.to_parquet(path / CANDIDATES)
+    np.savez_compressed(path / names.EXPLAINED, **arrays)
+    candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
+    candidates.to_parquet(path / names.CANDIDATES)
     errors = np.mean(probabilities[:, : len(truth)].argmax(axis=2) != truth, axis=1)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
-    table.to_csv(path / MEMBERS, index=False)
+    table.to_csv(path / names.MEMBERS, index=False)
     return {
         **facts(of_test, truth),
         "members_mean_test_error": float(errors.mean()),
@@ -95,10 +91,10 @@ def _write_predictions(path: Path, dataset: Dataset, answers: Answers) -> None:
             "refer": answers.refer,
         }
     )  # fmt: skip
-    table.to_parquet(path / PREDICTIONS)
+    table.to_parquet(path / names.PREDICTIONS)
     if dataset.image_shape is not None:
         wrong = np.flatnonzero(vote != truth)
         np.savez_compressed(
-            path / WRONG, row=wrong, true=truth[wrong], predicted=vote[wrong],
+            path / names.WRONG, row=wrong, true=truth[wrong], predicted=vote[wrong],
             X=dataset.X_test[wrong],
         )  # fmt: skip

@@ -23,7 +23,6 @@ from pipelines.nn.space import SearchSpace
 from pipelines.nn.units import Row
 from pipelines.report import write_report
 from pipelines.run.errors import RunStopped
-from pipelines.run.folder import RunFolder
 from pipelines.run.say import Say, aloud, silent
 from pipelines.run.session import (
     Session,
@@ -34,6 +33,7 @@ from pipelines.run.session import (
     show_dry_run,
 )
 from pipelines.run.summary import of_data
+from pipelines.run_folder.folder import RunFolder
 
 if TYPE_CHECKING:
     from distributed import Client

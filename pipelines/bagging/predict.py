@@ -12,14 +12,14 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.predict_options import PredictOptions
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
-from pipelines.report.run_folder import RunFolderError, read_record
 from pipelines.report.style import figure_style, save
 from pipelines.run.options import print_error
 from pipelines.run.say import aloud
+from pipelines.run_folder.reading import read_record
 
 
 def predict(options: PredictOptions) -> int:
@@ -89,10 +89,7 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
 
 
 def _form(run: Path) -> PictureForm:
-    try:
-        record: dict[str, Any] = read_record(run)
-    except RunFolderError as error:
-        raise InputError(str(error)) from None
+    record: dict[str, Any] = read_record(run)
     if record.get("command") != "nn_bagging":
         raise InputError(
             f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "

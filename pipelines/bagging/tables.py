@@ -9,40 +9,19 @@ import numpy as np
 
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
 from pipelines.run.scores import reduce_scores, results_frame
+from pipelines.run_folder import columns
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-COLUMNS = {
-    "member": "int64",
-    "candidate": "int64",
-    "fold": "int64",
-    "network": "str",
-    "n_conv_layer": "int64",
-    "kernel_size": "int64",
-    "n_hidden_layer": "int64",
-    "learning_rate": "float64",
-    "momentum": "float64",
-    "n_train": "int64",
-    "n_validation": "int64",
-    "n_errors": "Int64",
-    "error": "float64",
-    "score": "float64",
-    "loss": "float64",
-    "n_epochs": "Int64",
-    "fit_seconds": "float64",
-    "score_seconds": "float64",
-    "worker": "str",
-    "status": "str",
-}
-PLACE = ["member", "candidate", "fold"]
+PLACE = list(columns.BAGGING_CELL)
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "left_out_error")
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
-    return results_frame(rows, COLUMNS).sort_values(PLACE, ignore_index=True)
+    return results_frame(rows, columns.OF_BAGGING).sort_values(PLACE, ignore_index=True)
 
 
 def reduce_candidates(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pipelines.bagging.answer import RESULTS
 from pipelines.bagging.bagging import bag, units_left
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.tables import failures, tabulate
@@ -17,6 +16,7 @@ from pipelines.run.ledger import ledger
 from pipelines.run.say import Say, silent
 from pipelines.run.session import Session
 from pipelines.run.tasks import OnCluster
+from pipelines.run_folder import names
 
 DIVERGED = "diverged"
 
@@ -55,7 +55,7 @@ def train_members(
             elif outcome.error is not None:
                 why_lost = outcome.error
     results = tabulate(row for own in rows.values() for row in own)
-    results.to_parquet(session.folder.path / RESULTS)
+    results.to_parquet(session.folder.path / names.CELLS)
     in_ensemble = stored(refits)
     lost = [row["status"] for row in refits.values() if row["status"] != "ok"]
     facts |= failures(results, len(plan.members), in_ensemble)

@@ -18,7 +18,7 @@ from pipelines.run.options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.run.folder import RunFolder
+    from pipelines.run_folder.folder import RunFolder
 
 # (options, folder of the run to resume or None, the command line as typed) -> exit status
 Run = Callable[[Any, "RunFolder | None", list[str]], int]
@@ -55,7 +55,7 @@ def main(
         chosen, given = parse_options(options, command, description, argv)
         earlier = None
         if chosen.resume:
-            from pipelines.run.folder import RunFolder
+            from pipelines.run_folder.folder import RunFolder
 
             path = Path(chosen.resume)
             earlier = RunFolder.open(path, command)

@@ -20,10 +20,10 @@ from cluster_setup.workers import describe_workers, how_to_watch
 from pipelines.data.errors import InputError
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
-from pipelines.run.folder import RunFolder, iso_now
-from pipelines.run.journal import Journal
 from pipelines.run.say import Say, aloud, silent
 from pipelines.run.signals import interrupted_once
+from pipelines.run_folder.folder import RunFolder, iso_now
+from pipelines.run_folder.journal import Journal
 
 if TYPE_CHECKING:
     from distributed import Client

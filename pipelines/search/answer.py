@@ -12,16 +12,11 @@ from pipelines.data import Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import OnCluster
+from pipelines.run_folder import names
 from pipelines.search.grid import Grid, rank_candidates, refit
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
-MODEL = "model.safetensors"
-RESULTS = "cv_results.parquet"
-CANDIDATES = "candidates.parquet"
-PREDICTIONS = "test_predictions.parquet"
-PROBABILITIES = "test_probabilities.parquet"
-WRONG = "test_errors.npz"
 OF_BEST = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
 
 
@@ -40,14 +35,16 @@ def answer(
     RunStopped
         Every candidate failed, or the refit did.
     """
-    candidates = rank_candidates(pd.read_parquet(path / RESULTS), len(data.folds), runner.client)
-    candidates.to_parquet(path / CANDIDATES)
+    candidates = rank_candidates(
+        pd.read_parquet(path / names.CELLS), len(data.folds), runner.client
+    )
+    candidates.to_parquet(path / names.CANDIDATES)
     best = candidates.iloc[0]
     if np.isnan(best.score_mean):
         raise RunStopped("every candidate failed, none can be called best")
     unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
     tested: Tested = refit(runner, data, grid, unit, refit_and_test)
-    tested.machine.save(path / MODEL)
+    tested.machine.save(path / names.MODEL)
     _write_predictions(path, dataset, tested.predicted)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))
     facts = {
@@ -65,11 +62,11 @@ def _write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray) -> N
     table = pd.DataFrame(
         {"row": np.arange(len(predicted)), "true": dataset.y_test, "predicted": predicted}
     )
-    table.to_parquet(path / PREDICTIONS)
+    table.to_parquet(path / names.PREDICTIONS)
     if dataset.image_shape is not None:
         wrong = np.flatnonzero(predicted != dataset.y_test)
         np.savez_compressed(
-            path / WRONG,
+            path / names.WRONG,
             row=wrong,
             true=dataset.y_test[wrong],
             predicted=predicted[wrong],
@@ -82,7 +79,7 @@ def _of_probabilities(path: Path, dataset: Dataset, probabilities: np.ndarray) -
     table = pd.DataFrame({"row": np.arange(len(probabilities)), "true": dataset.y_test})
     for label, column in zip(dataset.classes, probabilities.T, strict=True):
         table[f"probability_{label}"] = column
-    table.to_parquet(path / PROBABILITIES)
+    table.to_parquet(path / names.PROBABILITIES)
     return {
         "test_log_loss": log_loss(probabilities, dataset.y_test),
         "test_calibration_error": expected_calibration_error(probabilities, dataset.y_test),

@@ -11,6 +11,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.scores import reduce_scores, results_frame
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.run_folder import columns
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.units import Row, Unit, cut_units, failed_rows, fit_unit
@@ -19,23 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-COLUMNS = {
-    "C": "float64",
-    "gamma": "float64",
-    "fold": "int64",
-    "n_train": "int64",
-    "n_validation": "int64",
-    "n_errors": "Int64",
-    "error": "float64",
-    "score": "float64",
-    "n_support": "Int64",
-    "n_iterations": "Int64",
-    "fit_seconds": "float64",
-    "score_seconds": "float64",
-    "worker": "str",
-    "status": "str",
-}
-PARAMETERS = ["C", "gamma"]
+PARAMETERS = list(columns.SVM_CANDIDATE)
 GROUPS_PER_WORKER = 2  # of gammas, for a solver that fits several at once
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
@@ -89,7 +74,7 @@ def search(
     Yields
     ------
     outcome : Outcome
-    rows : list of dict, the columns of ``COLUMNS``; a unit that failed gives
+    rows : list of dict, the columns of ``columns.OF_SVM``; a unit that failed gives
         rows whose status says why
     """
     work = partial(fit_unit, solver=grid.solver, settings=grid.settings)
@@ -103,7 +88,7 @@ def search(
 
 def tabulate(rows: Sequence[Row]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by gamma, C and fold."""
-    table = results_frame(rows, COLUMNS)
+    table = results_frame(rows, columns.OF_SVM)
     return table.sort_values(["gamma", "C", "fold"], ignore_index=True)
 
 

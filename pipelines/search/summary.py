@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import failed_fits, wall_time
+from pipelines.run_folder import columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.search.svm_options import Options
 
-CELL = ["C", "gamma", "fold"]
+CELL = list(columns.SVM_CELL)
 
 
 def of_grid(options: Options) -> str:

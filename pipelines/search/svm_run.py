@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_setup.local import available_cores
+from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.report import write_report
-from pipelines.run.folder import RunFolder
 from pipelines.run.ledger import ledger
 from pipelines.run.say import Say, aloud, silent
 from pipelines.run.session import (
@@ -26,8 +25,10 @@ from pipelines.run.session import (
 )
 from pipelines.run.summary import of_data
 from pipelines.run.tasks import OnCluster
+from pipelines.run_folder import names
+from pipelines.run_folder.folder import RunFolder
 from pipelines.search import summary
-from pipelines.search.answer import RESULTS, answer
+from pipelines.search.answer import answer
 from pipelines.search.grid import Grid, search, tabulate, workers_for
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.scoring import Scoring, resolve_scoring
@@ -174,7 +175,7 @@ def _search(
             books.enter(outcome, new_rows)
             rows.update({_cell(row): row for row in new_rows})
     results = tabulate(list(rows.values()))
-    results.to_parquet(session.folder.path / RESULTS)
+    results.to_parquet(session.folder.path / names.CELLS)
     return facts | summary.failures(results)
 
 

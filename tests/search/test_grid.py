@@ -11,7 +11,8 @@ from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
-from pipelines.search.grid import COLUMNS, Grid, rank_candidates, refit, search, tabulate
+from pipelines.run_folder import columns
+from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit
@@ -45,7 +46,7 @@ def test_every_cell_agrees_with_grid_search_cv() -> None:
     peer = GridSearchCV(SVC(), {"C": CS, "gamma": GAMMAS}, cv=data.folds, refit=False)
     peer.fit(X, data.y)
     results = results_of(InProcess(2))
-    assert list(results.columns) == list(COLUMNS)
+    assert list(results.columns) == list(columns.OF_SVM)
     for row in results.itertuples():
         candidate = peer.cv_results_["params"].index({"C": row.C, "gamma": row.gamma})
         score = peer.cv_results_[f"split{row.fold}_test_score"][candidate]
