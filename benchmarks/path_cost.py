@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.command import add_count, base_parser, exit_status
 from benchmarks.keep import keep, markdown_table
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.path_cost"

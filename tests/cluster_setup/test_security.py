@@ -79,7 +79,9 @@ def test_a_host_whose_name_begins_as_ours_keeps_its_keys(
 def test_a_shared_folder_that_all_may_change_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with (
-        pytest.raises(ClusterError, match="must not be open to all who may write.*mode 777; chmod"),
+        pytest.raises(
+            ClusterError, match=r"must not be open to all who may write.*mode 777; chmod"
+        ),
         private_folder(tmp_path),
     ):
         pass

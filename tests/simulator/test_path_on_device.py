@@ -246,7 +246,7 @@ def test_bad_block_size_is_named(bad):
 def test_more_blocks_than_shared_memory_holds_are_refused():
     X, y = blobs((4, 4))
     folds = [(np.arange(8), np.arange(8))]
-    with pytest.raises(ValueError, match="blocks_per_multiprocessor must leave .* got 64, which"):
+    with pytest.raises(ValueError, match=r"blocks_per_multiprocessor must leave .* got 64, which"):
         cross_validate_path_cuda(X, y, 1.0, [1.0], folds, launching=Launching(256, 64))
 
 
