@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run_folder.journal import Journal
 
 RECORDS = [{"unit": f"u{i}", "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)]

@@ -21,9 +21,8 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import Layout
 from pipelines.svm.search import Settings
 
-# Members of an inner solve at most: their kernel takes 4 MiB. On MNIST more of them spare
-# few iterations, and each then costs more.
-_MOST_MEMBERS = 1024
+# Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
+_MOST_MEMBERS = 4096
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Launching:
     blocks_per_multiprocessor : blocks that share one; more of them hide each
         other's waits, and leave each less shared memory
     capacity : members of an inner solve at most, None for what shared memory holds up
-        to 1,024; of more rows in want of change the worst are worked on
+        to 4,096; of more rows in want of change the worst are worked on. Far fewer than
+        there are free multipliers cost many iterations where gamma is small
     most_blocks : of a launch, None for as many as are resident together
     """
 
@@ -48,18 +48,32 @@ class Launching:
         """For binary problems of up to so many rows.
 
         An iteration's fixed cost is paid by each warp, and the wait for its two barriers
-        by the block: what its members need is few warps, and other blocks to fill the
-        multiprocessor meanwhile. Passes over all rows want more where these are many.
+        by the block: what some hundred members need is few warps, and other blocks to fill
+        the multiprocessor meanwhile. Larger problems have more free multipliers, which want
+        shared memory, and passes over more rows, which want warps. At 512 threads a
+        multiprocessor no register is spilled in the loops over members.
         """
         if largest <= 512:
             return cls(32, 16)
-        return cls(128, 4) if largest <= 1 << 14 else cls(256, 3)
+        return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
 
     def members(self, limit: Limits, largest: int) -> int:
-        """How many rows an inner solve takes at most, for problems of ``largest`` rows."""
+        """How many rows an inner solve takes at most, for problems of ``largest`` rows.
+
+        Raises
+        ------
+        ValueError
+            Where so many blocks leave each no shared memory for a member of each thread.
+        """
         room = shared_per_block(limit, self.blocks_per_multiprocessor)
         room = max(0, room - fixed_shared_bytes(self.block_size)) // MEMBER_BYTES
-        fit = room // self.block_size * self.block_size or room
+        if room < self.block_size:
+            raise ValueError(
+                f"blocks_per_multiprocessor must leave each block shared memory for as many "
+                f"members as it has threads, {self.block_size}; got "
+                f"{self.blocks_per_multiprocessor}, which leave it for {room}; use fewer"
+            )
+        fit = room // self.block_size * self.block_size
         wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
         return int(max(2, min(wanted, fit, largest)))
 

@@ -1,6 +1,7 @@
 """How much of a search the device's memory holds at once."""
 
 from dataclasses import dataclass
+from math import isqrt
 
 from pipelines.svm.cuda.distances import BLOCK
 from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
@@ -15,7 +16,7 @@ _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 # Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
 # its shape, and for the state of the blocks that solve.
 _PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
-_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 8, 64
+_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ def _divide_blocks(
 ) -> tuple[int, int]:
     """Blocks and members of each that take no more than ``room``; 1 block at least.
 
-    Members are halved before blocks are given up.
+    Members are given up first, then blocks.
     """
-    while members > _FEWEST_MEMBERS and n_blocks * block_bytes(members, largest, block_size) > room:
-        members //= 2
+    values = max(0, room // n_blocks - STATE_BYTES * largest) // 4
+    fit = max(0, isqrt(values) - 1) // block_size * block_size
+    members = min(members, max(fit, _FEWEST_MEMBERS))
     return max(1, min(n_blocks, room // block_bytes(members, largest, block_size))), members
 
 
@@ -83,7 +85,7 @@ def plan_memory(
     largest_pair: int | None = None,
     largest_class: int | None = None,
     n_blocks: int = 528,
-    members: int = 1024,
+    members: int = 1920,
     block_size: int = 128,
 ) -> Plan:
     """Divide ``free_bytes`` of device memory.

@@ -253,7 +253,7 @@ class _Grid:
                     search.kernel,
                     self.xp,
                     self.plan.product_rows,
-                )
+                )  # fmt: skip
                 self.clock.lap("distances")
             part = solve_table(
                 table, shared, layout, list(classes), search.weights[:, inside], gammas,

@@ -12,7 +12,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.grid import Grid, rank_candidates, refit, search, tabulate
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit

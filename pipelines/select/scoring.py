@@ -8,10 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer, get_scorer_names
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 DEFAULT = "accuracy"  # 1 - error, which every row has without further work
 FOR_INSTANCE = "use for instance balanced_accuracy, f1_macro or matthews_corrcoef"
@@ -19,23 +17,6 @@ FOR_INSTANCE = "use for instance balanced_accuracy, f1_macro or matthews_corrcoe
 
 class ScoringFailed(ValueError):
     """A fold cannot be scored; the message is a row's status."""
-
-
-class _Answers(ClassifierMixin, BaseEstimator):
-    """A fitted classifier as a scorer sees it: it knows the answers for one set of rows."""
-
-    def __init__(
-        self, classes: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None
-    ) -> None:
-        self.classes_ = classes
-        self._predicted = predicted
-        self._decisions = decisions
-
-    def predict(self, X: Any) -> np.ndarray:
-        return self._predicted
-
-    def decision_function(self, X: Any) -> np.ndarray | None:
-        return self._decisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +27,12 @@ class Scoring:
     ----------
     name : str
     scorer : what ``sklearn.metrics.make_scorer`` or ``get_scorer`` give
-    option : str
-        The option it was chosen by, for messages.
     classes : array of shape (n_classes,)
         The labels that class codes stand for: a scorer may name one of them.
     """
 
     name: str
     scorer: Any
-    option: str
     classes: np.ndarray | None = None
 
     @property
@@ -77,7 +55,7 @@ class Scoring:
             bound.score(truth, np.roll(truth, 1), values[:, 1] if len(classes) == 2 else values)
         except ScoringFailed as error:
             raise InputError(
-                f"{self.option} {self.name} cannot score these {len(classes)} classes ({error}); "
+                f"{opt('scoring', self.name)} cannot score these {len(classes)} classes ({error}); "
                 f"{FOR_INSTANCE}"
             ) from None
         return bound
@@ -98,8 +76,10 @@ class Scoring:
         ScoringFailed
             The scorer raised an error, or is not defined on these rows.
         """
+        from pipelines.select.answers import Answers
+
         assert self.classes is not None
-        answers = _Answers(self.classes, self.classes[predicted], decisions)
+        answers = Answers(self.classes, self.classes[predicted], decisions)
         try:
             with warnings.catch_warnings():
                 # A class that is never predicted is no news in a corner of the grid.
@@ -112,14 +92,12 @@ class Scoring:
         return score
 
 
-def resolve_scoring(scoring: Any, option: str = "--scoring") -> Scoring | None:
+def resolve_scoring(scoring: Any) -> Scoring | None:
     """The scoring that a name or a scorer stands for; None for the default, accuracy.
 
     Parameters
     ----------
     scoring : None, a name that ``sklearn.metrics.get_scorer`` knows, or a scorer
-    option : str
-        For messages.
 
     Raises
     ------
@@ -128,27 +106,29 @@ def resolve_scoring(scoring: Any, option: str = "--scoring") -> Scoring | None:
     """
     if scoring is None or scoring == DEFAULT:
         return None
-    scorer = _by_name(scoring, option) if isinstance(scoring, str) else scoring
+    scorer = _by_name(scoring) if isinstance(scoring, str) else scoring
     if not hasattr(scorer, "_response_method"):
         raise InputError(
-            f"{option} must be a name or what sklearn.metrics.make_scorer gives, got {scoring!r}; "
-            "wrap a function of labels and predictions with make_scorer"
+            f"{opt('scoring')} must be a name or what sklearn.metrics.make_scorer gives, got "
+            f"{scoring!r}; wrap a function of labels and predictions with make_scorer"
         )
     name = scoring if isinstance(scoring, str) else _name_of(scorer)
     if _needs_probabilities(scorer):
         raise InputError(
-            f"{option} must need predictions or decision values alone, got {name}, which needs "
-            f"probabilities; {FOR_INSTANCE}; the option probability gives the best candidate's"
+            f"{opt('scoring')} must need predictions or decision values alone, got {name}, which "
+            f"needs probabilities; {FOR_INSTANCE}; {opt('probability')} gives the best candidate's"
         )
     if _is_of_numbers(scorer):
         raise InputError(
-            f"{option} must be a scorer of classes, got {name}, which is one of numbers; "
+            f"{opt('scoring')} must be a scorer of classes, got {name}, which is one of numbers; "
             f"{FOR_INSTANCE}"
         )
-    return Scoring(name, scorer, option)
+    return Scoring(name, scorer)
 
 
-def _by_name(name: str, option: str) -> Any:
+def _by_name(name: str) -> Any:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
     try:
         return get_scorer(name)
     except ValueError:
@@ -156,7 +136,7 @@ def _by_name(name: str, option: str) -> Any:
         close = get_close_matches(name, usable, n=1)
         way_out = f"did you mean {close[0]}?" if close else FOR_INSTANCE
         raise InputError(
-            f"{option} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
+            f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
         ) from None
 
 

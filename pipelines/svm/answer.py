@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pipelines.data import Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import names
-from pipelines.search.grid import Grid, rank_candidates, refit
-from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.select.calibration import expected_calibration_error, log_loss
+from pipelines.select.predictions import write_predictions
+from pipelines.svm.grid import Grid, rank_candidates, refit
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
 OF_BEST = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
@@ -35,6 +35,8 @@ def answer(
     RunStopped
         Every candidate failed, or the refit did.
     """
+    import pandas as pd
+
     candidates = rank_candidates(
         pd.read_parquet(path / names.CELLS), len(data.folds), runner.client
     )
@@ -45,7 +47,7 @@ def answer(
     unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
     tested: Tested = refit(runner, data, grid, unit, refit_and_test)
     tested.machine.save(path / names.MODEL)
-    _write_predictions(path, dataset, tested.predicted)
+    write_predictions(path, dataset, tested.predicted)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))
     facts = {
         "best": {name: float(best[name]) for name in OF_BEST},
@@ -58,24 +60,10 @@ def answer(
     return facts
 
 
-def _write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray) -> None:
-    table = pd.DataFrame(
-        {"row": np.arange(len(predicted)), "true": dataset.y_test, "predicted": predicted}
-    )
-    table.to_parquet(path / names.PREDICTIONS)
-    if dataset.image_shape is not None:
-        wrong = np.flatnonzero(predicted != dataset.y_test)
-        np.savez_compressed(
-            path / names.WRONG,
-            row=wrong,
-            true=dataset.y_test[wrong],
-            predicted=predicted[wrong],
-            X=dataset.X_test[wrong],
-        )
-
-
 def _of_probabilities(path: Path, dataset: Dataset, probabilities: np.ndarray) -> dict[str, float]:
     """Write the probabilities of the test rows, a column for each label; how good they are."""
+    import pandas as pd
+
     table = pd.DataFrame({"row": np.arange(len(probabilities)), "true": dataset.y_test})
     for label, column in zip(dataset.classes, probabilities.T, strict=True):
         table[f"probability_{label}"] = column

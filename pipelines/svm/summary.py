@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pipelines.run.summary import failed_fits, wall_time
 from pipelines.run_folder import columns
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-    from pipelines.search.svm_options import Options
-
-CELL = list(columns.SVM_CELL)
-
-
-def of_grid(options: Options) -> str:
+def of_grid(n_c: int, n_gamma: int, folds: int, decision: str, scoring: str) -> str:
     """One line on the size of the search."""
-    n_cells = options.n_c * options.n_gamma * options.folds
     return (
-        f"grid       {options.n_c} C x {options.n_gamma} gamma x {options.folds} folds = "
-        f"{n_cells:,} fits, {options.decision}"
-        + ("" if options.scoring == "accuracy" else f", the best by {options.scoring}")
+        f"grid       {n_c} C x {n_gamma} gamma x {folds} folds = "
+        f"{n_c * n_gamma * folds:,} fits, {decision}"
+        + ("" if scoring == "accuracy" else f", the best by {scoring}")
     )
 
 
-def failures(results: pd.DataFrame) -> dict[str, Any]:
-    """Cells whose status is not "ok": counts for ``run.json``, each status with its cells."""
-    not_ok = results[results.status != "ok"]
-    return {
-        "n_cells": len(results),
-        "n_failed": int(results.n_errors.isna().sum()),
-        "failures": [
-            {
-                "status": status,
-                "count": len(cells),
-                "cells": cells[CELL].to_dict("records"),
-            }
-            for status, cells in not_ok.groupby("status")
-        ],
-    }
-
-
-def of_run(record: dict[str, Any]) -> list[str]:
+def of_run(record: Mapping[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
     best = record["best"]
     return [
@@ -55,11 +31,11 @@ def of_run(record: dict[str, Any]) -> list[str]:
         f"({record['n_test_errors']} of {record['dataset']['n_test']:,})",
         *_of_probabilities(record),
         wall_time(record),
-        *failed_fits(record, CELL),
+        *failed_fits(record, columns.SVM_CELL),
     ]
 
 
-def _of_edges(record: dict[str, Any]) -> list[str]:
+def _of_edges(record: Mapping[str, Any]) -> list[str]:
     """A line when the best candidate lies where the grid ends, and better ones may lie beyond."""
     options, best = record["options"], record["best"]
     found = []
@@ -73,14 +49,14 @@ def _of_edges(record: dict[str, Any]) -> list[str]:
     return [f"           {' and '.join(found)} of the grid: a better one may lie beyond"]
 
 
-def _of_score(record: dict[str, Any]) -> list[str]:
+def _of_score(record: Mapping[str, Any]) -> list[str]:
     best, scoring = record["best"], record["options"].get("scoring", "accuracy")
     if scoring == "accuracy":
         return []
     return [f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"]
 
 
-def _of_probabilities(record: dict[str, Any]) -> list[str]:
+def _of_probabilities(record: Mapping[str, Any]) -> list[str]:
     if "test_log_loss" not in record:
         return []
     return [

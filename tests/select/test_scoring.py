@@ -11,8 +11,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from pipelines.data.errors import InputError
-from pipelines.svm.scoring import Scoring, ScoringFailed, resolve_scoring
+from pipelines.errors import InputError
+from pipelines.select.scoring import Scoring, ScoringFailed, resolve_scoring
 
 WORDS = np.array(["cat", "dog", "eel"])
 TRUTH, PREDICTED = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 0])
@@ -74,7 +74,7 @@ def test_rows_that_cannot_be_scored_say_why() -> None:
     ],
 )
 def test_a_scoring_that_cannot_be_used_is_one_line(name: object, words: str) -> None:
-    with pytest.raises(InputError, match=f"^--scoring .*{words}") as caught:
+    with pytest.raises(InputError, match=f"^scoring .*{words}") as caught:
         resolve_scoring(name)
     assert "\n" not in str(caught.value)
 
@@ -93,7 +93,7 @@ def test_classes_that_it_cannot_score_are_refused_before_the_run(
 ) -> None:
     scoring = resolve_scoring(name)
     assert scoring is not None
-    words = f"--scoring {name} cannot score these {len(classes)} classes"
+    words = f"scoring={name!r} cannot score these {len(classes)} classes"
     with pytest.raises(InputError, match=words) as caught:
         scoring.on(classes)
     assert "\n" not in str(caught.value)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.svm.calibration import Calibration, expected_calibration_error, log_loss
+from pipelines.select.calibration import Calibration, expected_calibration_error, log_loss
 
 
 def test_two_classes_have_one_sigmoid() -> None:

@@ -23,12 +23,12 @@ from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import InProcess, OnCluster, Runner
-from pipelines.search.cv_results import as_grid_search_cv
-from pipelines.search.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.select.cv_results import as_grid_search_cv
+from pipelines.select.scoring import DEFAULT, resolve_scoring
+from pipelines.svm.grid import Grid, rank_candidates, refit, search, tabulate
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_estimator
-from pipelines.svm.scoring import DEFAULT, resolve_scoring
 from pipelines.svm.solvers import Settings, load_solver, resolve_solver
 from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
@@ -157,7 +157,7 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         Cs, gammas = _positive("C", self.C), _positive("gamma", self.gamma)
         self._check()
-        scoring = resolve_scoring(self.scoring, "scoring")
+        scoring = resolve_scoring(self.scoring)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
@@ -231,7 +231,7 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         _warn_of_failures(results)
         if np.isnan(best.score_mean):
             raise ValueError(f"every candidate failed, for instance: {results.status.iloc[0]}")
-        self.cv_results_ = as_grid_search_cv(results, grid)
+        self.cv_results_ = as_grid_search_cv(results, {"C": grid.Cs, "gamma": grid.gammas})
         self.best_params_ = {"C": float(best.C), "gamma": float(best.gamma)}
         self.best_index_ = self.cv_results_["params"].index(self.best_params_)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])

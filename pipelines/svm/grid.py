@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
-from pipelines.run.scores import reduce_scores, results_frame
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
+from pipelines.select.scores import FAILED, reduce_scores, results_frame
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.units import Row, Unit, cut_units, failed_rows, fit_unit
+from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_unit
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-PARAMETERS = list(columns.SVM_CANDIDATE)
 GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
@@ -32,6 +34,22 @@ def workers_for(solver: str, cores: int) -> int:
     """
     shares = load_solver(solver, "cpu").shares_c
     return max(1, cores // CORES_PER_WORKER) if shares else cores
+
+
+def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Values of an axis, ``"c"`` or ``"gamma"``, at equal distances of their logarithms.
+
+    Raises
+    ------
+    InputError
+        Several values between equal bounds.
+    """
+    if n > 1 and log_bounds[0] == log_bounds[1]:
+        raise InputError(
+            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
+            f"make the bounds of {opt(f'log_{name}')} differ"
+        )
+    return tuple(np.logspace(*log_bounds, n).tolist())
 
 
 @dataclass(frozen=True)
@@ -86,17 +104,29 @@ def search(
         yield outcome, [{**row, "worker": outcome.worker} for row in rows]
 
 
-def tabulate(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_by_cell(rows: Iterable[Row]) -> dict[Place, Row]:
+    """Rows by what names their cell."""
+    return {(row["C"], row["gamma"], row["fold"]): row for row in rows}
+
+
+def scored_rows(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Rows of a journal that need not be computed again: a failed fit gets another try."""
+    for record in records:
+        for row in record["rows"]:
+            if not row["status"].startswith(FAILED):
+                yield row
+
+
+def tabulate(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by gamma, C and fold."""
-    table = results_frame(rows, columns.OF_SVM)
-    return table.sort_values(["gamma", "C", "fold"], ignore_index=True)
+    return results_frame(rows, columns.OF_SVM, ("gamma", "C", "fold"))
 
 
 def rank_candidates(
     results: pd.DataFrame, n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
     """The candidates of a table of cells, best first; see ``reduce_scores``."""
-    return reduce_scores(results, PARAMETERS, n_folds, client)
+    return reduce_scores(results, columns.SVM_CANDIDATE, n_folds, client)
 
 
 def refit(

@@ -7,7 +7,7 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.run.scores import reduce_scores
+from pipelines.select.scores import reduce_scores
 
 
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
