@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-GROUPS_PER_WORKER = 2  # of gammas, for a solver that fits several at once
+GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
