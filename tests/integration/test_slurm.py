@@ -17,6 +17,7 @@ import pytest
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.workers import outlook
+from pipelines.run.signals import HANDLED
 from pipelines.run.tasks import OnCluster
 
 from .conftest import jobs_in_queue, wait_until, worker_processes
@@ -182,7 +183,7 @@ def test_workers_end_by_themselves_when_the_launcher_is_killed(
     assert list(shared.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", HANDLED, ids=lambda number: number.name)
 def test_a_run_that_is_stopped_leaves_no_job(
     profile: Profile, tmp_path: Path, number: signal.Signals
 ) -> None:
