@@ -20,7 +20,7 @@ from pipelines.nn.units import (
     refit,
     refit_unit,
 )
-from pipelines.run.scores import TIE_DECIMALS
+from pipelines.run_folder.ranking import TIE_DECIMALS
 
 
 @dataclass(frozen=True)

@@ -302,7 +302,42 @@ def options_of_resumed_run(
                 f"got {shown(given[name])}; leave it out, or start a new run with --results"
             )
         merged[name] = old
-    return kind(**merged)
+    return _as_recorded(kind, merged, folder)
+
+
+def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Chosen:
+    """Options that a record gave, held against their types and rules as those that are typed."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        options = TypeAdapter(kind).validate_python(merged, strict=True)
+        for field in dataclasses.fields(kind):
+            choices, value = field.metadata["choices"], merged[field.name]
+            if choices and value not in choices:
+                raise InputError(f"{flag_of(field.name)} must be one of {', '.join(choices)}")
+        check_options(options)
+    except ValidationError as error:
+        name, rule = error.errors()[0]["loc"][0], error.errors()[0]["msg"]
+        raise _damaged_options(folder, f"{flag_of(str(name))}: {rule}") from None
+    except InputError as error:
+        raise _damaged_options(folder, str(error)) from None
+    return options
+
+
+def _damaged_options(folder: Path, problem: str) -> InputError:
+    return InputError(
+        f"--resume must be a run whose options are whole, got {folder} ({problem}); "
+        "start a new run with --results"
+    )
+
+
+def deciding_results(options: RunOptions) -> dict[str, Any]:
+    """The options that change results, those that only say how to carry out a run left out."""
+    return {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(options)
+        if field.metadata["changes_results"]
+    }
 
 
 def _given_anew(given: dict[str, Any]) -> set[str]:

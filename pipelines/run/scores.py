@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipelines.run_folder.ranking import rank
+
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
 PARTITIONS = 8
-# A mean over folds carries rounding; candidates closer than this are tied.
-TIE_DECIMALS = 12
 
 
 def results_frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -56,9 +56,4 @@ def reduce_scores(
     candidates = mean.add_suffix("_mean").join(std.add_suffix("_std"))
     candidates = candidates[["error_mean", "error_std", "score_mean", "score_std"]]
     candidates["n_ok"] = count["score"]
-    candidates.loc[candidates.n_ok < n_folds, candidates.columns[:4]] = float("nan")
-    candidates = candidates.reset_index()
-    candidates["tie"] = -candidates.score_mean.round(TIE_DECIMALS)
-    candidates = candidates.sort_values(["tie", *parameters], na_position="last")
-    candidates["rank"] = range(1, len(candidates) + 1)
-    return candidates.drop(columns="tie").reset_index(drop=True)
+    return rank(candidates.reset_index(), parameters, n_folds)

@@ -20,6 +20,7 @@ from cluster_setup.workers import describe_workers, how_to_watch
 from pipelines.data.errors import InputError
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
+from pipelines.run.options import deciding_results
 from pipelines.run.say import Say, aloud, silent
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.folder import RunFolder, iso_now
@@ -55,6 +56,12 @@ class Session:
         watched = options.dashboard != "off"
         for line in how_to_watch(self.client) if watched else ["dashboard  off"]:
             say(line)
+        if self.journal.n_foreign:
+            say(f"attention  {self.journal.n_foreign} records of the journal are of another run: "
+                "they are not used")  # fmt: skip
+        self.folder.sign(
+            self.journal, data=dataset.fingerprint, options=deciding_results(options), facts=facts
+        )
         record, command = self.folder.record, self.folder.record["command"]
         self.folder.update(
             # A resumed run is reproduced by the command that began it.
