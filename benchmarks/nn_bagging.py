@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> None:
     from benchmarks.bagging.page import describe, page
     from benchmarks.timing import in_turn
     from cluster_setup import open_cluster
-    from cluster_setup.local import available_cores
+    from cluster_setup.on_this_machine.devices import available_cores
     from pipelines.nn.settings import Training
     from pipelines.run.tasks import InProcess, OnCluster
 

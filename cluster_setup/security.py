@@ -82,33 +82,37 @@ def _runs(pid: int) -> bool:
     return True
 
 
+def key_files(folder: Path) -> tuple[str, str]:
+    """Where a run's certificate and its key lie, for workers on other machines."""
+    return str(folder / "certificate.pem"), str(folder / "key.pem")
+
+
+def named_keys(certificate: str, key: str) -> Security:
+    """What Dask is told of a certificate and its key, which every role uses."""
+    from distributed import Security
+
+    roles = ("client", "scheduler", "worker")
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        **{f"tls_{role}_cert": certificate for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
+
+
 @contextmanager
 def in_folder(folder: Path) -> Iterator[Security]:
     """A certificate for this run as files in ``folder``, for workers on other machines.
 
     The files are gone at the end; what runs has read them by then.
     """
-    from distributed import Security
-
-    made = in_memory()
-    paths = {
-        "ca_file": _write(folder / "certificate.pem", made.tls_ca_file),
-        "key": _write(folder / "key.pem", made.tls_scheduler_key),
-    }
+    made, paths = in_memory(), key_files(folder)
     try:
-        yield Security(
-            require_encryption=True,
-            tls_ca_file=paths["ca_file"],
-            **{f"tls_{role}_cert": paths["ca_file"] for role in ("client", "scheduler", "worker")},
-            **{f"tls_{role}_key": paths["key"] for role in ("client", "scheduler", "worker")},
-        )
+        for path, text in zip(paths, (made.tls_ca_file, made.tls_scheduler_key), strict=True):
+            Path(path).touch(mode=0o600)
+            Path(path).write_text(text)
+        yield named_keys(*paths)
     finally:
-        for path in paths.values():
+        for path in paths:
             with suppress(OSError):
                 os.unlink(path)
-
-
-def _write(path: Path, text: str) -> str:
-    path.touch(mode=0o600)
-    path.write_text(text)
-    return str(path)

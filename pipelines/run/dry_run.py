@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster_setup import resolve_kind
-from cluster_setup.cuda import visible_gpus
+from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.data.errors import InputError
 from pipelines.run.options import RunOptions
 from pipelines.run_folder.folder import refuse_taken

@@ -17,8 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cluster_setup.cuda import visible_gpus
-from cluster_setup.local import available_cores
+from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.scaling import Scaling

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_setup.local import available_cores
+from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import threads_per_task
 from pipelines.data import Dataset, InputError, load_dataset, make_folds
 from pipelines.data.placement import FoldedData

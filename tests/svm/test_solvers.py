@@ -12,7 +12,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from cluster_setup.cuda import visible_gpus
+from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.data.errors import InputError
 from pipelines.data.placement import to_device
 from pipelines.data.scaling import Scaling

@@ -1,6 +1,6 @@
 """A site's profile: what its queue wants to be told, as one small YAML file.
 
-Shipped ones lie in ``profiles/``, a user's own in ``~/.config/pleasingly/``.
+Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster_setup.errors import ClusterError
+from cluster_setup.options import QUEUES
 
-SHIPPED = Path(__file__).parent / "profiles"
-QUEUES = ("slurm", "pbs", "sge")
+SHIPPED = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class Profile:
         days, _, clock = self.walltime.rpartition("-")
         hours, minutes, seconds = map(int, clock.split(":"))
         return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+    def partition_for(self, gpu: bool) -> str | None:
+        """The partition, or queue, of jobs with a GPU or without."""
+        return (None if gpu else self.cpu_partition) or self.partition
 
     @property
     def shared_path(self) -> Path:

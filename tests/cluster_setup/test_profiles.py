@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cluster_setup import ClusterError
-from cluster_setup.profile import known_profiles, load_profile
+from cluster_setup.profiles import known_profiles, load_profile
 
 
 @pytest.fixture(autouse=True)

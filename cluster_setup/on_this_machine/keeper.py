@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from cluster_setup.limits import close_in_time
-from cluster_setup.starting import start_whole
+from cluster_setup.closing import close_in_time
+from cluster_setup.on_this_machine.starting import start_whole
 
 SECONDS_BETWEEN_LOOKS = 2
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster_setup.profile import Profile
+from cluster_setup.profiles import Profile
 
 SECONDS_TO_ANSWER = 60
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cluster_setup.job_queue import JobState, Queue
+from cluster_setup.queue.batch_system import JobState, Queue
 
 DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
 REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
-from cluster_setup.cuda import visible_gpus
+from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
 from cluster_setup.errors import ClusterError
-from cluster_setup.local import LOOPBACK, scheduler_dashboard
+from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profile import load_profile
+from cluster_setup.profiles import load_profile
 from cluster_setup.settings import SETTINGS
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.jobs import wants_gpu
+from cluster_setup.kinds.srun import gpus_per_task
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profile import Profile, load_profile
-from cluster_setup.srun import gpus_per_task
+from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.queue.job import wants_gpu
 
 PACKAGE = "pipelines"  # where a command without a dot is looked for
 SECONDS_TO_STOP = 120  # before the walltime: what is finished is on disk, and how to go on is said
@@ -78,7 +78,7 @@ def _header(site: Profile, gpu: bool, n_workers: int, name: str) -> list[str]:
     from dask.utils import parse_bytes
 
     megabytes = -(-parse_bytes(site.memory) // (site.cores * 2**20))
-    partition = (None if gpu else site.cpu_partition) or site.partition
+    partition = site.partition_for(gpu)
     lines = [
         f"--job-name={name}",
         f"--output={name}-%j.log",

@@ -13,8 +13,8 @@ from unittest.mock import Mock
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.keeper import kept
-from cluster_setup.starting import STARTS
+from cluster_setup.on_this_machine.keeper import kept
+from cluster_setup.on_this_machine.starting import STARTS
 
 from .nannies import next_is_killed
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cluster_setup import jobs
-from cluster_setup.job_queue import JobState, Queue
-from cluster_setup.options import ClusterOptions
-from cluster_setup.profile import Profile
-
-if TYPE_CHECKING:
-    from distributed import Client
+from cluster_setup import queue
+from cluster_setup.profiles import Profile
+from cluster_setup.queue.batch_system import JobState, Queue
+from cluster_setup.queue.job import job_script as one_job
 
 # Jobs in these states wait for nodes, or will again.
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
@@ -41,23 +38,13 @@ def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     if gpu:
         directives.append(f"--gres={profile.gres}")
     return {
-        "queue": (None if gpu else profile.cpu_partition) or profile.partition,
+        "queue": profile.partition_for(gpu),
         "account": profile.account,
         "job_cpu": profile.cores,
         "job_extra_directives": [*directives, *profile.directives],
     }
 
 
-SLURM = Queue("slurm", "SLURMCluster", "sbatch", "scancel", _ask, _read, _arguments)
-
-
-@contextmanager
-def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client whose workers are jobs of Slurm; they are cancelled at the end."""
-    with jobs.open_client(options, SLURM) as client:
-        yield client
-
-
-def job_script(options: ClusterOptions) -> str:
-    """The job script of one worker, as text."""
-    return jobs.job_script(options, SLURM)
+QUEUE = Queue("slurm", "SLURMCluster", "sbatch", "scancel", _ask, _read, _arguments)
+open_client = partial(queue.open_client, QUEUE)
+job_script = partial(one_job, QUEUE)

@@ -77,7 +77,7 @@ def look_around() -> dict[str, Any]:
 
     import psutil
 
-    from cluster_setup.local import available_cores
+    from cluster_setup.on_this_machine.devices import available_cores
 
     return {
         "host": socket.gethostname(),

@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from cluster_setup.keeper import kept
+from cluster_setup.on_this_machine.keeper import kept
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
@@ -28,10 +28,11 @@ def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
 CANNOT_CLOSE = """
 import os
 from distributed.core import Status
-from cluster_setup import keeper, limits, open_cluster
+from cluster_setup import closing, open_cluster
+from cluster_setup.on_this_machine import keeper
 
 if __name__ == "__main__":
-    limits.SECONDS_TO_CLOSE = 1
+    closing.SECONDS_TO_CLOSE = 1
     keeper._tell = lambda nanny, workers: None
     with open_cluster("local", 1) as client:
         (nanny,) = client.cluster.workers.values()
@@ -57,10 +58,11 @@ def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
 
 CANNOT_START = """
 import os, shutil, tempfile
-from cluster_setup import ClusterError, limits, open_cluster
+from cluster_setup import ClusterError, closing, open_cluster
+from cluster_setup.on_this_machine import limits
 
 if __name__ == "__main__":
-    limits.SECONDS_TO_START, limits.SECONDS_TO_CLOSE = 10, 1
+    limits.SECONDS_TO_START, closing.SECONDS_TO_CLOSE = 10, 1
     os.chdir(gone := tempfile.mkdtemp())
     shutil.rmtree(gone)  # no process can be started from a folder that is not there
     try:
