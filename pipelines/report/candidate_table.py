@@ -24,8 +24,10 @@ def candidate_rows(run: SvmRun) -> list[list[Cell]]:
         return []
     table, with_score = run.candidates, _has_score(run)
     if not run.cells.empty:
-        work = run.cells.groupby(["C", "gamma"], as_index=False).agg(
-            n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum")
+        work = (
+            run.cells.astype({"n_support": "float64"})
+            .groupby(["C", "gamma"], as_index=False)
+            .agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
         )
         table = table.merge(work, on=["C", "gamma"], how="left")
     else:

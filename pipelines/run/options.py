@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from pipelines.data.errors import InputError
 
@@ -309,16 +309,17 @@ def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Ch
     """Options that a record gave, held against their types and rules as those that are typed."""
     from pydantic import TypeAdapter, ValidationError
 
+    types, options = get_type_hints(kind), kind(**merged)
+    for field in dataclasses.fields(kind):
+        name, value, choices = field.name, merged[field.name], field.metadata["choices"]
+        try:
+            TypeAdapter(types[name]).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise _damaged_options(folder, f"{flag_of(name)}: {error.errors()[0]['msg']}") from None
+        if choices and value not in choices:
+            raise _damaged_options(folder, f"{flag_of(name)} must be one of {', '.join(choices)}")
     try:
-        options = TypeAdapter(kind).validate_python(merged, strict=True)
-        for field in dataclasses.fields(kind):
-            choices, value = field.metadata["choices"], merged[field.name]
-            if choices and value not in choices:
-                raise InputError(f"{flag_of(field.name)} must be one of {', '.join(choices)}")
         check_options(options)
-    except ValidationError as error:
-        name, rule = error.errors()[0]["loc"][0], error.errors()[0]["msg"]
-        raise _damaged_options(folder, f"{flag_of(str(name))}: {rule}") from None
     except InputError as error:
         raise _damaged_options(folder, str(error)) from None
     return options

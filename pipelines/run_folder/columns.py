@@ -76,10 +76,10 @@ class SvmRow(Row):
     n_errors: Count | None
     error: Share | None
     score: Number | None = None
-    n_support: Count | None = None
-    n_iterations: Count | None = None
-    fit_seconds: Seconds | None = None
-    score_seconds: Seconds | None = None
+    n_support: Count | None
+    n_iterations: Count | None
+    fit_seconds: Seconds | None
+    score_seconds: Seconds | None
     worker: str = ""
     status: str
 

@@ -120,9 +120,11 @@ class Record(Part):
 
     def missing(self) -> list[str]:
         """What a run with this status should have said, and did not."""
-        wanted = ("wall_seconds", "n_cells", *self.answer) if self.status == "finished" else ()
+        if "status" not in self.model_fields_set or self.status != "finished":
+            return []
+        wanted = ("wall_seconds", "n_cells", *self.answer)
         lacks = [name for name in wanted if getattr(self, name) is None]
-        return lacks + ["dataset.n_test"] * (bool(wanted) and self.dataset.n_test is None)
+        return lacks if self.dataset.n_test is not None else [*lacks, "dataset.n_test"]
 
 
 class SvmOptions(OptionFacts):
@@ -221,7 +223,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"{argument} must be a run folder {problem}, got {str(folder)!r}: {WAY_OUT}"
         )
     try:
-        facts = from_json(content := read_bytes(path), allow_inf_nan=False)
+        facts = from_json(content := read_bytes(path))
         if not isinstance(facts, dict):
             raise ValueError(f"it holds a {type(facts).__name__}, not one object")
         schema = RECORDS.get(str(facts.get("command")), Record)
