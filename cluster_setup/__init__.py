@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import KINDS, ClusterOptions
-from cluster_setup.settings import SETTINGS
+from cluster_setup.settings import settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -148,14 +148,14 @@ def open_cluster(options: ClusterOptions) -> Iterator[Client]:
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
     logging.getLogger("asyncio").addFilter(_worth_a_line)
-    settings: dict[str, Any] = dict(SETTINGS)
-    if options.dashboard == "off":
-        settings["distributed.scheduler.http.routes"] = []
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
     warnings.filterwarnings("ignore", "Creating scratch directories")
-    with dask.config.set(settings), _module(options.kind).open_client(options) as client:
+    with (
+        dask.config.set(settings_of(options.dashboard)),
+        _module(options.kind).open_client(options) as client,
+    ):
         yield client
 
 

@@ -14,7 +14,7 @@ def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
 
     By default loopback on Dask's usual port, or on any free one when that is taken.
     """
-    if asked == "off":  # a scheduler has a port for pages anyway; open_cluster leaves it empty
+    if asked == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
         return {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     if asked is None:
         with socket.socket() as probe:

@@ -60,6 +60,22 @@ def our_gpu_files() -> str | None:
     return None
 
 
+def every_name_is_there() -> str | None:
+    """What our sources take from the GPU packages is in them."""
+    from tests.gpu_code import names
+
+    missing = list(names.missing())
+    print(f"{names.count()} names taken from the GPU packages, {len(missing)} missing")
+    return "; ".join(missing) or None
+
+
+def every_kernel_compiles() -> str | None:
+    """Kernels compile as a launch would compile them, and take no more than was kept."""
+    from tests.gpu_code import kernels
+
+    return "; ".join(kernels.problems()) or None
+
+
 def command_has_help() -> str | None:
     """``python -m pipelines.svm_grid --help`` works."""
     done = _svm_grid("--help")
@@ -94,6 +110,8 @@ def _problems() -> Iterator[str]:
     steps: list[tuple[str, Callable[[], str | None]]] = [
         *((name, lambda name=name: package(name)) for name in PACKAGES),
         ("our GPU files", our_gpu_files),
+        ("names", every_name_is_there),
+        ("kernels", every_kernel_compiles),
         ("--help", command_has_help),
         ("--cluster cuda", no_gpu_is_one_line),
     ]

@@ -6,11 +6,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
 from cluster_setup.errors import ClusterError
+from cluster_setup.on_this_machine.tracker import remember
 
 STARTS = 3  # of a cluster whose workers die before the first has registered
 
@@ -77,8 +77,8 @@ def _children_deaf_to_ctrl_c() -> Iterator[None]:
     the one that made it, and a process what is blocked in its parent's thread: the
     cluster's own thread, which is made in here, has it blocked for good.
     """
-    # First of all, for the thread that starts it has SIGINT unblocked afterwards.
-    resource_tracker.ensure_running()
+    # First of all, for the thread that starts its process has SIGINT unblocked afterwards.
+    remember()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.bagging.bagging_run import need_torch
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.predict_options import PredictOptions
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
-from pipelines.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
+from pipelines.nn.needs import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run.options import print_error
-from pipelines.run.say import aloud
+from pipelines.run.say import aloud, complain
 from pipelines.run_folder.record import BaggingRecord, read_record
 
 
@@ -44,7 +44,7 @@ def predict(options: PredictOptions) -> int:
             rows.append(read_picture(image, form))
             images.append(image)
         except InputError as error:
-            print_error("nn_bagging", str(error))
+            complain("nn_bagging", error.flagged())
     if not images:
         return 2
     said, classes = ask_members(options.run, np.stack(rows))
@@ -77,7 +77,7 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
     if not numbers:
         raise InputError(
             f"RUN must hold members, got {run}, where none is finished yet; go on with "
-            f"python -m pipelines.nn_bagging --resume {run}"
+            f"python -m pipelines.nn_bagging --resume {shlex.quote(str(run))}"
         )
     said, classes = [], np.empty(0)
     for number in numbers:
@@ -140,6 +140,6 @@ def _draw(point: ExplainedPoint, classes: list[str], folder: Path, stem: str) ->
             return save(certainty_panels([point], classes), folder, f"{stem}-certainty")
     except OSError as error:
         raise InputError(
-            f"--output must be a folder that can be written, got {folder}: {error.strerror}; "
-            "name another folder"
+            f"{opt('output')} must be a folder that can be written, got {folder}: "
+            f"{error.strerror}; name another folder"
         ) from None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
-from pipelines.run.scores import reduce_scores, results_frame
 from pipelines.run_folder import columns
+from pipelines.select.scores import reduce_scores, results_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +19,7 @@ OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "left_out_er
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
-    return results_frame(rows, columns.OF_BAGGING).sort_values(PLACE, ignore_index=True)
+    return results_frame(rows, columns.OF_BAGGING, PLACE)
 
 
 def reduce_candidates(
@@ -76,17 +74,3 @@ def tabulate_members(
             | dict(zip(OF_MEMBER, numbers, strict=True))
         )
     return pd.DataFrame(rows)
-
-
-def failures(results: pd.DataFrame, n_members: int, trained: Iterable[int]) -> dict[str, Any]:
-    """What did not work, for ``run.json``: each status with its cells, and lost members."""
-    not_ok = results[results["status"] != "ok"]
-    return {
-        "n_cells": len(results),
-        "n_failed": int(results["status"].str.startswith("failed").sum()),
-        "failures": [
-            {"status": str(status), "count": len(cells), "cells": cells[PLACE].to_dict("records")}
-            for status, cells in not_ok.groupby("status")
-        ],
-        "lost_members": np.setdiff1d(np.arange(n_members), list(trained)).tolist(),
-    }

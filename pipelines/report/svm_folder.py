@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipelines.run_folder import ranking
 from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
-from pipelines.run_folder.ranking import mean_scores, rank
 from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.record import BestOfSvm, SvmRecord
 
@@ -43,15 +43,9 @@ def read_svm_run(folder: Path) -> SvmRun:
 
 
 def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """The candidates of a run that has ranked none, best first.
-
-    One of which some folds are still to come is left out: it cannot be compared yet.
-    """
+    """The candidates of a run that has ranked none, best first."""
     if cells.empty:
         return pd.DataFrame(columns=list(SvmCandidate.columns()), dtype=float)
     accuracy = 1 - cells["error"]  # a run begun before there were scorings has errors alone
     score = cells["score"].fillna(accuracy) if "score" in cells else accuracy
-    errors = cells.groupby(list(SVM_CANDIDATE))["error"]
-    n_cells, n_ok = errors.transform("size"), errors.transform("count")
-    comparable = cells.assign(score=score)[(n_cells >= n_folds) | (n_ok < n_cells)]
-    return rank(mean_scores(comparable, SVM_CANDIDATE), SVM_CANDIDATE, n_folds)
+    return ranking.candidates_of(cells.assign(score=score), SVM_CANDIDATE, n_folds)

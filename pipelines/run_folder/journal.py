@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -98,19 +99,7 @@ class Journal:
 
     def __init__(self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None) -> None:
         self.fingerprint = fingerprint
-        self._file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise InputError(
-                f"--resume must be a run that nobody is writing, got {path.parent}, which another "
-                "process has open; wait for it to end"
-            ) from None
-        except OSError as error:
-            # Some network file systems have no locks: better unlocked than not at all.
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-                raise
+        self._file = _locked(path)
         self._file.seek(0)
         content = self._file.read()
         self.records, self.n_foreign = read_records(content, rows, fingerprint)
@@ -147,3 +136,27 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _locked(path: Path) -> FileIO:
+    """The file, open and locked; of two processes that want it at once one gets it."""
+    while True:
+        file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise InputError(
+                f"the folder of a run must be one that nobody is writing, got {path.parent}, "
+                "which another process has open; wait for it to end, or name another folder"
+            ) from None
+        except OSError as error:
+            # Some network file systems have no locks: better unlocked than not at all.
+            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+                raise
+            return file
+        # Between the two calls its last holder may have removed what it had made in vain.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()

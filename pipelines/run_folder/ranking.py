@@ -1,53 +1,62 @@
-"""The one rule that ranks candidates: by the mean score, ties to the smaller parameters."""
+"""Which candidate is the best: one rule for ties, and for candidates that are not done."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A mean over folds carries rounding; candidates closer than this are tied.
 TIE_DECIMALS = 12
+VALUES = ["error", "score"]
 
 
-def mean_scores(cells: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
-    """Mean, standard deviation (not corrected) and count of every candidate's cells.
-
-    Parameters
-    ----------
-    cells : table with the columns ``parameters``, ``error`` and ``score``, NaN where a fit failed
-    parameters : names of the columns that make a candidate
-
-    Returns
-    -------
-    table with ``parameters``, ``error_mean``, ``error_std``, ``score_mean``, ``score_std``
-    and ``n_ok``, the number of its scores
-    """
-    by_candidate = cells.groupby(list(parameters))[["error", "score"]]
-    mean, std, count = by_candidate.mean(), by_candidate.std(ddof=0), by_candidate.count()
-    table = mean.add_suffix("_mean").join(std.add_suffix("_std"))
-    table = table[["error_mean", "error_std", "score_mean", "score_std"]]
-    return table.assign(n_ok=count["score"]).reset_index()
-
-
-def rank(candidates: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
-    """Candidates best first; one that lacks a fold has no mean and comes last.
+def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
+    """The candidates of a table of cells, best first; see ``ranked``.
 
     Parameters
     ----------
-    candidates : what ``mean_scores`` gives
-    parameters : in the order in which ties are resolved: to the smaller first, then second
+    cells : table with ``parameters``, ``error`` (a fraction) and ``score`` (larger is
+        better); NaN where the fit failed
+    parameters : names of the columns that tell one candidate from another
     n_folds : int
-        A candidate with fewer scores has none of its own.
+    """
+    by_candidate = cells.groupby(list(parameters))
+    values = by_candidate[VALUES]
+    counts = by_candidate["score"].count(), by_candidate.size()
+    return ranked(values.mean(), values.std(ddof=0), *counts, n_folds)
+
+
+def ranked(
+    mean: pd.DataFrame, std: pd.DataFrame, n_ok: pd.Series, n_cells: pd.Series, n_folds: int
+) -> pd.DataFrame:
+    """Candidates in order, from what their cells come to; all indexed by the parameters.
+
+    A tie goes to the smaller first parameter, then to the smaller second. A candidate
+    with a failed fold has no mean and comes last. One of which some folds are
+    still to come is left out: it cannot be compared yet.
+
+    Parameters
+    ----------
+    mean, std : tables of ``error`` and ``score``, the deviation not corrected, as scikit-learn's
+    n_ok, n_cells : how many cells have a score, and how many there are
+    n_folds : int
 
     Returns
     -------
-    the table with ``rank`` (1 is best, no two alike)
+    table with the parameters, ``error_mean``, ``error_std``, ``score_mean``, ``score_std``,
+    ``n_ok``, ``rank`` (1 is best by the mean score, no two alike), best first
     """
-    means = ["error_mean", "error_std", "score_mean", "score_std"]
-    candidates = candidates.copy()
-    candidates.loc[candidates["n_ok"] < n_folds, means] = float("nan")
-    candidates["tie"] = -candidates["score_mean"].round(TIE_DECIMALS)
-    candidates = candidates.sort_values(["tie", *parameters], na_position="last")
-    candidates["rank"] = range(1, len(candidates) + 1)
-    return candidates.drop(columns="tie").reset_index(drop=True)
+    parameters = [str(name) for name in mean.index.names]
+    table = mean.add_suffix("_mean").join(std.add_suffix("_std"))
+    table = table[[f"{value}_{kind}" for value in VALUES for kind in ("mean", "std")]]
+    table["n_ok"] = n_ok
+    table.loc[n_ok < n_folds, table.columns[:4]] = math.nan
+    table = table[n_cells >= n_folds].reset_index()
+    table["tie"] = -table["score_mean"].round(TIE_DECIMALS)
+    table = table.sort_values(["tie", *parameters], na_position="last", ignore_index=True)
+    table["rank"] = range(1, len(table) + 1)
+    return table.drop(columns="tie")

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.report.svm_folder import candidates_of, read_svm_run
-from pipelines.run.scores import reduce_scores
+from pipelines.select.scores import reduce_scores
 
 pytestmark = pytest.mark.filterwarnings("error")
 

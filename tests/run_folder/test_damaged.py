@@ -20,16 +20,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.bagging.bagging_options import Options as BaggingOptions
 from pipelines.errors import InputError
+from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.report import write_report
 from pipelines.report.comparison import write_comparison
-from pipelines.run.options import options_of_resumed_run
+from pipelines.run.groups import options_of_resumed_run
 from pipelines.run_folder.columns import SVM_CANDIDATE, SvmRow
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal, read_journal
-from pipelines.run_folder.ranking import mean_scores, rank
-from pipelines.search.svm_options import Options as SvmOptions
+from pipelines.svm_grid import Options as SvmOptions
 
 KEPT = Path(__file__).with_name("kept")
 OPTIONS = {"svm_grid": SvmOptions, "nn_bagging": BaggingOptions}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run_folder.folder import RunFolder
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run_folder.journal import Journal
 
 PLACE = {"worker": "w", "started": 1.5, "seconds": 0.5}
