@@ -28,6 +28,7 @@ from pipelines.run.groups import options_of_resumed_run
 from pipelines.run_folder.columns import SVM_CANDIDATE, SvmRow
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal, read_journal
+from pipelines.run_folder.ranking import candidates_of
 from pipelines.svm_grid import Options as SvmOptions
 
 KEPT = Path(__file__).with_name("kept")
@@ -284,9 +285,7 @@ def test_one_rule_ranks_candidates() -> None:
             "error": [0.1, 0.3, 0.3, 0.1, 0.2, 0.2, np.nan, 0.0],
         }
     )
-    table = rank(
-        mean_scores(cells.assign(score=1 - cells["error"]), SVM_CANDIDATE), SVM_CANDIDATE, 2
-    )
+    table = candidates_of(cells.assign(score=1 - cells["error"]), SVM_CANDIDATE, 2)
     # Three are tied but for rounding: the smaller C, then the smaller gamma. One lacks a fold.
     assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
     assert np.isnan(table["score_mean"].iloc[-1])
