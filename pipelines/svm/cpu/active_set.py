@@ -267,9 +267,7 @@ def solve_active(
         room = min(batch, capacity - f)
         if room <= 0:
             return done, STALLED
-        n_new = _most_violating(
-            residual, beta, lower, upper, level, 0.25 * tol, wanted[:room]
-        )
+        n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
         for p in range(n_new):
             f = _append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
         idle = 0 if n_new else idle + 1
