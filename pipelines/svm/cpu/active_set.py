@@ -77,49 +77,141 @@ def _append(
     return f + 1
 
 
+@compiled("contract")
+def _turn_four(
+    factor: np.ndarray,
+    at: int,
+    first: int,
+    cosines: np.ndarray,
+    sines: np.ndarray,
+    left: np.ndarray,
+) -> None:
+    """Rotate the columns from ``at`` to ``first`` of four rows at once, each one place up.
+
+    A row alone is a chain in which each product waits for the last.  ``left`` : float64
+    (4,), what each row carries into column ``first``.
+    """
+    a, b, c, d = factor[first], factor[first + 1], factor[first + 2], factor[first + 3]
+    e = factor[first + 4]
+    u, v, w, x = b[at], c[at], d[at], e[at]
+    for j in range(at, first):
+        cosine, sine = cosines[j], sines[j]
+        p, q, r, s = b[j + 1], c[j + 1], d[j + 1], e[j + 1]
+        a[j], u = cosine * u + sine * p, cosine * p - sine * u
+        b[j], v = cosine * v + sine * q, cosine * q - sine * v
+        c[j], w = cosine * w + sine * r, cosine * r - sine * w
+        d[j], x = cosine * x + sine * s, cosine * s - sine * x
+    left[0], left[1], left[2], left[3] = u, v, w, x
+
+
 @compiled()
 def _remove(
-    factor: np.ndarray, ones: np.ndarray, free: np.ndarray, f: int, at: int, turns: np.ndarray
+    factor: np.ndarray, sides: np.ndarray, free: np.ndarray, f: int, at: int, turns: np.ndarray
 ) -> int:
     """The free row at place ``at`` is pinned; plane rotations mend the factor.
 
-    turns : float64 (2, capacity), work space
+    sides : float64 (2, capacity), solutions of ``factor @ side = something``
+    turns : float64 (3, capacity), work space
     """
     cosines, sines = turns[0], turns[1]
-    for p in range(at, f - 1):
-        source, row = factor[p + 1], factor[p]
-        free[p] = free[p + 1]
-        row[:at] = source[:at]
-        carried = source[at]
-        for j in range(at, p):
-            following = source[j + 1]
-            row[j] = cosines[j] * carried + sines[j] * following
-            carried = cosines[j] * following - sines[j] * carried
-        following = source[p + 1]
-        size = np.sqrt(carried * carried + following * following)
-        cosines[p], sines[p] = carried / size, following / size
-        row[p] = size
-        first, second = ones[p], ones[p + 1]
-        ones[p] = cosines[p] * first + sines[p] * second
-        ones[p + 1] = cosines[p] * second - sines[p] * first
+    free[at : f - 1] = free[at + 1 : f]
+    for first in range(at, f - 1, 4):
+        last = min(first + 4, f - 1)
+        for p in range(first, last):
+            factor[p, :at] = factor[p + 1, :at]
+        if last - first == 4:
+            _turn_four(factor, at, first, cosines, sines, turns[2])
+        for p in range(first, last):
+            source, row = factor[p + 1], factor[p]
+            begin = at
+            carried = source[at]
+            if last - first == 4:  # up to the block's first column that is done
+                begin, carried = first, turns[2, p - first]
+            for j in range(begin, p):
+                following = source[j + 1]
+                row[j] = cosines[j] * carried + sines[j] * following
+                carried = cosines[j] * following - sines[j] * carried
+            following = source[p + 1]
+            size = np.sqrt(carried * carried + following * following)
+            cosines[p], sines[p] = carried / size, following / size
+            row[p] = size
+            for side in sides:
+                one, other = side[p], side[p + 1]
+                side[p] = cosines[p] * one + sines[p] * other
+                side[p + 1] = cosines[p] * other - sines[p] * one
     return f - 1
 
 
 @compiled()
-def _direction(
-    residual: np.ndarray,
+def _free_rows(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, free: np.ndarray) -> int:
+    """Fill ``free`` and return the number, -1 where there is no room for them.
+
+    Those next to a bound, the likely ones to be pinned, come last: then few rows of the
+    factor change.
+    """
+    f, room = 0, np.empty(beta.size)
+    rows = np.empty(beta.size, np.int64)
+    for k in range(beta.size):
+        if lower[k] < beta[k] < upper[k]:
+            rows[f], room[f] = k, -min(beta[k] - lower[k], upper[k] - beta[k])
+            f += 1
+    if f > free.size:
+        return -1
+    order = np.argsort(room[:f])
+    for p in range(f):
+        free[p] = rows[order[p]]
+    return f
+
+
+@compiled()
+def _factorise(
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
     factor: np.ndarray,
     ones: np.ndarray,
     free: np.ndarray,
     f: int,
-    d: np.ndarray,
+) -> None:
+    """The factor of the free block, by LAPACK, or row by row where it is not definite."""
+    definite = True
+    block = np.empty((f, f))
+    for p in range(f):
+        row = kernel[free[p]]
+        for q in range(f):
+            block[p, q] = np.float64(row[free[q]]) + shift
+        block[p, p] += ridge
+    try:
+        factor[:f, :f] = np.linalg.cholesky(block)
+    except Exception:
+        definite = False
+    for p in range(f):
+        if definite:
+            ones[p] = (1.0 - _dot(factor[p, :p], ones[:p])) / factor[p, p]
+        else:
+            _append(kernel, shift, ridge, factor, ones, free, p, free[p])
+
+
+@compiled()
+def _solve_forward(
+    residual: np.ndarray, factor: np.ndarray, free: np.ndarray, f: int, found: np.ndarray
+) -> None:
+    """``factor @ found = residual`` of the free rows."""
+    for p in range(f):
+        found[p] = (residual[free[p]] - _dot(factor[p, :p], found[:p])) / factor[p, p]
+
+
+@compiled()
+def _direction(
+    factor: np.ndarray, ones: np.ndarray, forward: np.ndarray, f: int, d: np.ndarray
 ) -> float:
-    """``d`` of ``(K + ridge) d + level = residual`` over the free rows, of sum 0; the level."""
+    """``d`` of ``(K + ridge) d + level = residual`` over the free rows, of sum 0; the level.
+
+    forward : from ``_solve_forward``
+    """
+    level = _dot(forward[:f], ones[:f]) / _dot(ones[:f], ones[:f])
     for p in range(f):
-        d[p] = (residual[free[p]] - _dot(factor[p, :p], d[:p])) / factor[p, p]
-    level = _dot(d[:f], ones[:f]) / _dot(ones[:f], ones[:f])
-    for p in range(f):
-        d[p] -= level * ones[p]
+        d[p] = forward[p] - level * ones[p]
     for p in range(f - 1, -1, -1):
         d[p] /= factor[p, p]
         _subtract(d[:p], factor[p, :p], d[p])
@@ -209,9 +301,11 @@ def solve_active(
         than the work space holds, or steps no longer move anything.
     """
     n, capacity = residual.size, factor.shape[0]
-    free, d, ones = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity)
-    turns, moves = np.empty((2, capacity)), np.empty(capacity)
-    wanted = np.empty(capacity, np.int64)
+    free, d, wanted = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity, np.int64)
+    sides, turns = np.empty((2, capacity)), np.empty((3, max(4, capacity)))
+    ones, forward = sides[0], sides[1]
+    # What the residuals do not know yet: it is made up when rows are to be set free.
+    pending, moved_rows, moves = np.zeros(n), np.empty(n, np.int64), np.empty(n)
     largest, span = 0.0, 0.0
     for k in range(n):
         largest = max(largest, abs(np.float64(kernel[k, k])))
@@ -219,17 +313,16 @@ def solve_active(
     shift = 1.0 if largest == 0.0 else 0.0
     resolved = _RESOLVED64 if kernel.itemsize == 8 else _RESOLVED32
     ridge = max(_RIDGE_SHARE * tol / span, resolved * max(largest, 1.0))
-    f = 0
-    for k in range(n):
-        if lower[k] < beta[k] < upper[k]:
-            if f == capacity:
-                return 0, STALLED
-            f = _append(kernel, shift, ridge, factor, ones, free, f, k)
+    f = _free_rows(beta, lower, upper, free)
+    if f < 0:
+        return 0, STALLED
+    _factorise(kernel, shift, ridge, factor, ones, free, f)
+    _solve_forward(residual, factor, free, f, forward)
     idle, batch = 0, 1
     for done in range(limit):
         level = 0.0
         if f >= 2:
-            level = _direction(residual, factor, ones, free, f, d)
+            level = _direction(factor, ones, forward, f, d)
             step, at = _longest_step(beta, lower, upper, free, f, d)
             moved = 0.0
             for p in range(f):
@@ -238,37 +331,47 @@ def solve_active(
                 if p == at:
                     new = upper[k] if d[p] > 0.0 else lower[k]
                 new = min(max(new, lower[k]), upper[k])
-                moves[p] = new - beta[k]
+                pending[k] += new - beta[k]
+                moved = max(moved, abs(new - beta[k]))
                 beta[k] = new
-                moved = max(moved, abs(moves[p]))
-            if moved > 0.0:
-                subtract_rows(residual, kernel[:, :n], free[:f], moves[:f])
             idle = idle + 1 if moved <= 1e-13 * span else 0
-            if idle > _MOST_IDLE:
-                return done, STALLED
-            if at >= 0:
+            if at >= 0 and idle <= _MOST_IDLE:
                 # A row that was set free and may not move: fewer at once are safer.
                 if moved <= 1e-13 * span:
                     batch = 0
+                for p in range(f):
+                    forward[p] += step * (level * ones[p] - forward[p])
                 for p in range(f - 1, -1, -1):
                     k = free[p]
                     if not (lower[k] < beta[k] < upper[k]):
-                        f = _remove(factor, ones, free, f, p, turns)
+                        f = _remove(factor, sides, free, f, p, turns)
                 continue
+        m = 0
+        for k in range(n):
+            if pending[k] != 0.0:
+                moved_rows[m], moves[m], pending[k] = k, pending[k], 0.0
+                m += 1
+        subtract_rows(residual, kernel[:, :n], moved_rows[:m], moves[:m])
         top, bottom, i, j = optimality(residual, beta, lower, upper)
         if not (top - bottom >= tol):
             return done, CONVERGED
+        if idle > _MOST_IDLE:
+            return done, STALLED
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
                     f = _append(kernel, shift, ridge, factor, ones, free, f, k)
-            continue
-        batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
-        room = min(batch, capacity - f)
-        if room <= 0:
-            return done, STALLED
-        n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
-        for p in range(n_new):
-            f = _append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
-        idle = 0 if n_new else idle + 1
+        else:
+            batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
+            room = min(batch, capacity - f)
+            if room <= 0:
+                return done, STALLED
+            n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
+            for p in range(n_new):
+                f = _append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
+            idle = 0 if n_new else idle + 1
+        _solve_forward(residual, factor, free, f, forward)
+    for k in range(n):
+        if pending[k] != 0.0:
+            subtract_rows(residual, kernel[:, :n], np.array([k]), pending[k : k + 1])
     return limit, ITERATION_LIMIT

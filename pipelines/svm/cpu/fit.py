@@ -11,6 +11,7 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Means, open_pool
 from pipelines.svm.kernel import Kernel
+from pipelines.svm.path_result import check_size
 from pipelines.svm.problems import ClassWeight, Layout, Problem, problems_of, sort_rows
 from pipelines.svm.search import Search, Settings
 from pipelines.svm.solutions import Solutions
@@ -82,6 +83,7 @@ def fit_path(
     The others are as for ``cross_validate_path``.
     """
     X = np.asarray(X)
+    check_size(X)
     layout = sort_rows(y)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     search = Search(
@@ -118,7 +120,7 @@ def model_of(
 ) -> FittedPath:
     """Support vectors of all problems in the order of X.
 
-    last : float32 (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
+    last : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
     """
     used = np.flatnonzero(out.support[0, -1])
     used = used[np.argsort(layout.order[used])]
