@@ -153,7 +153,8 @@ def refuse_many(n_nodes: int) -> None:
     """Raise InputError where nodes cannot be numbered in int32."""
     if n_nodes > MOST_NODES:
         raise InputError(
-            f"nodes must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part of the graph"
+            f"nodes must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part of the "
+            f"graph"
         )
 
 
@@ -165,7 +166,7 @@ def shown(value: object) -> str:
 def _by_name(block: Block) -> tuple[pa.Array, NDArray[np.int32]]:
     """The names of a block, and its sources, then its targets, as positions among them."""
     both = pa.chunked_array([block.source, block.target]).combine_chunks()
-    encoded = (both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both)
+    encoded = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
     encoded = encoded.dictionary_encode()
     return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
 

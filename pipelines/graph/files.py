@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -230,11 +229,15 @@ def open_edges(
         )(path, kind)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(str(path), error) from None
-    chosen = {"source": source, "target": target, "weight": weight}
-    for role, name in chosen.items():
+    for role, name in (("source", source), ("target", target), ("weight", weight)):
         if name is not None and name not in file.columns:
             raise _no_column(role, name, file)
-    return replace(file, **{role: name for role, name in chosen.items() if name is not None})
+    return replace(
+        file,
+        source=source or file.source,
+        target=target or file.target,
+        weight=weight or file.weight,
+    )
 
 
 def unreadable(path: str, why: object) -> InputError:
@@ -350,10 +353,3 @@ def _is_number(field: str) -> bool:
         return math.isfinite(float(field))
     except ValueError:
         return False
-
-
-def table_of(path: Path) -> Any:
-    """A small table as a pandas frame: .csv, .tsv or .parquet."""
-    if path.suffix.lower() == ".parquet":
-        return pd.read_parquet(path)
-    return pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,8 @@ from pipelines.data.errors import InputError
 from pipelines.graph.edges import Edges
 from pipelines.svm.compiled import compiled
 
+Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
+
 SELF_LOOPS = ("keep", "drop")
 REPEATED = ("sum", "once")
 
@@ -22,7 +25,7 @@ class Rows:
     """Edges in compressed rows by destination: row i has ``first[i]`` to ``first[i + 1]``.
 
     first : int64 of shape (n_rows + 1,)
-    source : int32 of shape (m,), ascending within a row
+    source : int32 of shape (m,)
     weight : float64 of shape (m,), or None where every edge counts 1
     """
 
@@ -85,25 +88,46 @@ def make_graph(edges: Edges, self_loops: str = "keep", repeated: str = "sum") ->
     """
     known("self_loops", self_loops, SELF_LOOPS)
     known("repeated", repeated, REPEATED)
-    rows = sort_into_rows(edges.source, edges.target, edges.weight, len(edges.nodes))
-    if self_loops == "drop":
-        rows = _only(rows, _no_loop(rows.first, rows.source))
-    if repeated == "once":
-        rows = _only(rows, _no_repeat(rows.first, rows.source))
+    pieces = [(edges.source, edges.target, edges.weight)]
+    rows = make_rows(lambda: pieces, len(edges.nodes), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError("edges must hold an edge that is no self-loop, got none; keep self-loops")
     return Graph(edges.nodes, rows)
 
 
-def sort_into_rows(
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    weight: NDArray[np.float64] | None,
-    n_nodes: int,
+def make_rows(
+    pieces: Callable[[], Iterable[Piece]],
+    n_rows: int,
+    first_node: int = 0,
+    self_loops: str = "keep",
+    repeated: str = "sum",
 ) -> Rows:
-    """Two counting sorts, by source, then by target: time and memory grow as the edges do."""
-    out, targets, moved = by_key(source, target, weight, n_nodes)
-    return Rows(*_by_value(out, targets, moved, n_nodes))
+    """Rows by destination from pieces of edges, by a counting sort that holds one piece at a time.
+
+    Parameters
+    ----------
+    pieces : gives all pieces, twice the same: sources, targets (int32), weights (float64 or None)
+    n_rows : targets are the nodes first_node to first_node + n_rows - 1
+    """
+    n_in = np.zeros(n_rows, np.int64)
+    weighted = False
+    for _, target, weight in pieces():
+        n_in += np.bincount(target - first_node, minlength=n_rows)
+        weighted = weight is not None
+    first = np.concatenate(([0], np.cumsum(n_in)))
+    del n_in
+    source = np.empty(first[-1], np.int32)
+    weights = np.empty(first[-1]) if weighted else None
+    place = first[:-1].copy()
+    for some_source, target, weight in pieces():
+        _fill(place, first_node, some_source, target, weight, source, weights)
+    rows = Rows(first, source, weights)
+    if self_loops == "drop":
+        rows = _only(rows, _no_loop(first, source, first_node))
+    if repeated == "once":
+        _sort_rows(rows.first, rows.source, rows.weight)
+        rows = _only(rows, _no_repeat(rows.first, rows.source))
+    return rows
 
 
 def known(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -124,56 +148,44 @@ def _only(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
 
 
 @compiled()
-def by_key(
-    keys: np.ndarray, values: np.ndarray, weight: np.ndarray | None, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Where each key's run begins, the values in the stable order of keys, and their weights."""
-    first = np.zeros(n + 1, np.int64)
-    for key in keys:
-        first[key + 1] += 1
-    for key in range(n):
-        first[key + 1] += first[key]
-    place = first[:-1].copy()
-    sorted_values = np.empty(len(values), np.int32)
-    moved = None if weight is None else np.empty_like(weight)
-    for k in range(len(keys)):
-        at = place[keys[k]]
-        place[keys[k]] = at + 1
-        sorted_values[at] = values[k]
-        if weight is not None:
-            moved[at] = weight[k]
-    return first, sorted_values, moved
+def _fill(
+    place: np.ndarray,
+    first_node: int,
+    source: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    sources: np.ndarray,
+    weights: np.ndarray | None,
+) -> None:
+    """Put every edge into the next free place of its target's row."""
+    for k in range(len(source)):
+        row = target[k] - first_node
+        at = place[row]
+        place[row] = at + 1
+        sources[at] = source[k]
+        if weight is not None and weights is not None:
+            weights[at] = weight[k]
 
 
 @compiled()
-def _by_value(
-    first: np.ndarray, values: np.ndarray, weight: np.ndarray | None, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The runs of ``by_key`` sorted by value, keys ascending within one."""
-    turned = np.zeros(n + 1, np.int64)
-    for value in values:
-        turned[value + 1] += 1
-    for value in range(n):
-        turned[value + 1] += turned[value]
-    place = turned[:-1].copy()
-    keys = np.empty(len(values), np.int32)
-    moved = None if weight is None else np.empty_like(weight)
-    for key in range(len(first) - 1):
-        for k in range(first[key], first[key + 1]):
-            at = place[values[k]]
-            place[values[k]] = at + 1
-            keys[at] = key
-            if weight is not None:
-                moved[at] = weight[k]
-    return turned, keys, moved
+def _sort_rows(first: np.ndarray, source: np.ndarray, weight: np.ndarray | None) -> None:
+    """Sources ascending within each row; of equal ones the first stays first."""
+    for row in range(len(first) - 1):
+        begin, end = first[row], first[row + 1]
+        if weight is None:
+            source[begin:end] = np.sort(source[begin:end])
+        else:
+            order = np.argsort(source[begin:end], kind="mergesort")
+            source[begin:end] = source[begin:end][order]
+            weight[begin:end] = weight[begin:end][order]
 
 
 @compiled()
-def _no_loop(first: np.ndarray, source: np.ndarray) -> np.ndarray:
+def _no_loop(first: np.ndarray, source: np.ndarray, first_node: int) -> np.ndarray:
     kept = np.ones(len(source), np.bool_)
     for row in range(len(first) - 1):
         for k in range(first[row], first[row + 1]):
-            kept[k] = source[k] != row
+            kept[k] = source[k] != row + first_node
     return kept
 
 

@@ -87,8 +87,8 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
-            f"personalise must name nodes of the graph, got {shown(frame.index[unknown[0]])}, which "
-            f"is none; drop it or add an edge"
+            f"personalise must name nodes of the graph, got {shown(frame.index[unknown[0]])}, "
+            f"which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
@@ -149,14 +149,14 @@ def _frame(given: Any) -> pd.DataFrame:
         given = given.to_frame("personalised" if given.name is None else given.name)
     if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
         raise InputError(
-            "personalise must hold numbers by node: a file, a mapping, or a pandas Series or frame; "
-            f"got {type(given).__name__} without any"
+            f"personalise must hold numbers by node: a file, a mapping, or a pandas Series or "
+            f"frame; got {type(given).__name__} without any"
         )
     return given
 
 
 def _positions(names: pd.Index, nodes: pd.Index) -> Any:
-    """Positions among the nodes, -1 for what is none: 7 is not the node '7', unless all are text."""
+    """Positions among the nodes, -1 for what is none; 7 is the node '7' where names are text."""
     if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
         names = names.map(str)
     return nodes.get_indexer(names)

@@ -97,7 +97,9 @@ def _rmat(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Pairs:
     return source, target
 
 
-def _erdos(n_nodes: int, degree: float, begin: int, n_sources: int, rng: np.random.Generator) -> Pairs:
+def _erdos(
+    n_nodes: int, degree: float, begin: int, n_sources: int, rng: np.random.Generator
+) -> Pairs:
     """Edges of some sources: how many, then which, none twice and none from a node to itself."""
     others = n_nodes - 1
     wanted = rng.binomial(n_sources * others, min(1.0, degree / others))

@@ -230,8 +230,8 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
                     f"{role} must be the name of a column, got {name!r}; there are "
                     f"{', '.join(map(repr, columns[:10]))}"
                 )
-        parts = [None if name is None else edges[name] for name in chosen.values()]
-        return make_block(*parts)
+        parts = {role: None if name is None else edges[name] for role, name in chosen.items()}
+        return make_block(parts["source"], parts["target"], parts["weight"])
     if isinstance(edges, tuple) and len(edges) in (2, 3):
         return make_block(*edges)
     pairs = np.asarray(edges)

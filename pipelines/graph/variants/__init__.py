@@ -130,8 +130,10 @@ def find_variant(name: str, device: str, n_nodes: int, memory_bytes: int | None)
     variant = VARIANTS[name]
     why = variant.lacks(device) or too_large(variant, n_nodes, memory_bytes)
     if why:
-        raise InputError(f"variant must be one that can run on this {device}, got {name}: {why}; "
-                         f"{'pull runs everywhere' if device == 'cpu' else 'choose another'}")  # fmt: skip
+        other = "pull needs no more than numba" if device == "cpu" else "choose another"
+        raise InputError(
+            f"variant must be one that can run on this {device}, got {name}: {why}; {other}"
+        )
     return variant
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import Array, rounding
@@ -19,8 +20,8 @@ from pipelines.graph.walk import Walk, inverse
 class Library(Protocol):
     """What a library of arrays must offer; its arrays know ``@``, ``*``, ``+``, ``-`` and abs."""
 
-    def array(self, values: Array) -> Any:
-        """On its device, float64."""
+    def array(self, values: NDArray[Any]) -> Any:
+        """On its device."""
         ...
 
     def host(self, values: Any) -> Array: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import Array, Iterated, Stop, Told, iterate
@@ -36,7 +37,7 @@ class OnCPU:
         self._xp: Any = np
         self._sparse: Any = sparse
 
-    def array(self, values: Array) -> Any:
+    def array(self, values: NDArray[Any]) -> Any:
         return self._xp.asarray(values)
 
     def host(self, values: Any) -> Array:

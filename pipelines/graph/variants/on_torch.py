@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import Array, Iterated, Stop, Told, iterate
@@ -40,7 +41,7 @@ class OnTorch:
     def __init__(self, device: str) -> None:
         self._device = device
 
-    def array(self, values: Array) -> Any:
+    def array(self, values: NDArray[Any]) -> Any:
         return torch.from_numpy(np.array(values)).to(self._device)
 
     def host(self, values: Any) -> Array:
