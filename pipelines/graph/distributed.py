@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 from dask import bag
-from distributed import KilledWorker, wait
+from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
@@ -162,6 +162,8 @@ class _Run:
             return _Dealt(
                 split, kept["n_nodes"], kept["first_name"], kept["n_edges"], kept["weighted"]
             )
+        for earlier in self._folder.glob("partition-*"):
+            shutil.rmtree(earlier)
         source, nodes = self._nodes(edges, part_bytes)
         first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
         where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
@@ -259,8 +261,8 @@ class _Run:
             began = time.perf_counter()
             count = min(self._every, most - len(changes))
             try:
-                partitions = self._in_memory(partitions, split, bare, dealt.weighted)
-                total = self._batch(partitions, split, len(changes), count, stop.tol, kind)
+                partitions, homes = self._in_memory(partitions, split, bare, dealt.weighted)
+                total = self._batch(partitions, homes, split, len(changes), count, stop.tol, kind)
             except LOST as error:
                 failures, partitions = failures + 1, []
                 if failures >= MOST_FAILURES:
@@ -295,32 +297,35 @@ class _Run:
 
     def _in_memory(
         self, before: list[Future], split: Split, walk: Walk, weighted: bool
-    ) -> list[Future]:
-        """Partitions, each in a worker's memory; those that are lost, in another's."""
+    ) -> tuple[list[Future], list[str]]:
+        """Partitions, each in a worker's memory, and whose; those that are lost, in another's."""
         holders = self._client.who_has(before) if before else {}
-        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        load = dict.fromkeys(workers, 0)
-        for addresses in holders.values():
-            for address in addresses[:1]:
-                load[address] = load.get(address, 0) + 1
-        futures = []
-        for p in range(split.n_partitions):
-            if before and holders.get(before[p].key):
+        load = dict.fromkeys(sorted(self._client.scheduler_info(n_workers=-1)["workers"]), 0)
+        if not load:
+            raise TimeoutError("no worker is left")
+        homes: list[str | None] = [
+            next(iter(holders.get(future.key) or ()), None) for future in before
+        ] or [None] * split.n_partitions
+        for home in homes:
+            if home is not None:
+                load[home] = load.get(home, 0) + 1
+        futures, owners = [], []
+        submit = partial(self._submit, self._client, uuid.uuid4().hex)
+        for p, home in enumerate(homes):
+            if home is None:
+                home = min(load, key=lambda one: (load[one], one))
+                load[home] += 1
+                name = f"load_partition-{p}"
+                futures.append(submit(name, home, tasks.load_partition, split, walk, p, weighted))
+            else:
                 futures.append(before[p])
-                continue
-            address = min(workers, key=lambda one: (load[one], one)) if workers else None
-            if address is not None:
-                load[address] += 1
-            submit = partial(self._submit, self._client, uuid.uuid4().hex)
-            home = [address] if address else None
-            name = f"load_partition-{p}"
-            futures.append(submit(name, home, tasks.load_partition, split, walk, p, weighted))
-        wait(futures)
-        return futures
+            owners.append(home)
+        return futures, owners
 
     def _batch(
         self,
         partitions: list[Future],
+        homes: list[str],
         split: Split,
         begun: int,
         count: int,
@@ -329,8 +334,6 @@ class _Run:
     ) -> Total:
         """Some iterations from a checkpoint to the next, as one set of tasks."""
         submit = partial(self._submit, self._client, uuid.uuid4().hex)
-        holders = self._client.who_has(partitions)
-        homes = [holders.get(future.key) or None for future in partitions]
         everyone = range(split.n_partitions)
         states = [
             submit(f"begin-{p}", homes[p], tasks.begin_state, partitions[p], split, p, begun)
@@ -364,12 +367,16 @@ class _Run:
 
     @staticmethod
     def _submit(
-        client: Client, batch: str, name: str, home: Any, function: Any, *arguments: Any
+        client: Client, batch: str, name: str, home: str | None, function: Any, *arguments: Any
     ) -> Future:
+        """A task of a name of its own, on a worker; elsewhere if that one is gone."""
         return client.submit(
-            function, *arguments, key=f"{name}-{batch}", workers=home,
+            function,
+            *arguments,
+            key=f"{name}-{batch}",
+            workers=home,
             allow_other_workers=home is not None,
-        )  # fmt: skip
+        )
 
 
 def _union_of(names: Any) -> Any:

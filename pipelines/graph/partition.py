@@ -114,12 +114,13 @@ def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
     """The nodes: whole numbers from ``first`` on, or the names that ``write_nodes`` wrote."""
     if first is not None:
         return pd.RangeIndex(first, first + n_nodes)
-    return _kept_nodes(folder)
+    path = Path(folder) / NODES
+    return _kept_nodes(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _kept_nodes(folder: str) -> pd.Index:
-    return pd.Index(pd.read_parquet(Path(folder) / NODES)["node"])
+def _kept_nodes(path: Path, written: int) -> pd.Index:
+    return pd.Index(pd.read_parquet(path)["node"])
 
 
 def count_in(source: Source, part: Part | int, nodes: pd.Index, n_cells: int) -> NDArray[np.int64]:

@@ -85,7 +85,9 @@ def test_only_what_a_partition_needs_is_handed_over(tmp_path):
         tasks.write_start(split, p, start, walk.jump)
     for p in range(4):
         partition = tasks.load_partition(split, walk, p, False)
-        assert [len(wanted) for wanted in partition.sends] == [int(q == (p + 1) % 4) for q in range(4)]
+        assert [len(wanted) for wanted in partition.sends] == [
+            int(q == (p + 1) % 4) for q in range(4)
+        ]
         assert partition.n_needed == 1
 
 

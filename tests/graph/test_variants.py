@@ -122,9 +122,7 @@ def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
 def test_a_variant_that_cannot_run_says_why():
     with pytest.raises(InputError, match=r"^variant must be one of pull, .*did you mean pull\?"):
         find_variant("pul", "cpu", 10, None)
-    with pytest.raises(
-        InputError, match="got cugraph: it runs on gpu only; pull needs"
-    ):
+    with pytest.raises(InputError, match="got cugraph: it runs on gpu only; pull needs"):
         find_variant("cugraph", "cpu", 10, None)
     with pytest.raises(InputError, match=r"it takes 22.4 GiB of 4.0 GiB"):
         find_variant("scipy-dense-product", "cpu", 31_622, 4 << 30)
