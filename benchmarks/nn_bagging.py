@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks.command import add_count, add_limit, add_turns, base_parser, exit_status
 from benchmarks.gpu.device import gpus
 from benchmarks.keep import keep, slug
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> None:
     from benchmarks.bagging.page import describe, page
     from benchmarks.timing import in_turn
     from cluster_setup import open_cluster
-    from cluster_setup.local import available_cores
+    from cluster_setup.on_this_machine.devices import available_cores
     from pipelines.nn.settings import Training
     from pipelines.run.tasks import InProcess, OnCluster
 

@@ -1,4 +1,4 @@
-"""Where tasks run: one kind of cluster a file, all of them in one table.
+"""Where tasks run: one kind of cluster a file in ``kinds``, all of them in one table.
 
 ``open_cluster`` is the whole interface. This package knows nothing of
 ``pipelines``.
@@ -6,19 +6,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.options import ClusterOptions, silent
-from cluster_setup.settings import SETTINGS
+from cluster_setup.options import KINDS, ClusterOptions
+from cluster_setup.settings import settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,24 +36,38 @@ __all__ = [
     "resolve_kind",
 ]
 
-# A new kind is one file with a function ``open_client`` and one line here.
-KINDS = {
-    "local": "cluster_setup.local",
-    "cuda": "cluster_setup.cuda",
-    "slurm": "cluster_setup.slurm",
-    "pbs": "cluster_setup.queues",
-    "sge": "cluster_setup.queues",
-    "mpi": "cluster_setup.mpi",
-    "srun": "cluster_setup.srun",
-}
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
-QUEUES = ("slurm", "pbs", "sge")
-WITH_PROFILE = (*QUEUES, "mpi", "srun")
+
+P = ParamSpec("P")
+T = TypeVar("T", covariant=True)
 
 
-def is_address(kind: str) -> bool:
-    """Whether ``kind`` is the address of a running scheduler, not a name."""
-    return kind.startswith(ADDRESSES)
+class _Asked(Protocol[P, T]):
+    @overload
+    def __call__(self, options: ClusterOptions, /) -> T: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+def _asked(
+    options: Callable[P, ClusterOptions],
+) -> Callable[[Callable[[ClusterOptions], T]], _Asked[P, T]]:
+    """A function of ``ClusterOptions`` takes those, or what makes them: spelt there alone."""
+
+    def decorate(function: Callable[[ClusterOptions], T]) -> _Asked[P, T]:
+        @wraps(function)
+        def asked(*args: Any, **kwargs: Any) -> T:
+            given = args[0] if args and isinstance(args[0], ClusterOptions) else None
+            chosen = given or options(*args, **kwargs)
+            kind = resolve_kind(chosen.kind, chosen.profile)
+            chosen = dataclasses.replace(chosen, kind=kind)
+            chosen.refuse_what_the_kind_does_not_take()
+            return function(chosen)
+
+        asked.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]
+        return asked
+
+    return decorate
 
 
 def resolve_kind(kind: str, profile: str | None = None) -> str:
@@ -63,7 +80,7 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         queue when there is one, else ``"cuda"`` when NVML sees a GPU and
         dask-cuda is installed, else ``"local"``.
     profile : str, optional
-        As in ``open_cluster``.
+        As in ``ClusterOptions``.
 
     Raises
     ------
@@ -72,13 +89,14 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
     """
     if kind == "auto":
         if profile is not None:
-            from cluster_setup.profile import load_profile
+            from cluster_setup.profiles import load_profile
 
             return load_profile(profile).queue
-        from cluster_setup import cuda
+        from cluster_setup.kinds import cuda
+        from cluster_setup.on_this_machine import devices
 
-        return "cuda" if cuda.visible_gpus() and cuda.is_installed() else "local"
-    if is_address(kind):
+        return "cuda" if devices.visible_gpus() and cuda.is_installed() else "local"
+    if kind.startswith(ADDRESSES):
         _refuse_wrong_port(kind)
         return kind
     if kind in KINDS:
@@ -104,46 +122,17 @@ def _refuse_wrong_port(address: str) -> None:
         )
 
 
+@_asked(ClusterOptions)
 @contextmanager
-def open_cluster(
-    kind: str = "auto",
-    workers: int | None = None,
-    *,
-    threads_per_worker: int = 1,
-    device: str = "auto",
-    profile: str | None = None,
-    adaptive: tuple[int, int] | None = None,
-    tls: bool = True,
-    dashboard: str | None = None,
-    say: Callable[[str], None] = silent,
-) -> Iterator[Client]:
+def open_cluster(options: ClusterOptions) -> Iterator[Client]:
     """Open a cluster and give a client of it; close what was opened at the end.
+
+    A queue's client is given when its first worker has come.
 
     Parameters
     ----------
-    kind : str
-        ``"auto"``, a name in ``KINDS``, or the address of a running scheduler
-        (``tcp://host:8786``), which is left running.
-    workers : int, optional
-        Number of workers; by default one for each GPU (``cuda``) or core
-        (``local``), or the profile's number (queues). A running scheduler keeps
-        the workers it has; ``workers`` is then the number to wait for. A queue's
-        client is given when its first worker has come.
-    threads_per_worker : int
-        Tasks that one worker runs at a time (``local``).
-    device : str
-        Whether a queue's jobs ask for a GPU: ``"gpu"``, ``"cpu"``, or ``"auto"``:
-        if the profile has one.
-    profile : str, optional
-        The site's profile: its name, or the path of a YAML file (queues).
-    adaptive : (int, int), optional
-        In place of ``workers``, the fewest and the most (queues).
-    tls : bool
-        False leaves connections open to whoever reaches them.
-    dashboard : str, optional
-        A port of the loopback address, ``host:port``, or ``"off"``.
-    say : function of one line of text, optional
-        Told what a person who waits for a queue wants to know.
+    options : ClusterOptions
+        Or its fields: ``open_cluster("slurm", 12, profile="sulis")``.
 
     Yields
     ------
@@ -158,18 +147,15 @@ def open_cluster(
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
-    options = _options(
-        kind, workers, threads_per_worker, device, profile, adaptive, tls, dashboard, say
-    )
     logging.getLogger("asyncio").addFilter(_worth_a_line)
-    settings: dict[str, Any] = dict(SETTINGS)
-    if dashboard == "off":
-        settings["distributed.scheduler.http.routes"] = []
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
     warnings.filterwarnings("ignore", "Creating scratch directories")
-    with dask.config.set(settings), _module(options.kind).open_client(options) as client:
+    with (
+        dask.config.set(settings_of(options.dashboard)),
+        _module(options.kind).open_client(options) as client,
+    ):
         yield client
 
 
@@ -179,35 +165,26 @@ def _worth_a_line(record: logging.LogRecord) -> bool:
     return kind is None or kind.__name__ != "AllExit"
 
 
-def join(
-    kind: str, *, profile: str | None = None, tls: bool = True, dashboard: str | None = None
-) -> None:
+@_asked(ClusterOptions)
+def join(options: ClusterOptions) -> None:
     """Take part in a cluster that starts the program on several ranks at once (``mpi``).
 
     Returns on the one rank that runs the program, serves and exits on the others;
     returns at once for every other kind. To be called before anything that is to
-    happen once.
+    happen once, with what ``open_cluster`` is given.
 
     Raises
     ------
     ClusterError
         The program was not started as the kind needs.
     """
-    options = _options(kind, None, 1, "auto", profile, None, tls, dashboard, silent)
-    if options.kind == "mpi":
-        _module("mpi").take_part(options)
+    take_part = getattr(_module(options.kind), "take_part", None)
+    if take_part:
+        take_part(options)
 
 
-def render(
-    kind: str,
-    workers: int | None = None,
-    *,
-    device: str = "auto",
-    profile: str | None = None,
-    adaptive: tuple[int, int] | None = None,
-    tls: bool = True,
-    dashboard: str | None = None,
-) -> str | None:
+@_asked(ClusterOptions)
+def render(options: ClusterOptions) -> str | None:
     """The job script of one worker, as text; None for a kind that submits no jobs.
 
     Takes what ``open_cluster`` takes, and refuses what it refuses.
@@ -217,38 +194,9 @@ def render(
     ClusterError
         The kind or its profile is not as it must be.
     """
-    options = _options(kind, workers, 1, device, profile, adaptive, tls, dashboard, silent)
-    if options.kind not in QUEUES:
-        return None
-    script: str = _module(options.kind).job_script(options)
-    return script
-
-
-def _options(
-    kind: str,
-    workers: int | None,
-    threads_per_worker: int,
-    device: str,
-    profile: str | None,
-    adaptive: tuple[int, int] | None,
-    tls: bool,
-    dashboard: str | None,
-    say: Callable[[str], None],
-) -> ClusterOptions:
-    kind = resolve_kind(kind, profile)
-    options = ClusterOptions(
-        kind, workers, threads_per_worker, device, profile, adaptive, tls, dashboard, say
-    )
-    for flag, value, kinds in (
-        ("--profile", profile, WITH_PROFILE),
-        ("--adaptive", adaptive, QUEUES),
-    ):
-        if value is not None and kind not in kinds:
-            raise ClusterError(
-                f"{flag} is for --cluster {', '.join(kinds)}, got --cluster {kind}; leave it out"
-            )
-    return options
+    job_script = getattr(_module(options.kind), "job_script", None)
+    return job_script(options) if job_script else None
 
 
 def _module(kind: str) -> ModuleType:
-    return importlib.import_module(KINDS.get(kind, "cluster_setup.address"))
+    return importlib.import_module(f"cluster_setup.kinds.{kind if kind in KINDS else 'address'}")

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cluster_setup.errors import ClusterError
+
+# A new kind is one file in kinds/ and one line here: its name, which is the file's, and the
+# options that it takes and not all do.
+KINDS: dict[str, tuple[str, ...]] = {
+    "local": (),
+    "cuda": (),
+    "slurm": ("profile", "adaptive"),
+    "pbs": ("profile", "adaptive"),
+    "sge": ("profile", "adaptive"),
+    "mpi": ("profile",),
+    "srun": ("profile",),
+}
+QUEUES = tuple(kind for kind, takes in KINDS.items() if "adaptive" in takes)
 
 _DASHBOARD = re.compile(r"off|([^:\s]+:)?\d{1,5}")
 
@@ -22,33 +35,44 @@ def silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What is asked of a cluster; one place for what every kind's ``open_client`` is given.
+    """What is asked of a cluster: the arguments of ``open_cluster``, ``join`` and ``render``.
 
     Attributes
     ----------
     kind : str
-        A name in ``KINDS`` or the address of a running scheduler; resolved, never ``"auto"``.
+        ``"auto"``, a name in ``KINDS``, or the address of a running scheduler
+        (``tcp://host:8786``), which is left running.
     workers : int, optional
-        By default what the kind finds right: every GPU or core here, the profile's number.
+        Number of workers; by default one for each GPU (``cuda``) or core
+        (``local``), or the profile's number (queues). A running scheduler keeps
+        the workers it has; ``workers`` is then the number to wait for.
     threads_per_worker : int
         Tasks that one worker runs at a time (``local``).
     device : str
-        ``"gpu"``, ``"cpu"``, or ``"auto"``: the GPU where the kind or the profile has one.
+        Whether a queue's jobs ask for a GPU: ``"gpu"``, ``"cpu"``, or ``"auto"``:
+        if the profile has one.
     profile : str, optional
-        A site's profile, by name or as the path of a YAML file (queues).
+        The site's profile: its name, or the path of a YAML file (queues).
     adaptive : (int, int), optional
-        Fewest and most workers, in place of ``workers`` (queues).
+        In place of ``workers``, the fewest and the most (queues).
     tls : bool
-        Encrypt, and admit only who holds the certificate of this run.
+        Encrypt, and admit only who holds the certificate of this run; False leaves
+        connections open to whoever reaches them.
     dashboard : str, optional
         A port of the loopback address, ``host:port``, or ``"off"``; by default Dask's usual
         port, or a free one where that is taken.
-    say : function of one line of text
-        Told what a person who waits wants to know.
+    say : function of one line of text, optional
+        Told what a person who waits for a queue wants to know.
+
+    Raises
+    ------
+    ClusterError
+        A number or the dashboard's address cannot be.
     """
 
-    kind: str
+    kind: str = "auto"
     workers: int | None = None
+    _: KW_ONLY
     threads_per_worker: int = 1
     device: str = "auto"
     profile: str | None = None
@@ -76,3 +100,18 @@ class ClusterOptions:
             )
         if self.workers is not None:
             raise ClusterError("--workers and --adaptive exclude each other; leave one out")
+
+    def refuse_what_the_kind_does_not_take(self) -> None:
+        """Hold the options against the kind, which is resolved.
+
+        Raises
+        ------
+        ClusterError
+            One of them is for other kinds.
+        """
+        for option in ("profile", "adaptive"):
+            if getattr(self, option) is not None and option not in KINDS.get(self.kind, ()):
+                kinds = ", ".join(kind for kind, takes in KINDS.items() if option in takes)
+                raise ClusterError(
+                    f"--{option} is for --cluster {kinds}, got --cluster {self.kind}; leave it out"
+                )

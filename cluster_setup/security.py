@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,11 +45,12 @@ def private_folder(shared: Path) -> Iterator[Path]:
     ClusterError
         The folder cannot be made, or others could read it.
     """
-    prefix = f"{socket.gethostname()}-"
+    host = socket.gethostname()
     try:
         shared.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _remove_abandoned(shared, prefix)
-        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=shared))
+        _refuse_one_that_all_may_change(shared)
+        _remove_abandoned(shared, host)
+        folder = Path(tempfile.mkdtemp(prefix=f"{host}-{os.getpid()}-", dir=shared))
     except OSError as error:
         raise ClusterError(
             f"shared_folder must be a folder of yours that all nodes see, {shared} is not "
@@ -65,10 +67,21 @@ def private_folder(shared: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_abandoned(shared: Path, prefix: str) -> None:
-    for folder in shared.glob(f"{prefix}*"):
-        pid = folder.name.removeprefix(prefix).split("-")[0]
-        if pid.isdigit() and not _runs(int(pid)):
+def _refuse_one_that_all_may_change(shared: Path) -> None:
+    """Whoever may write in a folder may put another in the place of ours, but for a sticky bit."""
+    mode = shared.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise ClusterError(
+            f"shared_folder must not be open to all who may write, {shared} has mode "
+            f"{stat.S_IMODE(mode):o}; chmod o-w, or name another in the profile"
+        )
+
+
+def _remove_abandoned(shared: Path, host: str) -> None:
+    for folder in shared.glob("*-*-*"):
+        # From the right: the name of a host may hold anything, what follows it has no hyphen.
+        of, pid, _ = folder.name.rsplit("-", 2)
+        if of == host and pid.isdigit() and not _runs(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -82,33 +95,37 @@ def _runs(pid: int) -> bool:
     return True
 
 
+def key_files(folder: Path) -> tuple[str, str]:
+    """Where a run's certificate and its key lie, for workers on other machines."""
+    return str(folder / "certificate.pem"), str(folder / "key.pem")
+
+
+def named_keys(certificate: str, key: str) -> Security:
+    """What Dask is told of a certificate and its key, which every role uses."""
+    from distributed import Security
+
+    roles = ("client", "scheduler", "worker")
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        **{f"tls_{role}_cert": certificate for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
+
+
 @contextmanager
 def in_folder(folder: Path) -> Iterator[Security]:
     """A certificate for this run as files in ``folder``, for workers on other machines.
 
     The files are gone at the end; what runs has read them by then.
     """
-    from distributed import Security
-
-    made = in_memory()
-    paths = {
-        "ca_file": _write(folder / "certificate.pem", made.tls_ca_file),
-        "key": _write(folder / "key.pem", made.tls_scheduler_key),
-    }
+    made, paths = in_memory(), key_files(folder)
     try:
-        yield Security(
-            require_encryption=True,
-            tls_ca_file=paths["ca_file"],
-            **{f"tls_{role}_cert": paths["ca_file"] for role in ("client", "scheduler", "worker")},
-            **{f"tls_{role}_key": paths["key"] for role in ("client", "scheduler", "worker")},
-        )
+        for path, text in zip(paths, (made.tls_ca_file, made.tls_scheduler_key), strict=True):
+            Path(path).touch(mode=0o600)
+            Path(path).write_text(text)
+        yield named_keys(*paths)
     finally:
-        for path in paths.values():
+        for path in paths:
             with suppress(OSError):
                 os.unlink(path)
-
-
-def _write(path: Path, text: str) -> str:
-    path.touch(mode=0o600)
-    path.write_text(text)
-    return str(path)

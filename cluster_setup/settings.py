@@ -21,6 +21,24 @@ OF_WORKERS = {
 }
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
+OUR_PAGES = "cluster_setup.pages"
+# Pages to look at, none of which changes anything or reaches out to another server.
+ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
+    "scheduler.json", "scheduler.prometheus", "health", "statics"
+))]  # fmt: skip
+
+
+def settings_of(dashboard: str | None) -> dict[str, Any]:
+    """All that Dask is told where a scheduler of ours starts, with or without its pages."""
+    import dask
+
+    preload = "distributed.scheduler.preload"
+    return {
+        **SETTINGS,
+        preload: [*dask.config.get(preload), OUR_PAGES],
+        "distributed.scheduler.http.routes": [] if dashboard == "off" else ROUTES,
+    }
+
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
     """Settings as the variables from which Dask reads them in a process of its own."""

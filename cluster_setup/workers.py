@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from cluster_setup.cuda import visible_gpus
 from cluster_setup.errors import ClusterError
-from cluster_setup.local import available_cores
+from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 
 if TYPE_CHECKING:
     from distributed import Client

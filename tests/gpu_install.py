@@ -46,18 +46,34 @@ def package(module: str) -> str | None:
 
 def our_gpu_files() -> str | None:
     """The files that know these packages can be imported beside them."""
-    from cluster_setup import cuda
+    from cluster_setup.kinds import cuda
     from pipelines.svm.solvers import load_solver, resolve_solver
 
     if not cuda.is_installed():
-        return "cluster_setup.cuda does not find dask-cuda"
+        return "cluster_setup.kinds.cuda does not find dask-cuda"
     if resolve_solver("auto", "gpu") != "path":
         return "a GPU's own solver is not path"
     for name in ("path", "cuml"):
         if load_solver(name, "gpu").device != "gpu":
             return f"the solver {name} is not a GPU's"
-    print("cluster_setup.cuda, the solvers path and cuml for a GPU")
+    print("cluster_setup.kinds.cuda, the solvers path and cuml for a GPU")
     return None
+
+
+def every_name_is_there() -> str | None:
+    """What our sources take from the GPU packages is in them."""
+    from tests.gpu_code import names
+
+    missing = list(names.missing())
+    print(f"{names.count()} names taken from the GPU packages, {len(missing)} missing")
+    return "; ".join(missing) or None
+
+
+def every_kernel_compiles() -> str | None:
+    """Kernels compile as a launch would compile them, and take no more than was kept."""
+    from tests.gpu_code import kernels
+
+    return "; ".join(kernels.problems()) or None
 
 
 def command_has_help() -> str | None:
@@ -71,7 +87,7 @@ def command_has_help() -> str | None:
 
 def no_gpu_is_one_line() -> str | None:
     """Without a GPU, ``--cluster cuda`` says so in one line, with status 2."""
-    from cluster_setup.cuda import visible_gpus
+    from cluster_setup.on_this_machine.devices import visible_gpus
 
     if visible_gpus():
         print("pipelines.svm_grid --cluster cuda: not tried without a GPU, for there is one")
@@ -94,6 +110,8 @@ def _problems() -> Iterator[str]:
     steps: list[tuple[str, Callable[[], str | None]]] = [
         *((name, lambda name=name: package(name)) for name in PACKAGES),
         ("our GPU files", our_gpu_files),
+        ("names", every_name_is_there),
+        ("kernels", every_kernel_compiles),
         ("--help", command_has_help),
         ("--cluster cuda", no_gpu_is_one_line),
     ]

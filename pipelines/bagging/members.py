@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.nn.member import Ensemble, Member
-
-FOLDER = "members"
+from pipelines.run_folder import names
 
 
 class MemberFiles:
@@ -23,7 +22,7 @@ class MemberFiles:
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / FOLDER
+        self.path = run / names.MEMBER_FILES
 
     def weights(self, member: int) -> Path:
         """Where the weights of a member lie."""

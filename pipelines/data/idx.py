@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -67,7 +67,7 @@ def _content(path: Path) -> bytes:
         raise _bad(path, f"be sound, its gzip stream is corrupt ({error})") from None
     except OSError as error:
         raise InputError(
-            f"--data-dir must hold readable files, cannot read '{path}': "
+            f"{opt('data_dir')} must hold readable files, cannot read '{path}': "
             f"{error.strerror or error}; check the path and its permissions"
         ) from None
 
@@ -81,4 +81,6 @@ def _check_length(path: Path, found: int, shape: tuple[int, ...], dtype: np.dtyp
 
 
 def _bad(path: Path, rule_and_finding: str) -> InputError:
-    return InputError(f"--data-dir: '{path}' must {rule_and_finding}; delete it and fetch it again")
+    return InputError(
+        f"{opt('data_dir')}: '{path}' must {rule_and_finding}; delete it and fetch it again"
+    )

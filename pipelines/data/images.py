@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.dataset import Source
-from pipelines.data.errors import InputError
 from pipelines.data.idx import read_idx
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
+from pipelines.errors import InputError, opt
 
 # Name on the command line -> class of torchvision.datasets, whose folder bears the same name.
 TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}
@@ -64,15 +64,15 @@ def load_mnist_like(name: str, data_dir: str | Path) -> Source:
         files = _find(name, data_dir)
     if files is None:
         raise InputError(
-            f"--data-dir must hold {name} after its download, '{data_dir}' does not; "
+            f"{opt('data_dir')} must hold {name} after its download, '{data_dir}' does not; "
             f"put {', '.join(TRAIN + TEST)} there"
         )
     X, y = _read_part(*(files[stem] for stem in TRAIN))
     X_test, y_test = _read_part(*(files[stem] for stem in TEST))
     if X.shape[1:] != X_test.shape[1:]:
         raise InputError(
-            f"--data-dir: training and test images must have one size, got {X.shape[1:]} and "
-            f"{X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
+            f"{opt('data_dir')}: training and test images must have one size, got {X.shape[1:]} "
+            f"and {X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
         )
     height, width = X.shape[1:]
     return Source(
@@ -107,8 +107,8 @@ def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
         if files:
             missing = ", ".join(stem for stem in TRAIN + TEST if stem not in files)
             raise InputError(
-                f"--data-dir must hold all four files of {name}, '{folder}' lacks {missing}; "
-                f"add them, gzipped or not, or remove the others to download all"
+                f"{opt('data_dir')} must hold all four files of {name}, '{folder}' lacks "
+                f"{missing}; add them, gzipped or not, or remove the others to download all"
             )
     return None
 
@@ -124,19 +124,20 @@ def _files_in(folder: Path) -> dict[str, Path]:
 
 
 def _download(name: str, data_dir: Path) -> None:
-    wanted = f"put {', '.join(TRAIN + TEST)} into --data-dir '{data_dir}'"
+    wanted = f"put {', '.join(TRAIN + TEST)} into {opt('data_dir')} '{data_dir}'"
     try:
         from torchvision import datasets
     except ImportError:
         raise InputError(
-            f"--dataset {name} is not in --data-dir and its download needs torchvision; "
+            f"{opt('dataset', name)} is not in {opt('data_dir')} and its download needs "
+            "torchvision; "
             f"install the nn extra: pip install -c constraints.txt '.[nn]', or {wanted}"
         ) from None
     try:
         getattr(datasets, TORCHVISION[name])(data_dir, train=True, download=True)
     except (RuntimeError, OSError) as error:  # URLError is an OSError
         raise InputError(
-            f"--dataset {name} could not be downloaded ({' '.join(str(error).split())}); "
+            f"{opt('dataset', name)} could not be downloaded ({' '.join(str(error).split())}); "
             f"check the network and that the folder can be written, or {wanted}"
         ) from None
 
@@ -146,17 +147,17 @@ def _read_part(images: Path, labels: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     for path, array in ((images, X), (labels, y)):
         if array.dtype != np.uint8:
             raise InputError(
-                f"--data-dir: '{path}' must hold unsigned bytes, it holds {array.dtype}; "
+                f"{opt('data_dir')}: '{path}' must hold unsigned bytes, it holds {array.dtype}; "
                 f"delete it and fetch it again"
             )
     if len(X) != len(y):
         raise InputError(
-            f"--data-dir: images and labels must agree in number, got {len(X)} images in "
+            f"{opt('data_dir')}: images and labels must agree in number, got {len(X)} images in "
             f"'{images}' and {len(y)} labels in '{labels}'; fetch both again"
         )
     if y.max() > 9:
         raise InputError(
-            f"--data-dir: labels must lie in 0..9, '{labels}' holds {y.max()}; "
+            f"{opt('data_dir')}: labels must lie in 0..9, '{labels}' holds {y.max()}; "
             f"delete it and fetch it again"
         )
     return X, y

@@ -27,7 +27,7 @@ from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph import partition as tasks
 from pipelines.graph.edges import refuse_many
 from pipelines.graph.files import PART_BYTES, EdgeFile
@@ -37,6 +37,7 @@ from pipelines.graph.personal import personal_vectors, warm_start
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.variants.pull import precision
 from pipelines.graph.walk import Walk
+from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -103,15 +104,19 @@ def distributed_pagerank(
     ------
     InputError
         As ``pagerank`` does; or checkpoint_every or n_partitions is less than 1.
-    RuntimeError
+    RunStopped
         Workers died so often that nothing was gained; ranks so far are in the folder.
     """
     if checkpoint_every < 1:
-        raise InputError(f"checkpoint_every must be at least 1, got {checkpoint_every}; take 10")
+        raise InputError(
+            f"{opt('checkpoint_every')} must be at least 1, got {checkpoint_every}; take 10"
+        )
     if n_partitions is None:
         n_partitions = len(client.scheduler_info(n_workers=-1)["workers"])
     if n_partitions < 1:
-        raise InputError(f"n_partitions must be at least 1, got {n_partitions}; leave it out")
+        raise InputError(
+            f"{opt('n_partitions')} must be at least 1, got {n_partitions}; leave it out"
+        )
     stop = stop or Stop()
     run = _Run(client, Path(folder), checkpoint_every)
     Walk(1, alpha, None, dangling)
@@ -177,7 +182,7 @@ class _Run:
         n_edges = self._over_parts(partial(_compress, split, len(parts)), list(range(n_partitions)))
         if not sum(n_edges):
             raise InputError(
-                "edges must hold at least one edge, got none; check where they come from"
+                f"{opt('edges')} must hold at least one edge, got none; check where they come from"
             )
         for p in range(n_partitions):
             shutil.rmtree(split.path(p, tasks.PIECES).with_suffix(""), ignore_errors=True)
@@ -233,7 +238,7 @@ class _Run:
             except LOST as error:
                 last = str(error)
                 future.cancel()  # else the failed task would be found under its name
-        raise RuntimeError(f"workers died {MOST_FAILURES} times in one step: {last}")
+        raise RunStopped(f"workers died {MOST_FAILURES} times in one step: {last}")
 
     def iterate(self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop, told: Told) -> Iterated:
         """From the last checkpoint, or from ``begin``, to the end."""
@@ -266,7 +271,7 @@ class _Run:
             except LOST as error:
                 failures, partitions = failures + 1, []
                 if failures >= MOST_FAILURES:
-                    raise RuntimeError(
+                    raise RunStopped(
                         f"workers died {failures} times since iteration {len(changes)}: {error}"
                     ) from error
                 continue

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 # Nodes are numbered in int32, which halves what an iteration reads.
 MOST_NODES = 2**31 - 1
@@ -67,13 +67,13 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
         n_missing = pc.sum(missing).as_py() or 0
         if n_missing:
             raise InputError(
-                f"edges must name two nodes in every row, {n_missing} of {len(names)} rows{where} "
+                f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} rows{where} "
                 f"have no {role}, the first is row {missing.index(True).as_py() + 1}; fill them "
                 f"in or drop them"
             )
     if len(source) != len(target):
         raise InputError(
-            f"edges must have as many sources as targets, got {len(source)} and {len(target)}; "
+            f"{opt('edges')} must have as many sources as targets, got {len(source)} and {len(target)}; "
             f"pass columns of one length"
         )
     return Block(source, target, None if weight is None else _weights(weight, len(source), where))
@@ -96,7 +96,9 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
     """
     pieces = [(*_by_name(block), block.weight) for block in blocks]
     if not sum(len(codes) for _, codes, _ in pieces):
-        raise InputError("edges must hold at least one edge, got none; check where they come from")
+        raise InputError(
+            f"{opt('edges')} must hold at least one edge, got none; check where they come from"
+        )
     if nodes is None:
         nodes = sorted_names([names for names, _, _ in pieces])
     refuse_many(len(nodes))
@@ -143,7 +145,7 @@ def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
-            f"edges must run between the {len(nodes)} known nodes, got "
+            f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
             f"{shown(wanted[unknown[0]])}; leave it out, or name it among the nodes"
         )
     return positions.astype(np.int32)
@@ -153,7 +155,7 @@ def refuse_many(n_nodes: int) -> None:
     """Raise InputError where nodes cannot be numbered in int32."""
     if n_nodes > MOST_NODES:
         raise InputError(
-            f"nodes must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part of the "
+            f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part of the "
             f"graph"
         )
 
@@ -176,7 +178,7 @@ def _arrow(column: Any, where: str) -> pa.Array:
         array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"edges must have names of one kind in a column{where} ({_reason(error)}); "
+            f"{opt('edges')} must have names of one kind in a column{where} ({_reason(error)}); "
             f"make them all numbers or all text"
         ) from None
     if isinstance(array, pa.ChunkedArray):
@@ -215,17 +217,17 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
         weights = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"weight must be a column of numbers{where} ({_reason(error)}); encode it"
+            f"{opt('weight')} must be a column of numbers{where} ({_reason(error)}); encode it"
         ) from None
     if len(weights) != n_edges:
         raise InputError(
-            f"weight must have a number for every edge, got {len(weights)} for {n_edges} edges; "
+            f"{opt('weight')} must have a number for every edge, got {len(weights)} for {n_edges} edges; "
             f"pass columns of one length"
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise InputError(
-            f"weight must be finite and at least 0, got {weights[bad[0]]} in row {bad[0] + 1}"
+            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row {bad[0] + 1}"
             f"{where}; mend it or drop the edge"
         )
     return np.asarray(weights)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.edges import Block, make_block, refuse_many
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
@@ -180,7 +180,7 @@ class EdgeFile:
             ):
                 wrong = low if low < 1 else pc.max(names).as_py()
                 raise InputError(
-                    f"edges must lie within the {self.n_nodes} rows that '{self.path}' states, "
+                    f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' states, "
                     f"got {wrong}; mend the file"
                 )
         if not self.symmetric:
@@ -220,9 +220,13 @@ def open_edges(
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
-        raise InputError(f"edges must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it")
+        raise InputError(
+            f"{opt('edges')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+        )
     if not (os.path.isfile(path) or (os.path.isdir(path) and kind == ".parquet")):
-        raise InputError(f"edges must be an existing file, '{path}' is none; check the path")
+        raise InputError(
+            f"{opt('edges')} must be an existing file, '{path}' is none; check the path"
+        )
     try:
         file = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}.get(
             kind, _table_head
@@ -244,7 +248,7 @@ def unreadable(path: str, why: object) -> InputError:
     """The error of a file that is not what its name says."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
-        f"edges must be a readable {Path(path).suffix.lower()} file, '{path}' is not ({reason}); "
+        f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not ({reason}); "
         f"repair it or write it again"
     )
 
@@ -257,7 +261,7 @@ def _table_head(path: Path, kind: str) -> EdgeFile:
     columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), []))
     if len(columns) >= 2 and all(map(_is_number, columns[:2])):
         raise InputError(
-            f"edges must have a header line in a {kind} file, the first line of '{path}' is "
+            f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' is "
             f"{line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
             f"between columns"
         )
@@ -308,7 +312,7 @@ def _matrix_head(path: Path, kind: str) -> EdgeFile:
         raise unreadable(str(path), "no line says rows, columns and entries") from None
     if n_rows != n_columns:
         raise InputError(
-            f"edges must be a square matrix, '{path}' has {n_rows} rows and {n_columns} columns; "
+            f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} columns; "
             f"a row and a column are one node"
         )
     refuse_many(n_rows)
@@ -329,12 +333,12 @@ def _parquet_files(path: str) -> list[Path]:
 def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
     if not columns:
         raise InputError(
-            f"edges must hold at least one edge, '{path}' has none; check that it was written in "
+            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was written in "
             f"full"
         )
     if len(columns) < 2:
         raise InputError(
-            f"edges must have a column of sources and one of targets, '{path}' has only "
+            f"{opt('edges')} must have a column of sources and one of targets, '{path}' has only "
             f"{columns[0]!r}; check what stands between columns"
         )
 
@@ -343,7 +347,7 @@ def _no_column(role: str, name: str, file: EdgeFile) -> InputError:
     near = get_close_matches(name, file.columns, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(
-        f"{role} must be the name of a column of '{file.path}', got {name!r}; {hint}there are "
+        f"{opt(role)} must be the name of a column of '{file.path}', got {name!r}; {hint}there are "
         f"{', '.join(map(repr, file.columns[:10]))}"
     )
 

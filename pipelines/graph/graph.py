@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.edges import Edges
 from pipelines.svm.compiled import compiled
 
@@ -91,7 +91,9 @@ def make_graph(edges: Edges, self_loops: str = "keep", repeated: str = "sum") ->
     pieces = [(edges.source, edges.target, edges.weight)]
     rows = make_rows(lambda: pieces, len(edges.nodes), 0, self_loops, repeated)
     if not rows.n_edges:
-        raise InputError("edges must hold an edge that is no self-loop, got none; keep self-loops")
+        raise InputError(
+            f"{opt('edges')} must hold an edge that is no self-loop, got none; keep self-loops"
+        )
     return Graph(edges.nodes, rows)
 
 
@@ -133,7 +135,9 @@ def make_rows(
 def known(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise InputError where a value is none of the choices."""
     if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, got {value!r}; choose one")
+        raise InputError(
+            f"{opt(name)} must be one of {', '.join(choices)}, got {value!r}; choose one"
+        )
 
 
 def weights_out(rows: Rows, n_nodes: int) -> NDArray[np.float64]:

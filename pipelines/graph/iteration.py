@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.graph import Rows
 
 Array = NDArray[np.float64]
@@ -63,13 +63,17 @@ class Stop:
     def __post_init__(self) -> None:
         if self.tol is not None and not 1e-14 <= self.tol < 1:
             raise InputError(
-                f"tol must be at least 1e-14 and below 1, got {self.tol}; ranks add up to 1, and "
+                f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up to 1, and "
                 f"double precision holds 16 digits"
             )
         if self.iterations is not None and self.iterations < 1:
-            raise InputError(f"iterations must be at least 1, got {self.iterations}; take more")
+            raise InputError(
+                f"{opt('iterations')} must be at least 1, got {self.iterations}; take more"
+            )
         if self.tol is None and self.iterations is None:
-            raise InputError("tol or iterations must be given, got neither; one ends the iteration")
+            raise InputError(
+                f"{opt('tol')} or iterations must be given, got neither; one ends the iteration"
+            )
 
     def most(self, alpha: float) -> int:
         """The number of iterations it will not exceed.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.edges import shown
 from pipelines.graph.iteration import Array
 
@@ -34,7 +34,7 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InputError(
-            f"personalise must be an existing {', '.join(SUFFIXES)} file, got '{path}'; its first "
+            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; its first "
             f"column names nodes, each other is a vector"
         )
     try:
@@ -53,7 +53,7 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"personalise must be a table of nodes and numbers, '{path}' is not ({reason}); mend it"
+            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not ({reason}); mend it"
         ) from None
     return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
 
@@ -82,19 +82,21 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     values = frame.to_numpy(dtype=np.float64)
     if frame.index.has_duplicates:
         twice = frame.index[frame.index.duplicated()][0]
-        raise InputError(f"personalise must name a node once, {shown(twice)} stands there twice")
+        raise InputError(
+            f"{opt('personalise')} must name a node once, {shown(twice)} stands there twice"
+        )
     positions = _positions(frame.index, nodes)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
-            f"personalise must name nodes of the graph, got {shown(frame.index[unknown[0]])}, "
+            f"{opt('personalise')} must name nodes of the graph, got {shown(frame.index[unknown[0]])}, "
             f"which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         row, column = bad[0]
         raise InputError(
-            f"personalise must hold finite numbers of at least 0, got {values[row, column]} for "
+            f"{opt('personalise')} must hold finite numbers of at least 0, got {values[row, column]} for "
             f"{shown(frame.index[row])}; mend it"
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
@@ -104,7 +106,7 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     if not (sums > 0).all():
         empty = names[int(np.argmin(sums))]
         raise InputError(
-            f"personalise must have a number above 0 in every vector, {shown(empty)} has none; "
+            f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has none; "
             f"name a node to jump to"
         )
     return vectors / sums, names
@@ -128,11 +130,13 @@ def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
     values = given.to_numpy(dtype=np.float64)
     if values.shape[1] != cold.shape[1]:
         raise InputError(
-            f"start must have ranks for each of {cold.shape[1]} vectors, got {values.shape[1]}; "
+            f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got {values.shape[1]}; "
             f"start from a run with the same personalisation"
         )
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InputError("start must hold finite ranks of at least 0, got others; leave it out")
+        raise InputError(
+            f"{opt('start')} must hold finite ranks of at least 0, got others; leave it out"
+        )
     positions = _positions(given.index, nodes)
     start = cold.copy()
     start[positions[positions >= 0]] = values[positions >= 0]
@@ -149,7 +153,7 @@ def _frame(given: Any) -> pd.DataFrame:
         given = given.to_frame("personalised" if given.name is None else given.name)
     if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
         raise InputError(
-            f"personalise must hold numbers by node: a file, a mapping, or a pandas Series or "
+            f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas Series or "
             f"frame; got {type(given).__name__} without any"
         )
     return given

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.edges import refuse_many
 
 KINDS = ("erdos", "rmat", "ring")
@@ -41,17 +41,23 @@ class RandomGraph:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InputError(f"random must be one of {', '.join(KINDS)}, got {self.kind!r}")
+            raise InputError(
+                f"{opt('random')} must be one of {', '.join(KINDS)}, got {self.kind!r}"
+            )
         if self.n_nodes < 2:
-            raise InputError(f"nodes must be at least 2, got {self.n_nodes}; make it larger")
+            raise InputError(
+                f"{opt('nodes')} must be at least 2, got {self.n_nodes}; make it larger"
+            )
         refuse_many(self.n_nodes)
         if not 1 <= self.degree < self.n_nodes:
             raise InputError(
-                f"degree must be at least 1 and below nodes ({self.n_nodes}), got {self.degree}; "
+                f"{opt('degree')} must be at least 1 and below nodes ({self.n_nodes}), got {self.degree}; "
                 f"change one of them"
             )
         if self.kind == "ring" and self.degree != int(self.degree):
-            raise InputError(f"degree must be whole for a ring, got {self.degree}; round it")
+            raise InputError(
+                f"{opt('degree')} must be whole for a ring, got {self.degree}; round it"
+            )
 
     @property
     def n_blocks(self) -> int:

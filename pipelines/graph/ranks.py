@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph import variants
 from pipelines.graph.edges import Block, Edges, make_block, number_nodes, refuse_many
 from pipelines.graph.files import EdgeFile, NamesAreText, open_edges
@@ -178,9 +178,23 @@ def graph_of(
     if nodes is not None:
         refuse_many(nodes)
         if nodes < 1:
-            raise InputError(f"nodes must be at least 1, got {nodes}; leave it out")
+            raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
     known = None if nodes is None else pd.RangeIndex(nodes)
     return make_graph(_edges(edges, source, target, weight, known), self_loops, repeated)
+
+
+def graph_of_source(
+    edges: EdgeFile | RandomGraph, self_loops: str = "keep", repeated: str = "sum"
+) -> Graph:
+    """The graph of an edge list whose head was read, or of a random graph."""
+    read = read_edges(edges) if isinstance(edges, EdgeFile) else _drawn(edges)
+    return make_graph(read, self_loops, repeated)
+
+
+def _drawn(graph: RandomGraph) -> Edges:
+    pairs = list(graph.blocks())
+    sources, targets = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return Edges(sources, targets, None, pd.RangeIndex(graph.n_nodes))
 
 
 def _edges(
@@ -189,9 +203,7 @@ def _edges(
     if isinstance(edges, str | Path):
         return read_edges(open_edges(edges, source, target, weight), nodes)
     if isinstance(edges, RandomGraph):
-        pairs = list(edges.blocks())
-        sources, targets = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        return Edges(sources, targets, None, pd.RangeIndex(edges.n_nodes))
+        return _drawn(edges)
     if hasattr(edges, "tocoo"):
         return _edges_of_matrix(edges)
     return number_nodes([_block(edges, source, target, weight)], nodes)
@@ -210,7 +222,7 @@ def _edges_of_matrix(matrix: Any) -> Edges:
     entries = matrix.tocoo()
     if entries.shape[0] != entries.shape[1]:
         raise InputError(
-            f"edges must be a square matrix, got {entries.shape[0]} rows and {entries.shape[1]} "
+            f"{opt('edges')} must be a square matrix, got {entries.shape[0]} rows and {entries.shape[1]} "
             f"columns; a row and a column are one node"
         )
     refuse_many(entries.shape[0])
@@ -222,12 +234,14 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
     if isinstance(edges, pd.DataFrame | pa.Table):
         columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
         if len(columns) < 2:
-            raise InputError(f"edges must have two columns, got {columns}; name nodes in both")
+            raise InputError(
+                f"{opt('edges')} must have two columns, got {columns}; name nodes in both"
+            )
         chosen = {"source": source or columns[0], "target": target or columns[1], "weight": weight}
         for role, name in chosen.items():
             if name is not None and name not in columns:
                 raise InputError(
-                    f"{role} must be the name of a column, got {name!r}; there are "
+                    f"{opt(role)} must be the name of a column, got {name!r}; there are "
                     f"{', '.join(map(repr, columns[:10]))}"
                 )
         parts = {role: None if name is None else edges[name] for role, name in chosen.items()}
@@ -237,7 +251,7 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
     pairs = np.asarray(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
-            f"edges must be a path, a table, a tuple of columns or an array of shape (m, 2), got "
+            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, 2), got "
             f"{type(edges).__name__}; pass one of these"
         )
     return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.graph import known
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Walk:
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
             raise InputError(
-                f"alpha must lie strictly between 0 and 1, got {self.alpha}; 0.85 is usual"
+                f"{opt('alpha')} must lie strictly between 0 and 1, got {self.alpha}; 0.85 is usual"
             )
         known("dangling", self.dangling, DANGLING)
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.report.run_folder import (
+from pipelines.run_folder import names
+from pipelines.run_folder.columns import BAGGING_CELL
+from pipelines.run_folder.reading import (
     RunFolder,
     damaged,
     finite,
@@ -20,8 +22,7 @@ from pipelines.report.run_folder import (
     rows_of,
 )
 
-PLACE = ("member", "candidate", "fold")
-CELL_COLUMNS = (*PLACE, "error", "loss", "status")
+CELL_COLUMNS = (*BAGGING_CELL, "error", "loss", "status")
 CANDIDATE_COLUMNS = ("member", "candidate", "loss_mean", "error_mean", "is_best")
 PREDICTION_COLUMNS = (
     "row", "true", "predicted", "certainty", "predicted_by_mean", "certainty_of_mean",
@@ -80,9 +81,9 @@ def read_bagging_run(folder: Path) -> BaggingRun:
     )  # fmt: skip
     return BaggingRun(
         **vars(run),
-        members=_read_members(run.path / "members.csv"),
-        sizes=read_table(run.path / "ensemble_sizes.parquet", SIZE_COLUMNS),
-        explained=_read_explained(run.path / "explained.npz", run.image_shape),
+        members=_read_members(run.path / names.MEMBERS),
+        sizes=read_table(run.path / names.SIZES, SIZE_COLUMNS),
+        explained=_read_explained(run.path / names.EXPLAINED, run.image_shape),
     )
 
 
@@ -96,12 +97,12 @@ def _cells_of(journal: list[dict[str, Any]]) -> pd.DataFrame:
         row
         for entry in journal
         for row in rows_of(entry)
-        if set(PLACE) <= row.keys() and (finite(row["fold"]) or 0) >= 0  # -1 is a refit
+        if set(BAGGING_CELL) <= row.keys() and (finite(row["fold"]) or 0) >= 0  # -1 is a refit
     ]
     if not rows:
         return _empty(CELL_COLUMNS)
     table = pd.DataFrame(rows).reindex(columns=list(CELL_COLUMNS))
-    return table.drop_duplicates(list(PLACE), keep="last").reset_index(drop=True)
+    return table.drop_duplicates(list(BAGGING_CELL), keep="last").reset_index(drop=True)
 
 
 def _candidates_of(run: RunFolder) -> pd.DataFrame:

@@ -14,12 +14,13 @@ from pipelines.report.bagging_figures import (
     member_searches,
     referral,
 )
-from pipelines.report.bagging_folder import PLACE, BaggingRun, read_bagging_run
+from pipelines.report.bagging_folder import BaggingRun, read_bagging_run
 from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.certainty import certainty_panels, said
 from pipelines.report.figures import OF_ANY_RUN, Made
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.wording import count, percent, significant
+from pipelines.run_folder.columns import BAGGING_CELL
 
 ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
 GROUPS = {
@@ -175,7 +176,7 @@ BAGGING = Kind(
     size=_size,
     sizes=("n_bootstrap", "n_tuning", "folds"),
     answers=_answers,
-    place=PLACE,
+    place=BAGGING_CELL,
     cell_name=_cell_name,
     content=_content,
 )

@@ -19,10 +19,10 @@ from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.figures import Drawn
 from pipelines.report.kind import Kind
 from pipelines.report.kinds import kind_of
-from pipelines.report.run_folder import RunFolder, finite, read_record
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.templates import template
 from pipelines.report.wording import count, duration, percent
+from pipelines.run_folder.reading import RunFolder, finite, read_record
 
 COLUMNS = [
     ("run", "text"), ("data", "text"), ("searched", "text"), ("cv error", "number"),
@@ -65,7 +65,7 @@ def read_runs(folders: Sequence[Path]) -> list[Compared]:
 
     Raises
     ------
-    pipelines.report.run_folder.RunFolderError
+    pipelines.errors.InputError
         One of them is no run folder.
     """
     paths = [Path(folder).resolve() for folder in folders]
@@ -115,7 +115,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
 
     Raises
     ------
-    pipelines.report.run_folder.RunFolderError
+    pipelines.errors.InputError
         One of the folders is no run folder.
     OSError
         The page cannot be written.

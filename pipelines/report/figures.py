@@ -17,10 +17,10 @@ from pipelines.report.classification_figures import (
     confusion_matrix,
     wrong_test_points,
 )
-from pipelines.report.run_folder import RunFolder
 from pipelines.report.style import figure_style, save
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
+from pipelines.run_folder.reading import RunFolder
 
 AnyRun = TypeVar("AnyRun", bound=RunFolder)
 # A figure and what it shows in words; None where the run has no pieces for it.

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.report.bagging_page import BAGGING
+from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
 
-KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING}
+KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH}
 
 
 def kind_of(record: Mapping[str, Any]) -> Kind:

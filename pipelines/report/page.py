@@ -14,11 +14,11 @@ from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.figures import draw_figures, worker_addresses
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.kinds import KINDS, kind_of
-from pipelines.report.run_folder import RunFolder, read_record
 from pipelines.report.templates import template
 from pipelines.report.test_points import wrong_note, wrong_rows
 from pipelines.report.timeline import lanes, shown_seconds, worker_name
 from pipelines.report.wording import count, duration, moment, scaling_in_words
+from pipelines.run_folder.reading import RunFolder, read_record
 
 MOST_FAILED_CELLS = 50
 

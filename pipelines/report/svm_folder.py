@@ -11,17 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.report.run_folder import (
+from pipelines.run_folder.columns import OF_SVM
+from pipelines.run_folder.reading import (
     RunFolder,
     finite,
     read_run_folder,
     rows_of,
 )
 
-CELL_COLUMNS = (
-    "C", "gamma", "fold", "n_train", "n_validation", "n_errors", "error", "n_support",
-    "n_iterations", "fit_seconds", "score_seconds", "worker", "status",
-)  # fmt: skip
+CELL_COLUMNS = tuple(name for name in OF_SVM if name != "score")  # older runs have none
 CANDIDATE_COLUMNS = ("C", "gamma", "error_mean", "error_std", "n_ok", "rank")
 ACCURACY = "accuracy"  # the scoring of a run that names none: 1 - error
 

@@ -10,10 +10,10 @@ import numpy as np
 from pipelines.report.candidate_table import candidate_columns, candidate_rows
 from pipelines.report.figures import OF_ANY_RUN, Made
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.run_folder import finite
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
 from pipelines.report.svm_folder import ACCURACY, Candidate, SvmRun, read_svm_run
 from pipelines.report.wording import count, log10, percent, significant
+from pipelines.run_folder.reading import finite
 
 
 def _heat_map(run: SvmRun) -> Made:

@@ -6,8 +6,8 @@ import pandas as pd
 
 from pipelines.report.candidate_table import Cell
 from pipelines.report.classification_figures import MOST_IMAGES, class_name
-from pipelines.report.run_folder import RunFolder
 from pipelines.report.wording import count
+from pipelines.run_folder.reading import RunFolder
 
 MOST_WRONG_ROWS = 100
 

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from pipelines.report.run_folder import Unit
 from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, log10_labels
 from pipelines.report.wording import duration, shortened
+from pipelines.run_folder.reading import Unit
 
 MOST_LABELS = 40
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pipelines.data.errors import InputError
 from pipelines.data.model_file import DAMAGE, Arrays, read_model
 from pipelines.data.scaling import FittedScaling
+from pipelines.errors import InputError
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.kernel_machine import KernelMachine

@@ -62,6 +62,34 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
         assert sorted(tmp_path.iterdir()) == sorted([one, other])  # those that run stay
 
 
+def test_a_host_whose_name_begins_as_ours_keeps_its_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = 2**22 + 1  # more than Linux counts processes
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    theirs = tmp_path / f"node-{nobody}-{nobody}-abcdefgh"
+    ours = tmp_path / f"node-{nobody}-abcdefgh"
+    theirs.mkdir()
+    ours.mkdir()
+    with private_folder(tmp_path):
+        assert theirs.exists()
+        assert not ours.exists()
+
+
+def test_a_shared_folder_that_all_may_change_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with (
+        pytest.raises(
+            ClusterError, match=r"must not be open to all who may write.*mode 777; chmod"
+        ),
+        private_folder(tmp_path),
+    ):
+        pass
+    tmp_path.chmod(0o1777)  # as /tmp
+    with private_folder(tmp_path) as folder:
+        assert folder.is_dir()
+
+
 @pytest.fixture
 def not_root() -> Iterator[None]:
     """Root may write anywhere: be nobody for a while."""

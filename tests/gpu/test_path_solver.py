@@ -59,6 +59,20 @@ def test_little_memory_gives_the_same_errors():
     assert np.abs(whole.n_errors - parts.n_errors).max() <= 1
 
 
+def test_memory_comes_from_a_pool_where_cupy_has_none():
+    import cupy
+
+    from pipelines.svm.cuda.path import measure_path_cuda
+
+    X, y, folds = digits()
+    cupy.cuda.set_allocator(None)  # plain cudaMalloc, as an import of RAPIDS leaves it
+    try:
+        _, traffic = measure_path_cuda(cupy.asarray(X), y, GAMMAS, CS, folds)
+    finally:
+        cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
+    assert traffic.peak_bytes > 4 * len(X) ** 2
+
+
 def test_a_fit_predicts_as_the_cpus():
     import cupy
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from cluster_setup import open_cluster
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges

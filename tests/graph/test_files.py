@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import io, sparse
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.random_graphs import RandomGraph

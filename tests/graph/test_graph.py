@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.edges import MOST_NODES, refuse_many
 from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph

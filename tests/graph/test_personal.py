@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.random_graphs import RandomGraph
 

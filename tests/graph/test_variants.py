@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.variants import VARIANTS, find_variant
 from tests.graph.families import FAMILIES, reference

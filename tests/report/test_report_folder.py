@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.report.run_folder import RunFolderError
+from pipelines.errors import InputError
 from pipelines.report.svm_folder import candidates_of, read_svm_run
-from pipelines.run.scores import reduce_scores
+from pipelines.select.scores import reduce_scores
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -140,7 +140,7 @@ def test_a_record_of_unexpected_types_is_read_as_missing(make_run, edit_run):
 def test_a_damaged_file_is_named_in_one_line(make_run, name, content):
     folder = make_run()
     (folder / name).write_bytes(content)
-    with pytest.raises(RunFolderError) as raised:
+    with pytest.raises(InputError) as raised:
         read_svm_run(folder)
     message = str(raised.value)
     assert message.startswith("RUN must")
@@ -151,7 +151,7 @@ def test_a_damaged_file_is_named_in_one_line(make_run, name, content):
 def test_a_table_without_its_columns_is_damaged(make_run):
     folder = make_run()
     pd.DataFrame({"C": [1.0]}).to_parquet(folder / "candidates.parquet")
-    with pytest.raises(RunFolderError, match="no gamma, error_mean"):
+    with pytest.raises(InputError, match="no gamma, error_mean"):
         read_svm_run(folder)
 
 
@@ -159,5 +159,5 @@ def test_images_of_another_shape_are_damaged(make_run, edit_run):
     folder = make_run()
     record = json.loads((folder / "run.json").read_text())
     edit_run(folder, dataset=record["dataset"] | {"image_shape": [28, 28]})
-    with pytest.raises(RunFolderError, match="28 x 28 images"):
+    with pytest.raises(InputError, match="28 x 28 images"):
         read_svm_run(folder)

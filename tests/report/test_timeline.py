@@ -3,9 +3,9 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from pipelines.report.run_folder import Unit
 from pipelines.report.style import figure_style
 from pipelines.report.timeline import lanes, pauses, shown_seconds, timeline, worker_name
+from pipelines.run_folder.reading import Unit
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipelines import PathSVC
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.svm.kernel_machine import KernelMachine
 
 X, y = load_digits(return_X_y=True)

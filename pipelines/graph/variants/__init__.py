@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     from pipelines.graph.graph import Graph
@@ -121,20 +122,48 @@ def find_variant(name: str, device: str, n_nodes: int, memory_bytes: int | None)
     InputError
         There is none, something it needs is missing, or its matrices do not fit in memory.
     """
-    from difflib import get_close_matches
-
     if name not in VARIANTS:
         near = get_close_matches(name, VARIANTS, n=1)
         hint = f"did you mean {near[0]}?" if near else "--help lists them"
-        raise InputError(f"variant must be one of {', '.join(VARIANTS)}, got {name!r}; {hint}")
+        raise InputError(
+            f"{opt('variant')} must be one of {', '.join(VARIANTS)}, got {name!r}; {hint}"
+        )
     variant = VARIANTS[name]
     why = variant.lacks(device) or too_large(variant, n_nodes, memory_bytes)
     if why:
         other = "pull needs no more than numba" if device == "cpu" else "choose another"
         raise InputError(
-            f"variant must be one that can run on this {device}, got {name}: {why}; {other}"
+            f"{opt('variant')} must be one that can run on this {device}, got {name}: {why}; {other}"
         )
     return variant
+
+
+def choose_variants(
+    name: str, device: str, n_nodes: int, memory_bytes: int | None
+) -> tuple[list[str], dict[str, str]]:
+    """The variants that ``name`` means on a device, and those left out, with the reason.
+
+    Parameters
+    ----------
+    name : a variant; "all" that can be run; or "auto", the best that can: ``pull`` on a CPU, on a
+        GPU cuGraph, else a sparse matrix in cupy, else in torch
+
+    Raises
+    ------
+    InputError
+        As ``find_variant`` does.
+    """
+    if name == "all":
+        why = {
+            variant.name: variant.lacks(device) or too_large(variant, n_nodes, memory_bytes)
+            for variant in VARIANTS.values()
+        }
+        return [one for one in why if why[one] is None], {k: v for k, v in why.items() if v}
+    if name == "auto":
+        of_gpu = ("cugraph", "cupy-sparse-broadcast", "torch-sparse-broadcast")
+        able = [one for one in of_gpu if VARIANTS[one].lacks(device) is None]
+        name = able[0] if device == "gpu" and able else DEFAULT
+    return [find_variant(name, device, n_nodes, memory_bytes).name], {}
 
 
 def too_large(variant: Variant, n_nodes: int, memory_bytes: int | None) -> str | None:

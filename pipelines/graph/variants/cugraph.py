@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.graph.gpu import to_gpu, to_host
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import Array, Iterated, Stop, Told, rounding
@@ -34,7 +34,9 @@ def run(
 
     fits = "uniform" if walk.personal is None else "personalised"
     if walk.dangling not in (fits, "personalised"):
-        raise InputError(f"dangling must be {fits} for variant cugraph, got {walk.dangling!r}")
+        raise InputError(
+            f"{opt('dangling')} must be {fits} for variant cugraph, got {walk.dangling!r}"
+        )
     began = time.perf_counter()
     handle = pylibcugraph.ResourceHandle()
     nodes = to_gpu(np.arange(graph.n_nodes, dtype=np.int32))

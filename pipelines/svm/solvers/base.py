@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_device, to_host
+from pipelines.select.scoring import Scoring, ScoringFailed
 from pipelines.svm.kernel import RBF, Kernel
-from pipelines.svm.scoring import Scoring, ScoringFailed
 
 OK = "ok"
 NOT_CONVERGED = "not converged"

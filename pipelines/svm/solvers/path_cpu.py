@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from pipelines.data.placement import Fold
+from pipelines.select.scoring import ScoringFailed
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.path_result import PathResult
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.scoring import ScoringFailed
 from pipelines.svm.solvers.base import (
     NOT_CONVERGED,
     OK,

@@ -1,0 +1,4 @@
+"""One file for each kind of cluster, with ``open_client``; their table is in ``options``.
+
+A kind whose workers are jobs has ``job_script`` too, one that MPI starts ``take_part``.
+"""

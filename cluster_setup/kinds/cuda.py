@@ -1,0 +1,53 @@
+"""``--cluster cuda``: one worker for each GPU of this machine, by dask-cuda.
+
+The only file that knows dask-cuda.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from cluster_setup import on_this_machine
+from cluster_setup.errors import ClusterError
+from cluster_setup.on_this_machine import devices
+from cluster_setup.options import ClusterOptions
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def is_installed() -> bool:
+    """Whether dask-cuda can be imported here."""
+    return importlib.util.find_spec("dask_cuda") is not None
+
+
+def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
+    """A client of one worker per GPU, each of which runs one task at a time."""
+    gpus, workers = devices.visible_gpus(), options.workers
+    if not gpus:
+        raise ClusterError(
+            "--cluster cuda needs a GPU, but NVML sees none here; "
+            "use --cluster local, or start on a machine with an NVIDIA driver"
+        )
+    if not is_installed():
+        raise ClusterError(
+            "--cluster cuda needs dask-cuda, which is not installed here; "
+            "run pip install -c constraints.txt '.[gpu]', or use --cluster local"
+        )
+    if workers is not None and workers > len(gpus):
+        raise ClusterError(
+            f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs "
+            f"here, got {workers}; leave it out for all of them"
+        )
+    from dask_cuda import LocalCUDACluster
+
+    return on_this_machine.open_client(
+        options,
+        LocalCUDACluster,
+        n_workers=workers,
+        threads_per_worker=1,
+        # Spilling covers only objects that Dask stores; ours live in the solvers.
+        device_memory_limit=None,
+    )

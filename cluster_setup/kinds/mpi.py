@@ -1,0 +1,172 @@
+"""``--cluster mpi``: the whole cluster is one MPI job, by dask-mpi.
+
+``mpirun -n 6 python -m pipelines.svm_grid --cluster mpi`` starts the same program
+six times. Rank 0 becomes the scheduler, rank 1 runs the program, the others are
+workers. The certificate of the run is handed round by MPI: its key touches no disk.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cluster_setup import security
+from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
+from cluster_setup.errors import ClusterError
+from cluster_setup.on_this_machine.devices import visible_gpus
+from cluster_setup.options import ClusterOptions
+from cluster_setup.profiles import load_profile
+from cluster_setup.settings import settings_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SCHEDULER, PROGRAM = 0, 1
+SECONDS_TO_ANSWER = 60
+_parts: list[str] = []  # what this process has done: MPI starts and ends once
+
+
+def take_part(options: ClusterOptions) -> None:
+    """Return on the rank that runs the program; serve on the others, then exit.
+
+    To be called before the program does anything that is to happen once.
+
+    Raises
+    ------
+    ClusterError
+        dask-mpi is missing, or the program was not started by MPI on three ranks or more.
+    """
+    if _parts:
+        return
+    import dask
+    import distributed  # noqa: F401  its defaults must be in the configuration before ours
+
+    try:
+        import dask_mpi
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ClusterError(
+            "--cluster mpi needs dask-mpi and an MPI library, which are not installed here "
+            f"({' '.join(str(error).split())}); run pip install -c constraints.txt '.[hpc]'"
+        ) from None
+    ranks = MPI.COMM_WORLD
+    if ranks.size < 3:
+        raise ClusterError(
+            "--cluster mpi must be started on at least 3 ranks (scheduler, program, workers), "
+            f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
+        )
+    profile = load_profile(options.profile) if options.profile else None
+    dask.config.set(
+        settings_of(options.dashboard)
+    )  # on every rank: the scheduler and the workers read their own
+    _hand_round_the_certificate(ranks, options)
+    _take_one_gpu(ranks)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with _ending_all_ranks_with_one(ranks):
+        runs_the_program = dask_mpi.initialize(
+            interface=profile.interface if profile else None,
+            local_directory=profile.local_directory if profile else None,
+            protocol="tls://" if options.tls else "tcp://",
+            **(scheduler_dashboard(options.dashboard) if ranks.rank == SCHEDULER else {}),
+            # A worker that dies is started again by its nanny, inside its rank.
+            worker_class="distributed.Nanny",
+            memory_limit=profile.memory if profile else "auto",
+            worker_options={
+                "dashboard_address": f"{LOOPBACK}:0",
+                "silence_logs": logging.CRITICAL,
+                "death_timeout": profile.death_timeout if profile else SECONDS_TO_ANSWER,
+            },
+            # Its own way of ending the others asks Dask for a new connection while Python ends,
+            # and may wait for ever.
+            exit=False,
+        )
+    if not runs_the_program:
+        sys.exit()
+    _parts.append("joined")
+    atexit.register(_end_the_others)
+
+
+def _end_the_others() -> None:
+    """The program ended before it opened the cluster: nothing else would end the other ranks."""
+    from mpi4py import MPI
+
+    if "left" not in _parts:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(2)
+
+
+@contextmanager
+def _ending_all_ranks_with_one(ranks: Any) -> Iterator[None]:
+    """An error on one rank ends the MPI job; the others would wait for it for ever."""
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        ranks.Abort(1)
+
+
+def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
+    import dask
+
+    if not options.tls:
+        if ranks.rank == PROGRAM:
+            options.say(security.NO_TLS)
+        return
+    made = security.in_memory() if ranks.rank == SCHEDULER else None
+    pair = (made.tls_ca_file, made.tls_scheduler_key) if made else None
+    certificate, key = ranks.bcast(pair, root=SCHEDULER)
+    setting = "distributed.comm.tls"
+    dask.config.set(
+        {"distributed.comm.require-encryption": True, f"{setting}.ca-file": certificate}
+    )
+    for role in ("scheduler", "worker", "client"):
+        dask.config.set({f"{setting}.{role}.cert": certificate, f"{setting}.{role}.key": key})
+
+
+def _take_one_gpu(ranks: Any) -> None:
+    """Where a node's workers all see all its GPUs, give each its own."""
+    from mpi4py import MPI
+
+    works = ranks.rank > PROGRAM
+    node = ranks.Split_type(MPI.COMM_TYPE_SHARED).Split(works)
+    if not works:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(n) for n in range(len(visible_gpus()))]
+    if len(gpus) > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[node.rank % len(gpus)]
+
+
+@contextmanager
+def open_client(options: ClusterOptions) -> Iterator[Client]:
+    """A client of the cluster that the other ranks are; they end with this process."""
+    from distributed import Client
+    from mpi4py import MPI
+
+    take_part(options)
+    n_workers = MPI.COMM_WORLD.size - 2
+    with Client(timeout=SECONDS_TO_ANSWER, set_as_default=False) as client:
+        try:
+            # First of all: a nanny that is told to end while its worker starts does not hear it.
+            client.wait_for_workers(n_workers, timeout=SECONDS_TO_ANSWER)
+            _refuse_another_number(options, n_workers)
+            yield client
+        finally:
+            client.shutdown()
+            _parts.append("left")
+
+
+def _refuse_another_number(options: ClusterOptions, n_workers: int) -> None:
+    if options.workers not in (None, n_workers):
+        raise ClusterError(
+            f"--workers must be {n_workers} here, the ranks of MPI less two, "
+            f"got {options.workers}; leave it out, or start on {(options.workers or 0) + 2} ranks"
+        )

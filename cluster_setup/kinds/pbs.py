@@ -1,0 +1,47 @@
+"""``--cluster pbs``: each worker a job of PBS, by dask-jobqueue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cluster_setup import queue
+from cluster_setup.profiles import Profile
+from cluster_setup.queue.batch_system import JobState, Queue
+from cluster_setup.queue.job import job_script as one_job
+
+
+def _ask(ids: Sequence[str]) -> list[str]:
+    return ["qstat", *ids]
+
+
+def _read(said: str) -> dict[str, JobState]:
+    """``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
+    found = {}
+    for words in map(str.split, said.splitlines()):
+        if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":
+            # dask-jobqueue knows a job by its number alone.
+            number = words[0].split(".")[0]
+            found[number] = JobState(waits=words[-2] in "QHWT", reason=f"state {words[-2]}")
+    return found
+
+
+def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
+    from dask.utils import parse_bytes
+
+    megabytes = -(-parse_bytes(profile.memory) // 2**20)
+    select = f"select=1:ncpus={profile.cores}:mem={megabytes}mb"
+    return {
+        "queue": profile.partition_for(gpu),
+        "account": profile.account,
+        "resource_spec": f"{select}:{profile.gres}" if gpu else select,
+        # Not to be run again by PBS itself: the one that took its place would meet it.
+        "job_extra_directives": ["-r n", "-j oe", f"-o {logs}/", *profile.directives],
+    }
+
+
+QUEUE = Queue("pbs", "PBSCluster", "qsub", "qdel", _ask, _read, _arguments)
+open_client = partial(queue.open_client, QUEUE)
+job_script = partial(one_job, QUEUE)

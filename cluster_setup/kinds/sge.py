@@ -1,0 +1,40 @@
+"""``--cluster sge``: each worker a job of Grid Engine, by dask-jobqueue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cluster_setup import queue
+from cluster_setup.profiles import Profile
+from cluster_setup.queue.batch_system import JobState, Queue
+from cluster_setup.queue.job import job_script as one_job
+
+
+def _ask(ids: Sequence[str]) -> list[str]:
+    return ["qstat"]  # lists the user's own; it cannot be asked for some
+
+
+def _read(said: str) -> dict[str, JobState]:
+    """``job-ID  prior  name  user  state ...``: ``qw`` waits, an ``E`` never starts."""
+    found = {}
+    for words in map(str.split, said.splitlines()):
+        if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:
+            found[words[0]] = JobState(waits="q" in words[4], reason=f"state {words[4]}")
+    return found
+
+
+def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
+    gpus = [f"-l {profile.gres}"] if gpu else []
+    return {
+        "queue": profile.partition_for(gpu),
+        "project": profile.account,
+        "job_extra_directives": ["-r n", f"-o {logs}/", *gpus, *profile.directives],
+    }
+
+
+QUEUE = Queue("sge", "SGECluster", "qsub", "qdel", _ask, _read, _arguments)
+open_client = partial(queue.open_client, QUEUE)
+job_script = partial(one_job, QUEUE)

@@ -1,0 +1,53 @@
+"""Cores and GPUs that this process may use."""
+
+from __future__ import annotations
+
+import os
+
+
+def available_cores() -> int:
+    """Cores this process may use: its affinity mask, less what its job did not ask for."""
+    bound = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    # Not every queue binds its jobs to the cores they asked for.
+    asked = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"))
+    return min([cores, *(int(number) for number in asked if number.isdigit() and int(number))])
+
+
+def visible_gpus() -> list[str]:
+    """Names of the GPUs this process may use: NVML's, less what CUDA_VISIBLE_DEVICES hides."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    finally:
+        pynvml.nvmlShutdown()
+    return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[str]:
+    if visible is None:
+        return names
+    chosen = []
+    for entry in (part.strip() for part in visible.split(",")):
+        if entry.startswith("MIG-"):  # a slice of a GPU, which NVML lists under that GPU
+            chosen.append("MIG slice")
+            continue
+        if entry.isdigit():
+            matches = [int(entry)] if int(entry) < len(names) else []
+        else:
+            matches = [i for i, uuid in enumerate(uuids) if entry and uuid.startswith(entry)]
+        if not matches:  # CUDA, too, ignores everything from the first invalid entry on
+            break
+        chosen.append(names[matches[0]])
+    return chosen

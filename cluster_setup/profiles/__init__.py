@@ -1,0 +1,232 @@
+"""A site's profile: what its queue wants to be told, as one small YAML file.
+
+Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cluster_setup.errors import ClusterError
+from cluster_setup.options import QUEUES
+
+SHIPPED = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a site's queue wants to be told for one job, which is one worker on one GPU.
+
+    Attributes
+    ----------
+    queue : str
+        ``slurm``, ``pbs`` or ``sge``.
+    partition, cpu_partition : str, optional
+        Partition, or queue, of jobs with a GPU and without (default: the same).
+    account : str, optional
+        Who pays.
+    gres : str, optional
+        One GPU in the queue's words: ``gpu:1`` (Slurm's ``--gres``), ``ngpus=1`` (added to
+        PBS's ``select``), ``gpu=1`` (Grid Engine's ``-l``). None: the site has no GPUs.
+    walltime : str
+        Hours, minutes and seconds of a job, ``[D-]HH:MM:SS``. It may be shorter than the run.
+    cores, memory : int, str
+        Of one job.
+    workers : int
+        Jobs to ask for when the command line does not say.
+    interface : str, optional
+        Network interface that reaches the other nodes, such as ``ib0``.
+    prologue : tuple of str
+        Shell lines before the worker starts: ``module load ...``.
+    python : str, optional
+        What starts Python on a node; by default the path of the one that asks.
+    directives, skip_directives : tuple of str
+        More header lines, without ``#SBATCH``; header lines that contain these are left out.
+    shared_folder : str
+        A folder that all nodes see and only the user can enter.
+    local_directory : str, optional
+        Fast disk of a node.
+    death_timeout : int
+        Seconds after which a worker that finds no scheduler ends.
+    check_every : float
+        Seconds between two looks at the queue.
+    """
+
+    queue: str
+    partition: str | None = None
+    cpu_partition: str | None = None
+    account: str | None = None
+    gres: str | None = None
+    walltime: str = "01:00:00"
+    cores: int = 4
+    memory: str = "16 GiB"
+    workers: int = 4
+    interface: str | None = None
+    prologue: tuple[str, ...] = ()
+    python: str | None = None
+    directives: tuple[str, ...] = ()
+    skip_directives: tuple[str, ...] = ()
+    shared_folder: str = "~/.cache/pleasingly"
+    local_directory: str | None = None
+    death_timeout: int = 120
+    check_every: float = 15
+    name: str = field(default="", metadata={"key": False})
+
+    @property
+    def walltime_seconds(self) -> int:
+        """Seconds a job may last."""
+        days, _, clock = self.walltime.rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+    def partition_for(self, gpu: bool) -> str | None:
+        """The partition, or queue, of jobs with a GPU or without."""
+        return (None if gpu else self.cpu_partition) or self.partition
+
+    @property
+    def shared_path(self) -> Path:
+        """``shared_folder`` with ``~`` and variables filled in."""
+        return Path(os.path.expandvars(self.shared_folder)).expanduser()
+
+
+KEYS = {f.name: str(f.type) for f in dataclasses.fields(Profile) if f.metadata.get("key", True)}
+
+
+def user_folder() -> Path:
+    """Where a user's own profiles lie."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "pleasingly"
+
+
+def known_profiles() -> list[str]:
+    """Names of the profiles that ``--profile NAME`` finds."""
+    return sorted(
+        {file.stem for place in (user_folder(), SHIPPED) for file in place.glob("*.yaml")}
+    )
+
+
+def load_profile(name: str | None, queue: str | None = None) -> Profile:
+    """The profile of a name or a file.
+
+    Parameters
+    ----------
+    name : str, optional
+        A name (the user's own profile goes first) or the path of a ``.yaml`` file;
+        ``generic-QUEUE`` by default.
+    queue : str, optional
+        What the profile must be for.
+
+    Raises
+    ------
+    ClusterError
+        There is no such profile, or a key of it is unknown or has a wrong value.
+    """
+    name = name or f"generic-{queue}"
+    values = _read(name, seen=())
+    profile = _checked(values, name)
+    if queue is not None and profile.queue != queue:
+        raise ClusterError(
+            f"--profile {name} is for --cluster {profile.queue}, got --cluster {queue}; "
+            "change one of them"
+        )
+    return profile
+
+
+def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
+    import yaml
+
+    path = _path(name)
+    if str(path) in seen:
+        raise ClusterError(f"--profile {name} must not be its own base; change base in {path}")
+    try:
+        values = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(f"--profile {path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        place = getattr(error, "problem_mark", None)
+        where = f" at line {place.line + 1}" if place else ""
+        raise ClusterError(f"--profile {path} must be YAML, it is not{where}") from None
+    if not isinstance(values, dict):
+        raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
+    _refuse_unknown(values, path)
+    base = values.pop("base", None)
+    return values if base is None else _read(base, (*seen, str(path))) | values
+
+
+def _path(name: str) -> Path:
+    if name.endswith((".yaml", ".yml")) or os.sep in name:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise ClusterError(f"--profile must be a file that exists, got {name}")
+        return path
+    for place in (user_folder(), SHIPPED):
+        if (place / f"{name}.yaml").is_file():
+            return place / f"{name}.yaml"
+    known = known_profiles()
+    close = get_close_matches(name, known, n=1)
+    way_out = f"did you mean {close[0]}?" if close else f"or write {user_folder()}/{name}.yaml"
+    raise ClusterError(
+        f"--profile must be a file or one of {', '.join(known)}, got {name!r}; {way_out}"
+    )
+
+
+def _refuse_unknown(values: Mapping[Any, Any], path: Path) -> None:
+    valid = ["base", *KEYS]
+    for key in values:
+        if key not in valid:
+            close = get_close_matches(str(key), valid, n=1)
+            way_out = f"; did you mean {close[0]}?" if close else ""
+            raise ClusterError(
+                f"--profile {path}: {key!r} is not a key; they are {', '.join(valid)}{way_out}"
+            )
+
+
+def _checked(values: dict[str, Any], name: str) -> Profile:
+    ready: dict[str, Any] = {}
+    for key, value in values.items():
+        if key == "walltime" and type(value) is int:  # YAML reads 12:00:00 as a number to base 60
+            hours, rest = divmod(value, 3600)
+            value = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
+        rule = _broken_rule(key, value)
+        if rule:
+            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {value!r}")
+        ready[key] = tuple(value) if isinstance(value, list) else value
+    if "queue" not in ready:
+        raise ClusterError(f"--profile {name}: queue must be one of {', '.join(QUEUES)}, got none")
+    return Profile(**ready, name=name)
+
+
+def _broken_rule(key: str, value: Any) -> str | None:
+    """The rule that a value breaks, or None."""
+    kind = KEYS[key]
+    if value is None and "None" in kind:
+        return None
+    if kind.startswith("tuple"):
+        lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
+        return None if lines else "a list of lines of text"
+    if kind in ("int", "float"):
+        number = isinstance(value, (int, float) if kind == "float" else int)
+        good = number and not isinstance(value, bool) and value > 0
+        return None if good else "a number above 0" if kind == "float" else "a whole number above 0"
+    if not isinstance(value, str) or "\n" in value:
+        return "one line of text"
+    if key == "queue" and value not in QUEUES:
+        return f"one of {', '.join(QUEUES)}"
+    if key == "walltime" and not re.fullmatch(r"(\d+-)?\d+:[0-5]?\d:[0-5]?\d", value):
+        return "HH:MM:SS or D-HH:MM:SS"
+    return _broken_memory(value) if key == "memory" else None
+
+
+def _broken_memory(value: str) -> str | None:
+    from dask.utils import parse_bytes
+
+    try:
+        return None if parse_bytes(value) >= 2**20 else "at least 1 MiB"
+    except ValueError:
+        return "a size such as 32 GiB"

@@ -1,0 +1,150 @@
+"""``python -m cluster_setup check``: what a worker of a site sees, found out by one job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cluster_setup import open_cluster, resolve_kind
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+MEGABYTES = 64
+
+
+def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> int:
+    """Submit one job and say what its worker sees; 0, or 1 when something is not as it must be.
+
+    Raises
+    ------
+    ClusterError
+        The job did not bring a worker; the message says why.
+    """
+    kind = resolve_kind("auto", profile)
+    say(f"profile    {profile}, {kind}")
+    submitted = time.time()
+    with open_cluster(kind, 1, profile=profile, device=device, tls=tls, say=say) as client:
+        came = time.time()
+        (seen,) = client.run(look_around).values()
+        to_worker, back = _transfer_speeds(client)
+    here = versions()
+    ran = max(submitted, seen["started"])
+    say(
+        f"queue      {ran - submitted:.1f} s until the job ran, "
+        f"{came - ran:.1f} s more until its worker was there"
+    )
+    say(f"worker     {seen['host']}, {seen['cores']} cores, {seen['memory_gib']:.1f} GiB")
+    say(f"gpu        {seen['gpu']}")
+    for package in ("cuml", "torch"):
+        say(f"{package:10} {seen[package]}")
+    say(f"transfer   {to_worker:.0f} MB/s to the worker, {back:.0f} MB/s back")
+    wrong = [name for name, version in here.items() if seen["versions"].get(name) != version]
+    for name, version in here.items():
+        there = seen["versions"].get(name)
+        say(f"{name:10} {version}" + (f" here, {there} there" if name in wrong else ", the same"))
+    if wrong:
+        say(
+            f"attention  {', '.join(wrong)} must be the same here and there: the python of the "
+            "profile is another installation"
+        )
+    return 1 if wrong else 0
+
+
+def versions() -> dict[str, str]:
+    """Versions of what both sides must have alike."""
+    import platform
+
+    import cloudpickle
+    import dask
+    import distributed
+    import numpy
+
+    return {
+        "python": platform.python_version(),
+        "dask": dask.__version__,
+        "distributed": distributed.__version__,
+        "cloudpickle": cloudpickle.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def look_around() -> dict[str, Any]:
+    """Runs on the worker."""
+    import os
+    import socket
+
+    import psutil
+
+    from cluster_setup.on_this_machine.devices import available_cores
+
+    return {
+        "host": socket.gethostname(),
+        "cores": available_cores(),
+        "memory_gib": psutil.virtual_memory().total / 2**30,
+        "started": psutil.Process(os.getppid()).create_time(),  # the nanny, the job's program
+        "gpu": _gpu(),
+        "cuml": _imported("cuml"),
+        "torch": _torch(),
+        "versions": versions(),
+    }
+
+
+def _gpu() -> str:
+    import os
+
+    import pynvml
+
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        names = [
+            pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(n)) for n in range(count)
+        ]
+        cuda = pynvml.nvmlSystemGetCudaDriverVersion()
+        driver = pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError as error:
+        return f"none ({error}); CUDA_VISIBLE_DEVICES {visible}"
+    return (
+        f"{', '.join(map(str, names))}; driver {driver}, CUDA {cuda // 1000}.{cuda % 1000 // 10}; "
+        f"CUDA_VISIBLE_DEVICES {visible}"
+    )
+
+
+def _imported(package: str) -> str:
+    import importlib
+
+    try:
+        return str(importlib.import_module(package).__version__)
+    except ImportError as error:
+        return "not installed" if error.name == package else f"cannot be imported: {error}"
+    except Exception as error:  # a GPU library without its driver raises anything
+        return f"cannot be imported: {' '.join(str(error).split())}"
+
+
+def _torch() -> str:
+    version = _imported("torch")
+    if not version[0].isdigit():
+        return version
+    import importlib
+
+    torch = importlib.import_module("torch")
+    return f"{version}, " + ("sees the GPU" if torch.cuda.is_available() else "sees no GPU")
+
+
+def _transfer_speeds(client: Client) -> tuple[float, float]:
+    """MB/s of an array to the worker and back, the better of three turns."""
+    import numpy as np
+
+    array = np.random.default_rng(0).integers(0, 255, MEGABYTES * 10**6, dtype=np.uint8)
+    there, back = [], []
+    for _ in range(3):
+        started = time.perf_counter()
+        future = client.scatter(array, hash=False)
+        arrived = time.perf_counter()
+        future.result()
+        there.append(arrived - started)
+        back.append(time.perf_counter() - arrived)
+    return MEGABYTES / min(there), MEGABYTES / min(back)

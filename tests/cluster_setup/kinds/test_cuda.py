@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+
+import pytest
+from distributed import LocalCluster
+
+from cluster_setup import open_cluster, resolve_kind
+from cluster_setup.kinds import cuda
+from cluster_setup.on_this_machine import devices
+
+Refusal = Callable[..., str]
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, names: list[str], installed: bool) -> None:
+    monkeypatch.setattr(devices, "visible_gpus", lambda: names)
+    monkeypatch.setattr(cuda, "is_installed", lambda: installed)
+
+
+@pytest.mark.parametrize(
+    ("names", "installed", "kind"),
+    [([], True, "local"), (["H200"], False, "local"), (["H200"], True, "cuda")],
+)
+def test_auto_takes_the_gpus_where_they_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], installed: bool, kind: str
+) -> None:
+    gpus(monkeypatch, names, installed)
+    assert resolve_kind("auto") == kind
+
+
+def test_cuda_without_a_gpu(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
+    gpus(monkeypatch, [], installed=True)
+    assert refusal("cuda").startswith("--cluster cuda needs a GPU, but NVML sees none here; use")
+
+
+def test_cuda_without_dask_cuda(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
+    gpus(monkeypatch, ["H200"], installed=False)
+    assert "needs dask-cuda, which is not installed here; run pip install" in refusal("cuda")
+
+
+def test_cuda_with_more_workers_than_gpus(
+    monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
+    gpus(monkeypatch, ["H200"], installed=True)
+    assert "--workers must be at most 1 with --cluster cuda" in refusal("cuda", workers=2)
+
+
+def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, ["H200", "H200"], installed=True)
+    asked = {}
+
+    class LocalCUDACluster(LocalCluster):
+        def __init__(self, **options: object) -> None:
+            asked.update(options)
+            super().__init__(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
+
+    module = types.ModuleType("dask_cuda")
+    module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
+    monkeypatch.setitem(__import__("sys").modules, "dask_cuda", module)
+    with open_cluster("cuda") as client:
+        assert client.status == "running"
+    assert asked["threads_per_worker"] == 1
+    assert asked["device_memory_limit"] is None
+    assert asked["host"] == "127.0.0.1"
+    assert asked["protocol"] == "tls://"
+    assert asked["security"].require_encryption

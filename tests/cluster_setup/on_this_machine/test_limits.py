@@ -1,0 +1,85 @@
+"""What Dask would wait for for ever ends in time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import Mock
+
+import psutil
+import pytest
+
+from cluster_setup.on_this_machine.keeper import kept
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
+    started = Mock(_created=[])
+    started.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
+    with kept("local", lambda: started):
+        pass
+    with pytest.raises(KeyboardInterrupt), kept("local", lambda: started):
+        raise KeyboardInterrupt
+
+
+CANNOT_CLOSE = """
+import os
+from distributed.core import Status
+from cluster_setup import closing, open_cluster
+from cluster_setup.on_this_machine import keeper
+
+if __name__ == "__main__":
+    closing.SECONDS_TO_CLOSE = 1
+    keeper._tell = lambda nanny, workers: None
+    with open_cluster("local", 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        print(nanny.pid)
+        nanny.process.status = Status.starting  # it waits to hear that its worker runs
+        nanny.process.running.clear()
+    print("done")
+"""
+
+
+def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(CANNOT_CLOSE)
+    ended = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    pid, said = ended.stdout.split()
+    assert said == "done"
+    assert not psutil.pid_exists(int(pid))
+
+
+CANNOT_START = """
+import os, shutil, tempfile
+from cluster_setup import ClusterError, closing, open_cluster
+from cluster_setup.on_this_machine import limits
+
+if __name__ == "__main__":
+    limits.SECONDS_TO_START, closing.SECONDS_TO_CLOSE = 10, 1
+    os.chdir(gone := tempfile.mkdtemp())
+    shutil.rmtree(gone)  # no process can be started from a folder that is not there
+    try:
+        with open_cluster("local", 1):
+            pass
+    except ClusterError as error:
+        print(error)
+"""
+
+
+def test_a_cluster_that_cannot_start_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CANNOT_START)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
+        env=environment,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    (said,) = ended.stdout.splitlines()
+    assert said.startswith("--cluster local needs workers that start, but they ended before they")

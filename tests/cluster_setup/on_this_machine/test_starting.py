@@ -1,0 +1,98 @@
+"""A cluster of this machine starts whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from cluster_setup import ClusterError, open_cluster
+from cluster_setup.on_this_machine.keeper import kept
+from cluster_setup.on_this_machine.starting import STARTS
+
+from .nannies import next_is_killed
+
+
+def test_workers_that_die_while_they_start_are_started_again() -> None:
+    start = Mock(side_effect=[RuntimeError("Nanny failed to start."), started := Mock()])
+    with kept("local", start) as cluster:
+        assert cluster is started
+        assert not started.close.called
+    assert start.call_count == 2
+    assert started.close.call_count == 1
+
+
+def test_workers_that_never_start_are_one_line() -> None:
+    error = RuntimeError("Cluster failed to start")
+    error.__cause__ = MemoryError("no\nmore")
+    start = Mock(side_effect=error)
+    with pytest.raises(ClusterError) as caught, kept("local", start):
+        pass
+    assert start.call_count == STARTS
+    assert str(caught.value) == (
+        "--cluster local needs workers that start, but they ended before they registered, 3 times "
+        "in a row (no more); is there memory enough for --workers?"
+    )
+
+
+@pytest.fixture
+def pythons_own_handler() -> Iterator[None]:
+    """Whatever a library or a shell has put in its place."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("pythons_own_handler")
+def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
+    closed = []
+
+    class Slow:
+        def __init__(self) -> None:
+            signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the midst of it
+            self.whole = True
+
+        def close(self, timeout: float) -> None:
+            closed.append(self.whole)
+
+    with pytest.raises(KeyboardInterrupt), kept("local", Slow):
+        pytest.fail("it was not interrupted")
+    assert closed == [True]
+
+
+@pytest.mark.usefixtures("pythons_own_handler")
+def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
+    def fails() -> None:
+        signal.raise_signal(signal.SIGINT)
+        raise RuntimeError("Cluster failed to start")
+
+    start = Mock(side_effect=fails)
+    with pytest.raises(KeyboardInterrupt), kept("local", start):
+        pytest.fail("it was not interrupted")
+    assert start.call_count == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, as Linux has it")
+def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
+    with open_cluster("local", 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        first = nanny.pid
+        assert _is_deaf(first)
+        client.sync(next_is_killed, nanny)
+        while nanny.pid in (None, first):
+            time.sleep(0.001)
+        assert _is_deaf(nanny.pid)
+    assert not _is_deaf(os.getpid())
+
+
+def _is_deaf(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    blocked = re.search(r"SigBlk:\s*([0-9a-f]+)", status)
+    assert blocked
+    return bool(int(blocked[1], 16) >> signal.SIGINT - 1 & 1)

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from cluster_setup import ClusterError, open_cluster
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"profile": "sulis"}, "--profile is for --cluster slurm, pbs, sge, mpi, srun, got"),
+        ({"adaptive": (1, 2)}, "--adaptive is for --cluster slurm, pbs, sge, got --cluster local"),
+        ({"adaptive": (3, 2)}, "--adaptive must be two numbers, 1 or more, the smaller first"),
+        ({"adaptive": (1, 2), "workers": 2}, "--workers and --adaptive exclude each other"),
+        ({"workers": 0}, "--workers must be at least 1, got 0"),
+    ],
+)
+def test_options_that_cannot_be(options: dict, words: str) -> None:
+    with pytest.raises(ClusterError) as caught, open_cluster("local", **options):
+        pass
+    assert words in str(caught.value)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster_setup import ClusterError
+from cluster_setup.profiles import known_profiles, load_profile
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own folder of profiles."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "pleasingly").mkdir()
+    return tmp_path / "pleasingly"
+
+
+def write(own: Path, text: str) -> str:
+    (own / "mine.yaml").write_text(text)
+    return "mine"
+
+
+def refusal(name: str | None, queue: str | None = None) -> str:
+    with pytest.raises(ClusterError) as caught:
+        load_profile(name, queue)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", known_profiles())
+def test_the_shipped_profiles_are_sound(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.name == name
+    assert profile.gres
+    assert profile.walltime_seconds >= 3600
+
+
+def test_a_queue_has_a_profile_by_default() -> None:
+    assert [load_profile(None, queue).queue for queue in ("slurm", "pbs", "sge")] == [
+        "slurm", "pbs", "sge",
+    ]  # fmt: skip
+
+
+def test_ones_own_profile_says_only_what_differs(own: Path) -> None:
+    profile = load_profile(write(own, "base: sulis\naccount: su123\nwalltime: 12:00:00\n"))
+    assert (profile.account, profile.partition, profile.cores) == ("su123", "gpu", 42)
+    assert (profile.walltime, profile.walltime_seconds) == ("12:00:00", 43200)
+
+
+def test_ones_own_profile_goes_before_a_shipped_one(own: Path) -> None:
+    (own / "sulis.yaml").write_text("queue: pbs\n")
+    assert load_profile("sulis").queue == "pbs"
+
+
+def test_a_file_is_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("queue: slurm\nwalltime: 2-00:00:00\n")
+    profile = load_profile(str(tmp_path / "site.yaml"))
+    assert profile.walltime_seconds == 2 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "queue: slurm\npartitoin: gpu",
+            "'partitoin' is not a key; they are base, queue, partition",
+        ),
+        ("queue: slurm\npartitoin: gpu", "did you mean partition?"),
+        ("queue: slum", "queue must be one of slurm, pbs, sge, got 'slum'"),
+        ("partition: gpu", "queue must be one of slurm, pbs, sge, got none"),
+        ("queue: slurm\ncores: many", "cores must be a whole number above 0, got 'many'"),
+        ("queue: slurm\ncores: true", "cores must be a whole number above 0, got True"),
+        ("queue: slurm\nmemory: lots", "memory must be a size such as 32 GiB, got 'lots'"),
+        ("queue: slurm\nwalltime: 90m", "walltime must be HH:MM:SS or D-HH:MM:SS, got '90m'"),
+        ("queue: slurm\nprologue: ls", "prologue must be a list of lines of text, got 'ls'"),
+        ("base: mine", "must not be its own base"),
+        ("- queue", "must hold lines of 'key: value'"),
+        ("queue: [", "must be YAML, it is not at line"),
+        ("queue: !!python/object/apply:os.getcwd []", "must be YAML, it is not at line 1"),
+    ],
+)
+def test_a_wrong_profile_is_refused_in_one_line(own: Path, text: str, words: str) -> None:
+    assert words in refusal(write(own, text))
+
+
+def test_a_profile_that_is_not_there() -> None:
+    assert "got 'suliss'; did you mean sulis?" in refusal("suliss")
+    assert refusal("./none.yaml") == "--profile must be a file that exists, got ./none.yaml"
+
+
+def test_a_profile_of_another_queue() -> None:
+    assert "--profile apocrita is for --cluster sge, got --cluster slurm" in refusal(
+        "apocrita", "slurm"
+    )

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+from distributed import Client
+
+from cluster_setup import ClusterError
+from cluster_setup.workers import describe_workers, how_to_watch, threads_per_task
+
+
+def test_workers_that_die_while_they_are_asked_are_asked_again() -> None:
+    answers = [OSError("the worker died"), {}, {"tcp://127.0.0.1:1": {"host": "h"}}]
+    client = Mock()
+    client.run.side_effect = answers
+    assert describe_workers(client) == [{"address": "tcp://127.0.0.1:1", "host": "h"}]
+    client.run.side_effect = None
+    client.run.return_value = {}  # no worker is no worker with a GPU
+    with pytest.raises(ClusterError, match="none answered"):
+        describe_workers(client)
+
+
+def test_workers_describe_themselves(four_workers: Client) -> None:
+    workers = describe_workers(four_workers)
+    assert len({worker["pid"] for worker in workers}) == 4
+    assert {worker["dask"] for worker in workers} == {"2026.7.1"}
+    assert all(worker["address"].startswith("tls://127.0.0.1:") for worker in workers)
+
+
+def test_the_way_to_the_dashboard_is_said(
+    one_worker: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    assert how_to_watch(one_worker) == [f"dashboard  {one_worker.dashboard_link}"]
+    monkeypatch.setenv("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")
+    line = how_to_watch(one_worker)[1]
+    port = one_worker.dashboard_link.split(":")[2].split("/")[0]
+    assert f"ssh -N -L {port}:127.0.0.1:{port} " in line
+    assert line.endswith(f"http://localhost:{port}/status")
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [((None, None), 4), (("7", "8"), 8)])
+def test_jobs_on_one_host_have_cores_of_their_own(jobs: tuple, threads: int) -> None:
+    workers = [{"host": "node1", "job": job, "cores": 8, "threads": 1} for job in jobs]
+    assert threads_per_task(workers) == threads
