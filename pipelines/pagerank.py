@@ -105,7 +105,8 @@ class PageRank(job.Job[Options]):
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The variants, by what the workers have."""
         if self.options.distributed:
-            self.chosen, left_out = ["distributed"], {}
+            self.chosen = ["distributed"]
+            left_out: dict[str, str] = {}
         else:
             from pipelines.graph.variants import choose_variants
 

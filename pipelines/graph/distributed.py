@@ -35,6 +35,7 @@ from pipelines.graph.iteration import SINGLE, Array, Iterated, Stop, Told
 from pipelines.graph.partition import Source, Split, Total
 from pipelines.graph.personal import personal_vectors, warm_start
 from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.units import row_of
 from pipelines.graph.variants.pull import precision
 from pipelines.graph.walk import Walk
 from pipelines.run.errors import RunStopped
@@ -50,6 +51,7 @@ SPLIT = "split.json"
 STATE = "state.json"
 # In a row, with nothing gained between them.
 MOST_FAILURES = 10
+SECONDS_FOR_A_WORKER = 300
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
 
@@ -61,6 +63,7 @@ class Partitioned:
     iterated : ranks of shape (n, k), changes of all iterations, also of an earlier session
     vectors : names of the k columns
     n_partitions, n_edges : as they were dealt
+    residual : the L1 norm of what one more iteration in float64 changes
     """
 
     nodes: pd.Index
@@ -68,6 +71,11 @@ class Partitioned:
     vectors: list[str]
     n_partitions: int
     n_edges: int
+    residual: float
+
+    def row(self, alpha: float) -> dict[str, Any]:
+        """As a row of a run's table of variants."""
+        return row_of("distributed", self.iterated, self.residual, alpha, "")
 
 
 def distributed_pagerank(
@@ -129,8 +137,8 @@ def distributed_pagerank(
     begin = walk.start()
     if start is not None:
         begin = warm_start(start, nodes, begin)
-    iterated = run.iterate(dealt, walk, begin, stop, told)
-    return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges)
+    iterated, residual = run.iterate(dealt, walk, begin, stop, told)
+    return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges, residual)
 
 
 @dataclass(frozen=True)
@@ -240,74 +248,91 @@ class _Run:
                 future.cancel()  # else the failed task would be found under its name
         raise RunStopped(f"workers died {MOST_FAILURES} times in one step: {last}")
 
-    def iterate(self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop, told: Told) -> Iterated:
-        """From the last checkpoint, or from ``begin``, to the end."""
-        split = dealt.split
+    def iterate(
+        self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop, told: Told
+    ) -> tuple[Iterated, float]:
+        """From the last checkpoint, or from ``begin``, to the end; then the residual."""
+        split, kind = dealt.split, precision(stop)
+        state = self._state(split, walk, begin)
+        changes, seconds = state["changes"], state["seconds"]
+        personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
+        bare = Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
+        held = _Held(self._client, split, bare, dealt.weighted)
+        most = stop.most(walk.alpha)
+        done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
+        while not done and len(changes) < most:
+            earlier, began = len(changes), time.perf_counter()
+            total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
+            done = total.done
+            spent = (time.perf_counter() - began) / len(total.changes)
+            for change in total.changes:
+                changes.append(change)
+                seconds.append(spent)
+                told(len(changes), change)
+            _write(self._folder / STATE, {**state, "iteration": len(changes)})
+            _forget(split, earlier)
+        residual = held.batch(len(changes), 1, None, np.float64).changes[0]
+        _forget(split, len(changes) + 1)
+        ranks = np.concatenate(
+            [np.load(tasks.checkpoint(split, p, len(changes))) for p in range(split.n_partitions)]
+        )
+        sizes = [tasks.size_on_disk(split, p) for p in range(split.n_partitions)]
+        roundoff = max(size.rounding for size in sizes) + (SINGLE if kind is np.float32 else 0)
+        nbytes = sum(size.nbytes for size in sizes)
+        return Iterated(ranks, changes, done, roundoff, seconds, 0.0, nbytes), residual
+
+    def _state(self, split: Split, walk: Walk, begin: Array) -> dict[str, Any]:
+        """Where an earlier call left off, if it was one of this walk; else a beginning."""
         described = _described(walk, begin)
-        state = _read(self._folder / STATE)
+        state: dict[str, Any] | None = _read(self._folder / STATE)
         if state is None or state["walk"] != described:
-            state = {"walk": described, "iteration": 0, "changes": []}
+            state = {"walk": described, "iteration": 0, "changes": [], "seconds": []}
             for p in range(split.n_partitions):
                 mine = slice(split.bounds[p], split.bounds[p + 1])
                 jump = walk.jump if walk.personal is None else walk.jump[mine]
                 tasks.write_start(split, p, begin[mine], jump)
             _write(self._folder / STATE, state)
-        bare = Walk(
-            walk.n_nodes, walk.alpha,
-            None if walk.personal is None else np.empty((0, walk.n_vectors)), walk.dangling,
-        )  # fmt: skip
-        partitions: list[Future] = []
-        changes = list(state["changes"])
-        most = stop.most(walk.alpha)
-        failures, seconds = 0, []
-        kind = precision(stop)
-        done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
-        while not done and len(changes) < most:
-            began = time.perf_counter()
-            count = min(self._every, most - len(changes))
-            try:
-                partitions, homes = self._in_memory(partitions, split, bare, dealt.weighted)
-                total = self._batch(partitions, homes, split, len(changes), count, stop.tol, kind)
-            except LOST as error:
-                failures, partitions = failures + 1, []
-                if failures >= MOST_FAILURES:
-                    raise RunStopped(
-                        f"workers died {failures} times since iteration {len(changes)}: {error}"
-                    ) from error
-                continue
-            failures, done = 0, total.done
-            spent = (time.perf_counter() - began) / len(total.changes)
-            earlier = len(changes)
-            for change in total.changes:
-                changes.append(change)
-                seconds.append(spent)
-                told(len(changes), change)
-            _write(self._folder / STATE, {**state, "iteration": len(changes), "changes": changes})
-            for p in range(split.n_partitions):
-                tasks.checkpoint(split, p, earlier).unlink(missing_ok=True)
-        ranks = np.concatenate(
-            [np.load(tasks.checkpoint(split, p, len(changes))) for p in range(split.n_partitions)]
-        )
-        longest = max(
-            int(np.diff(np.load(split.path(p, "first"), mmap_mode="r")).max(initial=0))
-            for p in range(split.n_partitions)
-        )
-        roundoff = 2.0**-53 * (longest + 4) + (SINGLE if kind is np.float32 else 0)
-        size = sum(
-            split.path(p, name).stat().st_size
-            for p in range(split.n_partitions)
-            for name in ("first", "source")
-        )
-        return Iterated(ranks, changes, done, roundoff, seconds, 0.0, size)
+        return state
 
-    def _in_memory(
-        self, before: list[Future], split: Split, walk: Walk, weighted: bool
-    ) -> tuple[list[Future], list[str]]:
-        """Partitions, each in a worker's memory, and whose; those that are lost, in another's."""
+
+def _forget(split: Split, iteration: int) -> None:
+    """Remove a checkpoint."""
+    for p in range(split.n_partitions):
+        tasks.checkpoint(split, p, iteration).unlink(missing_ok=True)
+
+
+class _Held:
+    """Partitions in the memory of workers, and the batches of iterations that run on them."""
+
+    def __init__(self, client: Client, split: Split, walk: Walk, weighted: bool):
+        self._client, self._split, self._walk, self._weighted = client, split, walk, weighted
+        self._partitions: list[Future] = []
+
+    def batch(self, begun: int, count: int, tol: float | None, kind: type) -> Total:
+        """Iterations from a checkpoint to the next; tried again where workers died too often.
+
+        Raises
+        ------
+        RunStopped
+            They died ``MOST_FAILURES`` times.
+        """
+        for _ in range(MOST_FAILURES):
+            try:
+                return self._submit_batch(self._place(), begun, count, tol, kind)
+            except LOST as error:
+                self._partitions = []
+                last = str(error)
+        raise RunStopped(
+            f"workers died {MOST_FAILURES} times since iteration {begun} ({last}); give each more "
+            f"memory, or take more of them"
+        )
+
+    def _place(self) -> list[str]:
+        """Load what is in no worker's memory; the workers, each partition's."""
+        before, split = self._partitions, self._split
+        self._client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
         holders = self._client.who_has(before) if before else {}
         load = dict.fromkeys(sorted(self._client.scheduler_info(n_workers=-1)["workers"]), 0)
-        if not load:
-            raise TimeoutError("no worker is left")
         homes: list[str | None] = [
             next(iter(holders.get(future.key) or ()), None) for future in before
         ] or [None] * split.n_partitions
@@ -315,30 +340,27 @@ class _Run:
             if home is not None:
                 load[home] = load.get(home, 0) + 1
         futures, owners = [], []
-        submit = partial(self._submit, self._client, uuid.uuid4().hex)
+        token = uuid.uuid4().hex
         for p, home in enumerate(homes):
             if home is None:
-                home = min(load, key=lambda one: (load[one], one))
-                load[home] += 1
-                name = f"load_partition-{p}"
-                futures.append(submit(name, home, tasks.load_partition, split, walk, p, weighted))
+                owner = min(load, key=lambda one: (load[one], one))
+                load[owner] += 1
+                arguments = (split, self._walk, p, self._weighted)
+                loaded = self._submit(token, f"load-{p}", owner, tasks.load_partition, *arguments)
+                futures.append(loaded)
             else:
+                owner = home
                 futures.append(before[p])
-            owners.append(home)
-        return futures, owners
+            owners.append(owner)
+        self._partitions = futures
+        return owners
 
-    def _batch(
-        self,
-        partitions: list[Future],
-        homes: list[str],
-        split: Split,
-        begun: int,
-        count: int,
-        tol: float | None,
-        kind: type,
+    def _submit_batch(
+        self, homes: list[str], begun: int, count: int, tol: float | None, kind: type
     ) -> Total:
-        """Some iterations from a checkpoint to the next, as one set of tasks."""
-        submit = partial(self._submit, self._client, uuid.uuid4().hex)
+        """Some iterations as one set of tasks."""
+        submit = partial(self._submit, uuid.uuid4().hex)
+        partitions, split = self._partitions, self._split
         everyone = range(split.n_partitions)
         states = [
             submit(f"begin-{p}", homes[p], tasks.begin_state, partitions[p], split, p, begun)
@@ -368,14 +390,14 @@ class _Run:
             for p in everyone
         ]
         self._client.gather(saved)
-        return total.result()
+        result: Total = total.result()
+        return result
 
-    @staticmethod
     def _submit(
-        client: Client, batch: str, name: str, home: str | None, function: Any, *arguments: Any
+        self, batch: str, name: str, home: str | None, function: Any, *arguments: Any
     ) -> Future:
         """A task of a name of its own, on a worker; elsewhere if that one is gone."""
-        return client.submit(
+        return self._client.submit(
             function,
             *arguments,
             key=f"{name}-{batch}",

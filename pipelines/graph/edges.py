@@ -67,13 +67,15 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
         n_missing = pc.sum(missing).as_py() or 0
         if n_missing:
             raise InputError(
-                f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} rows{where} "
+                f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} "
+                f"rows{where} "
                 f"have no {role}, the first is row {missing.index(True).as_py() + 1}; fill them "
                 f"in or drop them"
             )
     if len(source) != len(target):
         raise InputError(
-            f"{opt('edges')} must have as many sources as targets, got {len(source)} and {len(target)}; "
+            f"{opt('edges')} must have as many sources as targets, got {len(source)} and "
+            f"{len(target)}; "
             f"pass columns of one length"
         )
     return Block(source, target, None if weight is None else _weights(weight, len(source), where))
@@ -155,7 +157,8 @@ def refuse_many(n_nodes: int) -> None:
     """Raise InputError where nodes cannot be numbered in int32."""
     if n_nodes > MOST_NODES:
         raise InputError(
-            f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part of the "
+            f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part "
+            f"of the "
             f"graph"
         )
 
@@ -221,13 +224,15 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
         ) from None
     if len(weights) != n_edges:
         raise InputError(
-            f"{opt('weight')} must have a number for every edge, got {len(weights)} for {n_edges} edges; "
+            f"{opt('weight')} must have a number for every edge, got {len(weights)} for {n_edges} "
+            f"edges; "
             f"pass columns of one length"
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise InputError(
-            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row {bad[0] + 1}"
+            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row "
+            f"{bad[0] + 1}"
             f"{where}; mend it or drop the edge"
         )
     return np.asarray(weights)

@@ -180,7 +180,8 @@ class EdgeFile:
             ):
                 wrong = low if low < 1 else pc.max(names).as_py()
                 raise InputError(
-                    f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' states, "
+                    f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' "
+                    f"states, "
                     f"got {wrong}; mend the file"
                 )
         if not self.symmetric:
@@ -248,7 +249,8 @@ def unreadable(path: str, why: object) -> InputError:
     """The error of a file that is not what its name says."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
-        f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not ({reason}); "
+        f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
+        f"({reason}); "
         f"repair it or write it again"
     )
 
@@ -261,7 +263,8 @@ def _table_head(path: Path, kind: str) -> EdgeFile:
     columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), []))
     if len(columns) >= 2 and all(map(_is_number, columns[:2])):
         raise InputError(
-            f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' is "
+            f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' "
+            f"is "
             f"{line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
             f"between columns"
         )
@@ -312,7 +315,8 @@ def _matrix_head(path: Path, kind: str) -> EdgeFile:
         raise unreadable(str(path), "no line says rows, columns and entries") from None
     if n_rows != n_columns:
         raise InputError(
-            f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} columns; "
+            f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
+            f"columns; "
             f"a row and a column are one node"
         )
     refuse_many(n_rows)
@@ -333,7 +337,8 @@ def _parquet_files(path: str) -> list[Path]:
 def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
     if not columns:
         raise InputError(
-            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was written in "
+            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
+            f"written in "
             f"full"
         )
     if len(columns) < 2:

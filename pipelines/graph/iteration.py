@@ -63,7 +63,8 @@ class Stop:
     def __post_init__(self) -> None:
         if self.tol is not None and not 1e-14 <= self.tol < 1:
             raise InputError(
-                f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up to 1, and "
+                f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up "
+                f"to 1, and "
                 f"double precision holds 16 digits"
             )
         if self.iterations is not None and self.iterations < 1:
@@ -119,7 +120,11 @@ class Iterated:
 
 def rounding(rows: Rows) -> float:
     """Of an iteration whose sums are made in float64, to first order."""
-    longest = int(np.diff(rows.first).max(initial=0))
+    return rounding_of(int(np.diff(rows.first).max(initial=0)))
+
+
+def rounding_of(longest: int) -> float:
+    """The same, where the longest sum has so many terms."""
     return DOUBLE * (longest + 4)
 
 

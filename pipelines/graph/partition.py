@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pipelines.graph.edges import names_in, number_nodes, sorted_names
 from pipelines.graph.files import EdgeFile, NamesAreText, Part
 from pipelines.graph.graph import Piece, Rows, make_rows
-from pipelines.graph.iteration import Array, rounding
+from pipelines.graph.iteration import Array, rounding_of
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.variants.pull import RowsToPull, pull
 from pipelines.graph.walk import Walk
@@ -200,7 +200,6 @@ class Partition:
     rows: RowsToPull
     sends: tuple[NDArray[np.int32], ...]
     n_needed: int
-    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,9 +236,23 @@ def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partitio
     rows = Rows(np.load(split.path(p, "first")), np.load(split.path(p, "source")), weight)
     jump = np.load(split.path(p, "jump"))
     n_needed = sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(len(sends)))
-    return Partition(
-        walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed, rounding(rows)
-    )
+    return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a partition: bytes of its rows, and the rounding of an iteration."""
+
+    nbytes: int
+    rounding: float
+
+
+def size_on_disk(split: Split, p: int) -> Size:
+    """The size of a partition, from its files."""
+    first = np.load(split.path(p, "first"), mmap_mode="r")
+    files = [split.path(p, name) for name in ("first", "source", "weight")]
+    nbytes = sum(path.stat().st_size for path in files if path.exists())
+    return Size(nbytes, rounding_of(int(np.diff(first).max(initial=0))))
 
 
 def begin_state(partition: Partition, split: Split, p: int, iteration: int) -> State:

@@ -34,7 +34,8 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InputError(
-            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; its first "
+            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; "
+            f"its first "
             f"column names nodes, each other is a vector"
         )
     try:
@@ -53,7 +54,8 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not ({reason}); mend it"
+            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
+            f"({reason}); mend it"
         ) from None
     return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
 
@@ -89,14 +91,16 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
-            f"{opt('personalise')} must name nodes of the graph, got {shown(frame.index[unknown[0]])}, "
+            f"{opt('personalise')} must name nodes of the graph, got "
+            f"{shown(frame.index[unknown[0]])}, "
             f"which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         row, column = bad[0]
         raise InputError(
-            f"{opt('personalise')} must hold finite numbers of at least 0, got {values[row, column]} for "
+            f"{opt('personalise')} must hold finite numbers of at least 0, got "
+            f"{values[row, column]} for "
             f"{shown(frame.index[row])}; mend it"
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
@@ -106,7 +110,8 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     if not (sums > 0).all():
         empty = names[int(np.argmin(sums))]
         raise InputError(
-            f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has none; "
+            f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has "
+            f"none; "
             f"name a node to jump to"
         )
     return vectors / sums, names
@@ -130,7 +135,8 @@ def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
     values = given.to_numpy(dtype=np.float64)
     if values.shape[1] != cold.shape[1]:
         raise InputError(
-            f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got {values.shape[1]}; "
+            f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got "
+            f"{values.shape[1]}; "
             f"start from a run with the same personalisation"
         )
     if not (np.isfinite(values).all() and (values >= 0).all()):
@@ -153,7 +159,8 @@ def _frame(given: Any) -> pd.DataFrame:
         given = given.to_frame("personalised" if given.name is None else given.name)
     if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
         raise InputError(
-            f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas Series or "
+            f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas "
+            f"Series or "
             f"frame; got {type(given).__name__} without any"
         )
     return given

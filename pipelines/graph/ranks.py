@@ -222,7 +222,8 @@ def _edges_of_matrix(matrix: Any) -> Edges:
     entries = matrix.tocoo()
     if entries.shape[0] != entries.shape[1]:
         raise InputError(
-            f"{opt('edges')} must be a square matrix, got {entries.shape[0]} rows and {entries.shape[1]} "
+            f"{opt('edges')} must be a square matrix, got {entries.shape[0]} rows and "
+            f"{entries.shape[1]} "
             f"columns; a row and a column are one node"
         )
     refuse_many(entries.shape[0])
@@ -251,7 +252,8 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
     pairs = np.asarray(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
-            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, 2), got "
+            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, "
+            f"2), got "
             f"{type(edges).__name__}; pass one of these"
         )
     return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))

@@ -30,6 +30,10 @@ class GraphRun(RunFolder):
     iterations: pd.DataFrame
 
     @property
+    def n_folds(self) -> None:
+        """PageRank has none."""
+
+    @property
     def top(self) -> list[dict[str, Any]]:
         """The highest nodes, each with its rank."""
         return list(self.run.get("top") or [])

@@ -133,7 +133,8 @@ def find_variant(name: str, device: str, n_nodes: int, memory_bytes: int | None)
     if why:
         other = "pull needs no more than numba" if device == "cpu" else "choose another"
         raise InputError(
-            f"{opt('variant')} must be one that can run on this {device}, got {name}: {why}; {other}"
+            f"{opt('variant')} must be one that can run on this {device}, got {name}: {why}; "
+            f"{other}"
         )
     return variant
 
