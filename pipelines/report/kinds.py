@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pipelines.report.any_page import ANY
 from pipelines.report.bagging_page import BAGGING
+from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
 from pipelines.run_folder.record import Record
 
-KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING}
+KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH}
 
 
 def kind_of(record: Record) -> Kind:
