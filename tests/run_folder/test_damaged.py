@@ -95,7 +95,7 @@ def test_any_fact_of_any_type_is_read_or_refused(
     folder = copy_of(name, tmp_path)
     record = json.loads((folder / "run.json").read_text())
     for path in folder.glob("*.*"):
-        if path.suffix in (".parquet", ".npz", ".csv"):
+        if path.name != "run.json":  # the record alone is what changes
             path.unlink()
     for place in places(record):
         for wrong in WRONG:
