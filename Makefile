@@ -38,7 +38,7 @@ chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check
 
-test-gpu-install:  ## the GPU packages resolve, install and import, with or without a GPU
+test-gpu-install:  ## the GPU packages install and have what we take from them; our kernels compile; no GPU needed
 	$(BIN)/python -m venv --clear .venv-gpu
 	.venv-gpu/bin/python -m pip install --quiet uv==$(UV_VERSION)
 	.venv-gpu/bin/uv pip install --quiet --python .venv-gpu/bin/python \

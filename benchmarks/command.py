@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks.keep import RESULTS
-from pipelines.data.errors import InputError
-from pipelines.run.options import OneLineParser, print_error
+from pipelines.errors import InputError
+from pipelines.run.options import OneLineParser
+from pipelines.run.say import complain
 
 # Tables are left out: each fold scales them in its own way, so no two lines share arrays.
 IMAGES = ("digits", "mnist", "fashion-mnist")
@@ -62,6 +63,6 @@ def exit_status(command: str, run: Callable[[], None]) -> int:
     try:
         run()
     except InputError as error:
-        print_error(command, str(error))
+        complain(command, error.flagged())
         return 2
     return 0

@@ -1,7 +1,9 @@
 """Everything that needs a GPU, in one command: ``make gpu-check PYTHON=python3``.
 
 It runs with the Python it was started with, installs nothing, says by name what
-is missing, and ends within ten minutes. The table is kept in ``benchmarks/results``.
+is missing, and ends within ten minutes: a check that takes more than 300 seconds is
+ended, and those whose turn does not come are named. The table is kept in
+``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, carry_out
-from benchmarks.gpu.checks import CHECKS
+from benchmarks.gpu.checks import CHECKS, chosen
 from benchmarks.gpu.device import driver, gpus
 from benchmarks.gpu.page import describe, page, table
 from benchmarks.keep import RESULTS, keep, slug
@@ -32,7 +34,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         help=f"folder that holds MNIST, for the benchmarks (default: ${DATA_DIR}, else digits)",
     )
     parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the check of that name, or of names that contain it; may be given several times",
+    )
     options = parser.parse_args(argv)
+    try:
+        checks = chosen(options.only, CHECKS)
+    except LookupError as error:
+        print(f"gpu_check: --only {error}", file=sys.stderr)
+        return 2
     found = gpus()
     if not found:
         print(
@@ -43,9 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if options.data_dir:
         os.environ[DATA_DIR] = str(Path(options.data_dir).resolve())
-    outcomes = list(carry_out(CHECKS, SECONDS))
+    outcomes = list(carry_out(checks, SECONDS))
     record = describe(outcomes, found, driver(), date.today().isoformat())
-    path = keep(Path(options.results), f"gpu-check-{slug(found[0].name)}", record, page(record))
+    name = slug(" ".join(["gpu-check", found[0].name, *options.only]))
+    path = keep(Path(options.results), name, record, page(record))
     failed = [one for one in outcomes if one.status == FAILED]
     for one in failed:
         print(f"\n{one.check.name} {FAILED}:\n{one.reason}", file=sys.stderr)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks.command import add_count, add_limit, add_turns, base_parser, exit_status
 from benchmarks.gpu.device import gpus
 from benchmarks.keep import keep, slug
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
-    from pipelines.search.estimator import SVMGridSearch
+    from pipelines.svm.estimator import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
 
 __all__ = ["BaggedNets", "PathSVC", "SVMGridSearch"]
@@ -15,7 +15,7 @@ __all__ = ["BaggedNets", "PathSVC", "SVMGridSearch"]
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
     if name == "SVMGridSearch":
-        from pipelines.search.estimator import SVMGridSearch
+        from pipelines.svm.estimator import SVMGridSearch
 
         return SVMGridSearch
     if name == "BaggedNets":

@@ -6,40 +6,161 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from pipelines.bagging.bagging_options import Options
-from pipelines.run import command
-from pipelines.run.options import parse_options
+from pipelines.bagging.explain import Asked, are_rows
+from pipelines.bagging.summary import form_of, of_plan, of_run
+from pipelines.data import Dataset, load_dataset
+from pipelines.data.placement import FoldedData
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.needs import need_torch
+from pipelines.nn.settings import PRECISIONS, Training
+from pipelines.nn.space import SearchSpace
+from pipelines.run import job, summary
+from pipelines.run.cluster import Cluster
+from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.lifecycle import Session
+from pipelines.run.options import at_least, option, positive
 
-if TYPE_CHECKING:
-    from pipelines.run.folder import RunFolder
+number = partial(option, parse=int, check=at_least(1), metavar="N")
 
-COMMAND = "nn_bagging"
-DESCRIPTION = (
-    "Train an ensemble of neural networks, each on a bootstrap sample with a random search of its "
-    "own, on every worker. To ask a stored ensemble: python -m pipelines.nn_bagging predict --help."
-)
+
+@dataclass(frozen=True)
+class Options(FoldOptions, RunOptions, TestOptions, LabelledOptions):
+    """Options of ``nn_bagging``."""
+
+    n_bootstrap: int = number(12, "members of the ensemble, each on a bootstrap sample of its own")
+    n_tuning: int = number(12, "candidates that the random search of each member tries")
+    space: str = option(
+        "auto",
+        "where candidates are drawn from: small, study, mlp or a .yaml file; auto takes small "
+        "for images and mlp for tables",
+        metavar="NAME|FILE", path="file",
+    )  # fmt: skip
+    batch_size: int = number(10, "rows of a step of training")
+    max_epochs: int = number(
+        20, "most epochs of a network; it ends earlier when its loss falls by less than a fifth"
+    )
+    precision: str = option("fp32", "of products on a GPU", choices=PRECISIONS)
+    memory: float | None = option(
+        None,
+        "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
+        "a CPU)",
+        parse=float, check=positive, metavar="GIB", changes_results=False,
+    )  # fmt: skip
+    explain: str | None = option(
+        None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
+        changes_results=False,
+    )  # fmt: skip
+    image: tuple[str, ...] | None = option(
+        None, "pictures of your own that the ensemble is asked about", nargs="+", metavar="FILE",
+        path="file",
+    )  # fmt: skip
+
+
+class Bagging(job.Job[Options]):
+    """Each member is the best candidate of a search on a bootstrap sample; the members vote."""
+
+    command = "nn_bagging"
+    description = (
+        "Train an ensemble of neural networks, each on a bootstrap sample with a random search of "
+        "its own, on every worker. To ask a stored ensemble: python -m pipelines.nn_bagging "
+        "predict --help."
+    )
+    kind_of_options = Options
+    asks_again = True  # --explain
+
+    def load(self, kind: str) -> Dataset:
+        """The rows."""
+        need_torch()
+        options = self.options
+        return load_dataset(
+            options.dataset, data_dir=options.data_dir, target=options.target,
+            limit=options.limit, test_size=options.test_size, seed=options.seed,
+        )  # fmt: skip
+
+    def plan(self, data: Dataset) -> list[str]:
+        """Bootstraps and candidates, all drawn now; and what is to be explained."""
+        from pipelines.bagging.work import Plan
+
+        options, self.dataset = self.options, data
+        self.asked = Asked.of(options.explain, options.image or (), data)
+        self.asked.refuse_other_pictures(self.record)
+        self.space = self._space()
+        training = Training(
+            options.batch_size, options.max_epochs, precision=options.precision,
+            memory_bytes=None if options.memory is None else int(options.memory * 2**30),
+        )  # fmt: skip
+        self.drawn = Plan.draw(
+            data.y_train, Inputs(data.X_train.shape[1], data.n_classes, data.image_shape),
+            self.space, training, n_bootstrap=options.n_bootstrap, n_tuning=options.n_tuning,
+            n_folds=options.folds, seed=options.seed,
+        )  # fmt: skip
+        return [
+            summary.of_data(data, form_of(data), options.limit),
+            of_plan(options.n_bootstrap, options.n_tuning, options.folds),
+        ]
+
+    def _space(self) -> SearchSpace:
+        if "space" in self.record:  # a file may have changed since
+            return SearchSpace.from_mapping(self.record["space"])
+        if self.options.space != "auto":
+            return SearchSpace.load(self.options.space)
+        return SearchSpace.load("small" if self.dataset.image_shape else "mlp")
+
+    def recall(self, session: Session) -> None:
+        """Rows of candidates, and of the refits of members that are stored."""
+        from pipelines.bagging.train_members import done_before
+
+        self.rows, self.refits = done_before(session, self.drawn)
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """Where networks are trained."""
+        self.drawn = self.drawn.on(cluster.device)
+        return {"space": self.space.describe(), **self.asked.describe()}
+
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """Train what is left of the candidates and the members."""
+        from pipelines.bagging.train_members import train_members
+
+        data = FoldedData.of(self.dataset, X_test=self.asked.after(self.dataset.X_test))
+        return train_members(
+            session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes
+        )
+
+    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Votes and certainty of the members, and how good they are on the test rows."""
+        from pipelines.bagging.answer import answer
+        from pipelines.bagging.train_members import stored
+
+        return answer(
+            cluster and cluster.client, session.path, self.dataset, stored(self.refits),
+            self.asked, n_folds=self.options.folds, seed=self.options.seed,
+        )  # fmt: skip
+
+    def lines(self, record: Mapping[str, Any]) -> list[str]:
+        """Errors of members, vote and mean, what is referred, and what failed."""
+        return of_run(record)
+
+    def is_whole(self, record: Mapping[str, Any]) -> bool:
+        """A member that was lost wants another try, too."""
+        return super().is_whole(record) and not record.get("lost_members")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv[:1] == ["predict"]:
-        return command.exit_status(COMMAND, lambda: _predict(argv[1:]))
-    return command.main(COMMAND, DESCRIPTION, Options, _run, argv)
+        return job.exit_status(Bagging.command, lambda: _predict(argv[1:]))
+    return job.main(Bagging, argv)
 
 
 def check(argv: Sequence[str]) -> None:
     """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    parse_options(Options, COMMAND, DESCRIPTION, argv)
-
-
-def _run(options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
-    from pipelines.bagging.bagging_run import run  # --help does not wait for it
-
-    return run(COMMAND, options, earlier, argv)
+    job.check(Bagging, argv)
 
 
 def _predict(argv: list[str]) -> int:

@@ -3,34 +3,163 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from pipelines.run import command
-from pipelines.run.options import parse_options
-from pipelines.search.svm_options import Options
+from cluster_setup.on_this_machine.devices import available_cores
+from pipelines.data import Dataset, load_dataset, make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.run import job, summary
+from pipelines.run.cluster import Cluster
+from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.lifecycle import Session
+from pipelines.run.options import at_least, increasing_log10, option
+from pipelines.run_folder import columns, names
+from pipelines.select.scores import failures
+from pipelines.select.scoring import resolve_scoring
+from pipelines.svm.answer import answer
+from pipelines.svm.grid import (
+    Grid,
+    axis,
+    rows_by_cell,
+    scored_rows,
+    search,
+    tabulate,
+    workers_for,
+)
+from pipelines.svm.options import SVMOptions
+from pipelines.svm.solvers import resolve_solver
+from pipelines.svm.summary import of_grid, of_run
 
-if TYPE_CHECKING:
-    from pipelines.run.folder import RunFolder
+number = partial(option, parse=int, check=at_least(1), metavar="N")
+bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
 
-COMMAND = "svm_grid"
-DESCRIPTION = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."
+
+@dataclass(frozen=True)
+class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions):
+    """Options of ``svm_grid``."""
+
+    n_c: int = number(8, "number of C")
+    n_gamma: int = number(8, "number of gamma")
+    log_c: tuple[float, float] = bounds((-3.0, 6.0), "bounds of log10 C")
+    log_gamma: tuple[float, float] = bounds((-6.0, -2.0), "bounds of log10 gamma")
+    scoring: str = option(
+        "accuracy",
+        "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
+        "or decision values, such as balanced_accuracy, f1_macro or, of two classes, roc_auc",
+        metavar="NAME",
+    )
+    probability: bool = option(
+        False, "calibrate class probabilities for the best candidate, on the same folds"
+    )
+
+
+class Search(job.Job[Options]):
+    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
+
+    command = "svm_grid"
+    description = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."
+    kind_of_options = Options
+
+    def load(self, kind: str) -> Dataset:
+        """The rows, and how they are scored."""
+        scoring, options = resolve_scoring(self.options.scoring), self.options
+        on_gpu = kind == "cuda" and options.device != "cpu"
+        dataset = load_dataset(
+            options.dataset, data_dir=options.data_dir, target=options.target,
+            limit=options.limit, test_size=options.test_size, seed=options.seed,
+            device="gpu" if on_gpu else "cpu",
+        )  # fmt: skip
+        self.scoring = scoring.on(dataset.classes) if scoring else None
+        return dataset
+
+    def plan(self, data: Dataset) -> list[str]:
+        """Folds and the two axes of the grid."""
+        if self.options.kernel == "linear":  # it has no gamma
+            self.options = replace(self.options, n_gamma=1)
+        options, self.dataset = self.options, data
+        folds = make_folds(data.y_train, options.folds, options.seed, data.classes)
+        self.folded = FoldedData.of(data, folds)
+        self.axes = (
+            axis("c", options.n_c, options.log_c),
+            axis("gamma", options.n_gamma, options.log_gamma),
+        )
+        return [
+            summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
+            of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
+        ]
+
+    def would_use(self, kind: str) -> str:
+        """The solver; what the workers of a site have is not known here."""
+        if kind not in ("local", "cuda"):
+            return ""
+        device = "gpu" if kind == "cuda" else "cpu"
+        return f"the solver {resolve_solver(self.options.solver, device)}"
+
+    @property
+    def solver(self) -> str:
+        """A resumed run keeps the solver it began with."""
+        return str(self.record.get("solver", self.options.solver))
+
+    def n_workers(self, kind: str) -> int | None:
+        """Few, where the solver fills several cores from one process."""
+        if self.options.workers is None and kind == "local" and self.solver in ("auto", "path"):
+            return workers_for("path", available_cores())
+        return self.options.workers
+
+    def recall(self, session: Session) -> None:
+        """Rows of cells; a failed fit gets another try."""
+        self.rows = rows_by_cell(scored_rows(session.journal.records))
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """The solver, and with it the units."""
+        solver = resolve_solver(self.solver, cluster.device)
+        settings = self.options.settings(
+            n_threads=cluster.threads, device=cluster.device, scoring=self.scoring
+        )
+        self.grid = Grid(*self.axes, solver, settings)
+        return {"solver": solver}
+
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """Fit the cells that are left."""
+        runner, rows, facts = cluster.runner, self.rows, dict[str, Any]()
+        units = self.grid.units(self.folded, runner.n_workers)
+        todo = [left for unit in units if (left := unit.without(rows)) is not None]
+        if rows:
+            session.say(
+                f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left"
+            )
+        with session.books(cluster, todo, facts) as books:
+            for outcome, new_rows in search(runner, self.folded, self.grid, todo):
+                books.enter(outcome, new_rows)
+                rows |= rows_by_cell(new_rows)
+        results = tabulate(list(rows.values()))
+        results.to_parquet(session.path / names.CELLS)
+        return facts | failures(results, columns.SVM_CELL)
+
+    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Rank the candidates, refit the best, test it once."""
+        assert cluster is not None
+        return answer(
+            cluster.runner, self.folded, self.grid, session.path, self.dataset,
+            self.options.probability,
+        )  # fmt: skip
+
+    def lines(self, record: Mapping[str, Any]) -> list[str]:
+        """The best candidate, its errors, the time, and what failed."""
+        return of_run(record)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    return command.main(COMMAND, DESCRIPTION, Options, _run, argv)
+    return job.main(Search, argv)
 
 
 def check(argv: Sequence[str]) -> None:
     """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    parse_options(Options, COMMAND, DESCRIPTION, argv)
-
-
-def _run(options: Options, earlier: RunFolder | None, argv: list[str]) -> int:
-    from pipelines.search.svm_run import run  # --help does not wait for it
-
-    return run(COMMAND, options, earlier, argv)
+    job.check(Search, argv)
 
 
 if __name__ == "__main__":

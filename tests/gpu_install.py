@@ -28,7 +28,6 @@ PACKAGES = {
     "dask_cudf": ("dask-cudf-cu13", RAPIDS),
     "dask_cuda": ("dask-cuda", RAPIDS),
     "torch": ("torch", ""),
-    "torchvision": ("torchvision", ""),
     "dask_jobqueue": ("dask-jobqueue", ""),
 }
 
@@ -58,6 +57,22 @@ def our_gpu_files() -> str | None:
             return f"the solver {name} is not a GPU's"
     print("cluster_setup.kinds.cuda, the solvers path and cuml for a GPU")
     return None
+
+
+def every_name_is_there() -> str | None:
+    """What our sources take from the GPU packages is in them."""
+    from tests.gpu_code import names
+
+    missing = list(names.missing())
+    print(f"{names.count()} names taken from the GPU packages, {len(missing)} missing")
+    return "; ".join(missing) or None
+
+
+def every_kernel_compiles() -> str | None:
+    """Kernels compile as a launch would compile them, and take no more than was kept."""
+    from tests.gpu_code import kernels
+
+    return "; ".join(kernels.problems()) or None
 
 
 def command_has_help() -> str | None:
@@ -94,6 +109,8 @@ def _problems() -> Iterator[str]:
     steps: list[tuple[str, Callable[[], str | None]]] = [
         *((name, lambda name=name: package(name)) for name in PACKAGES),
         ("our GPU files", our_gpu_files),
+        ("names", every_name_is_there),
+        ("kernels", every_kernel_compiles),
         ("--help", command_has_help),
         ("--cluster cuda", no_gpu_is_one_line),
     ]

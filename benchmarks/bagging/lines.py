@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -52,16 +52,21 @@ class Problem:
 class Cells:
     """What a line gives: by (candidate, fold), and the seconds of each candidate.
 
+    Of the study's networks half of a short run is drawing first weights, on the host and
+    the same for every line: ``training`` leaves it out.
+
     Attributes
     ----------
     n_errors : dict of (candidate, fold) -> wrong rows, or None where the loss diverged
     n_epochs : dict of (candidate, fold) -> epochs
     seconds : dict of candidate -> seconds its task took
+    training : dict of candidate -> seconds of these in which its networks were trained
     """
 
     n_errors: dict[tuple[int, int], int | None]
     n_epochs: dict[tuple[int, int], int]
     seconds: dict[int, float]
+    training: dict[int, float] = field(default_factory=dict)
 
 
 def make_problem(
@@ -114,6 +119,7 @@ def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
         if outcome.error or failed:
             raise RuntimeError(f"{outcome.unit.name}: {outcome.error or failed[0]}")
         cells.seconds[outcome.unit.number] = outcome.seconds
+        cells.training[outcome.unit.number] = sum(row["fit_seconds"] for row in rows)
         for row in rows:
             cell = (row["candidate"], row["fold"])
             cells.n_errors[cell] = row["n_errors"]
@@ -141,17 +147,20 @@ def _train_unit(
     problem: Problem, unit: CandidateUnit, y: np.ndarray, pairs: TensorDataset, cells: Cells
 ) -> None:
     training, candidate = problem.training, unit.candidate
+    cells.training[unit.number] = 0.0
     device = torch_device(training.device)
     sample = redraw_sample(y, unit.n_folds, unit.run_seed, unit.member)
     for fold, generator in enumerate(generators_of(unit.seed, unit.n_folds)):
         net = Net(candidate, problem.inputs).to(device)
         weights = first_weights(candidate, problem.inputs, [generator], torch.device(device))
         net.put({name: one[0] for name, one in weights.items()})
+        started = time.perf_counter()
         losses = train_plainly(
             net, pairs, partial(epoch_order, sample.train(fold), generator), candidate,
             batch_size=training.batch_size, max_epochs=training.max_epochs,
             least_fall=training.least_fall, device=device,
         )  # fmt: skip
+        cells.training[unit.number] += time.perf_counter() - started
         cells.n_epochs[unit.number, fold] = len(losses)
         cells.n_errors[unit.number, fold] = (
             count_errors(net, pairs, sample.validation(fold), device)
@@ -189,4 +198,8 @@ def compare(ours: Cells, plain: Cells, n_workers: int) -> dict[str, Any]:
         "epochs_plain": sum(plain.n_epochs.values()),
         "ratio_by_draw": by_draw,
         "ratio_median_draw": float(np.median(by_draw)),
+        "ratio_training_by_draw": [
+            n_workers * plain.training[number] / ours.training[number]
+            for number in sorted(ours.training)
+        ],
     }

@@ -11,10 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.checks import Check, missing
+from benchmarks.gpu.checks import GPU, Check, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
@@ -29,6 +30,9 @@ class Outcome:
     check : Check
     status : {"passed", "failed", "not run"}
     seconds : float
+        All of it, the start of its process too.
+    compiled : float
+        Seconds of these that went into compiling and warming up.
     figure : str
         What the check found worth showing.
     reason : str
@@ -38,6 +42,7 @@ class Outcome:
     check: Check
     status: str
     seconds: float = 0.0
+    compiled: float = 0.0
     figure: str = ""
     reason: str = ""
 
@@ -55,8 +60,13 @@ def carry_out(
         if reason is not None:
             outcome = Outcome(check, NOT_RUN, reason=reason)
         else:
-            outcome = _run(check, min(check.seconds, left))
-        say(f"{outcome.status:8} {outcome.seconds:6.1f} s  {check.name}{_ending(outcome)}")
+            needs = ", ".join((GPU, *check.needs))
+            say(f"begins   {check.planned:4} s planned  {check.name}: needs {needs}")
+            outcome = _run(check, min(check.limit, left))
+        say(
+            f"{outcome.status:8} {outcome.seconds:6.1f} s, {outcome.compiled:.1f} of them compiling"
+            f"  {check.name}{_ending(outcome)}"
+        )
         yield outcome
 
 
@@ -105,10 +115,11 @@ def _run_process(command: list[str], limit: float) -> str:
 def judge(check: Check, seconds: float, report: dict[str, Any]) -> Outcome:
     """The outcome that a child's report amounts to."""
     figure = "; ".join(report["figures"])
-    skipped = [f"{name}: {reason}" for name, reason in report["skipped"].items()]
+    outcome = partial(Outcome, check, seconds=seconds, compiled=report["compiled"], figure=figure)
+    skipped = "; ".join(f"{name}: {reason}" for name, reason in report["skipped"].items())
     if report["failed"]:
         reason = "\n".join(f"{name}: {text}" for name, text in report["failed"].items())
-        return Outcome(check, FAILED, seconds, figure, reason)
+        return outcome(status=FAILED, reason=reason)
     if not report["passed"]:
-        return Outcome(check, NOT_RUN, seconds, figure, "; ".join(skipped) or "no test in it")
-    return Outcome(check, PASSED, seconds, figure, "; ".join(skipped))
+        return outcome(status=NOT_RUN, reason=skipped or "no test in it")
+    return outcome(status=PASSED, reason=skipped)

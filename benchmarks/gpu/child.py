@@ -17,22 +17,25 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
+from benchmarks.gpu.compiling import CLOCK, watch_numba
 from benchmarks.gpu.figures import FIGURES
 
 
 @dataclass
 class Report:
-    """What became of the tests, or the one benchmark, of a check."""
+    """What became of the tests, or the one benchmark, of a check; ``compiled`` in seconds."""
 
     passed: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     figures: list[str] = field(default_factory=list)
+    compiled: float = 0.0
 
 
 def run_target(target: str) -> Report:
-    """Run a file of tests, or the function of a benchmark."""
+    """Run a file of tests, or the function of a benchmark, and watch what it compiles."""
     report = Report()
+    watch_numba()
     if not target.endswith(".py"):
         module, function = target.split(":")
         _call(report, function, getattr(importlib.import_module(module), function))
@@ -40,7 +43,7 @@ def run_target(target: str) -> Report:
         _run_pytest(report, target)
     else:
         call_tests(report, Path(target))
-    report.figures = list(FIGURES)
+    report.figures, report.compiled = list(FIGURES), CLOCK.seconds
     return report
 
 

@@ -6,6 +6,7 @@ import os
 import statistics
 from functools import partial
 
+from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.figures import note
 from benchmarks.grid_search.lines import Errors, Problem, compare, make_problem
 from benchmarks.timing import Timed, in_turn, ratios
@@ -28,7 +29,8 @@ def compare_fits(repeats: int = REPEATS) -> None:
         A fit failed.
     """
     problem = small_problem(os.environ.get("PLEASINGLY_DATA_DIR"))
-    fit_cells(problem, "cuml")
+    with warming_up():
+        fit_cells(problem, "cuml")
     passes = {solver: partial(fit_cells, problem, solver) for solver in ("cuml", "sklearn")}
     cuml, sklearn = in_turn(passes, repeats)
     note(sentence(problem, cuml, sklearn))

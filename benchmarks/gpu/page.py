@@ -19,7 +19,7 @@ PACKAGES = (
     "pylibraft", "pytest", "rmm", "scikit-learn", "scipy", "torch", "triton",
 )  # fmt: skip
 REASON_LINES = 25
-HEADER = ("check", "needs", "result", "seconds", "key figure")
+HEADER = ("check", "needs", "result", "planned", "seconds", "compiled", "key figure")
 
 
 def describe(
@@ -40,7 +40,9 @@ def describe(
                 "check": one.check.name,
                 "needs": [GPU, *one.check.needs],
                 "result": one.status,
+                "planned": one.check.planned,
                 "seconds": round(one.seconds, 1),
+                "compiled": round(one.compiled, 1),
                 "figure": one.figure,
                 "reason": without_paths("\n".join(one.reason.splitlines()[-REASON_LINES:])),
             }
@@ -58,7 +60,9 @@ def table(record: dict[str, Any]) -> str:
                 one["check"],
                 ", ".join(one["needs"]),
                 _result(one),
+                f"{one['planned']} s",
                 f"{one['seconds']:.1f}",
+                f"{one['compiled']:.1f}",
                 one["figure"],
             )
             for one in record["checks"]
@@ -91,6 +95,9 @@ GPU: {gpus}; driver {record["driver"] or "unknown"}, CUDA up to {record["cuda"] 
 Machine: {in_words(record["machine"])}.
 
 {table(record)}
+
+Seconds are of a check's whole process; *compiled* are those of them in which it compiled or
+warmed up, *planned* what it was expected to take with everything compiled anew.
 {failures}
 Versions: {versions}; commit {record["commit"] or "unknown"}.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.grid import Grid, rank_candidates, search, tabulate, workers_for
+from pipelines.svm.grid import Grid, rank_candidates, search, tabulate, workers_for
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit, fit_unit
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +13,93 @@ import numpy as np
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.reductions import Answers, hardest_points
 from pipelines.data import Dataset
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 HARDEST = 6
 
 
-def chosen_rows(explain: str | None, n_test: int) -> list[int]:
-    """The rows of ``--explain``.
+def are_rows(text: str) -> str | None:
+    """A check that a text is numbers of rows."""
+    parts = text.split(",")
+    return None if all(part.strip().isdecimal() for part in parts) else "rows such as 7,18"
 
-    Raises
-    ------
-    InputError
-        There are not so many test rows.
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Points that a run is asked to explain.
+
+    Attributes
+    ----------
+    rows : list of int, of the test set
+    images : paths of one's own pictures
+    own : array of shape (n_images, n_features), the rows they became; None where there are none
+    form : PictureForm of the data set's images; None for a table
     """
+
+    rows: list[int]
+    images: Sequence[str] = ()
+    own: np.ndarray | None = None
+    form: PictureForm | None = None
+
+    @classmethod
+    def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> Asked:
+        """What ``--explain`` and ``--image`` ask of a data set.
+
+        Raises
+        ------
+        InputError
+            There are not so many test rows, a picture cannot be read, or the data are no images.
+        """
+        rows, shape = _rows(explain, len(dataset.y_test)), dataset.image_shape
+        form = None if shape is None else PictureForm.of(dataset.X_train, shape)
+        if not images:
+            return cls(rows, form=form)
+        if form is None:
+            raise InputError(
+                f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
+                "out"
+            )
+        own = np.stack([read_picture(Path(image), form) for image in images])
+        return cls(rows, images, own, form)
+
+    def after(self, X_test: np.ndarray) -> np.ndarray:
+        """The test rows, and after them the pictures, in the dtype of the former."""
+        own = self.own
+        return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
+
+    def describe(self) -> dict[str, Any]:
+        """What a run records."""
+        return {"pictures": self._digest, "image_form": self.form and self.form.describe()}
+
+    @property
+    def _digest(self) -> str | None:
+        return None if self.own is None else hashlib.sha256(self.own.tobytes()).hexdigest()
+
+    def refuse_other_pictures(self, record: Mapping[str, Any]) -> None:
+        """Hold the pictures of a resumed run against those in its record.
+
+        Raises
+        ------
+        InputError
+            One has changed.
+        """
+        if record.get("pictures") not in (None, self._digest):
+            raise InputError(
+                f"{opt('resume')} needs the pictures of {opt('image')} as they were, and one has "
+                f"changed; start a new run with {opt('results')}, or ask the ensemble with predict "
+                "when it is done"
+            )
+
+
+def _rows(explain: str | None, n_test: int) -> list[int]:
     rows = [int(part) for part in explain.split(",")] if explain else []
     for row in rows:
         if row >= n_test:
             raise InputError(
-                f"--explain must be rows of the test set, 0 to {n_test - 1}, got {row}; "
+                f"{opt('explain')} must be rows of the test set, 0 to {n_test - 1}, got {row}; "
                 "test_predictions.parquet of a run lists them"
             )
     return rows
-
-
-def picture_form(dataset: Dataset) -> PictureForm | None:
-    """The form of the data set's images; None for a table."""
-    if dataset.image_shape is None:
-        return None
-    return PictureForm.of(dataset.X_train, dataset.image_shape)
-
-
-def own_pictures(images: Sequence[str], form: PictureForm | None) -> np.ndarray | None:
-    """The pictures of ``--image`` as rows, of shape (n, n_features); None where there are none.
-
-    Raises
-    ------
-    InputError
-        One cannot be read, or the data are no images.
-    """
-    if not images:
-        return None
-    if form is None:
-        raise InputError(
-            "--image needs an ensemble of images, and the data are a table; leave it out"
-        )
-    return np.stack([read_picture(Path(image), form) for image in images])
-
-
-def with_pictures(X_test: np.ndarray, own: np.ndarray | None) -> np.ndarray:
-    """The test rows, and after them the pictures, in the dtype of the former."""
-    return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
 
 
 def explained(
@@ -68,8 +107,7 @@ def explained(
     probabilities: np.ndarray,
     X: np.ndarray,
     truth: np.ndarray,
-    chosen: Sequence[int],
-    images: Sequence[str],
+    asked: Asked,
 ) -> dict[str, Any]:
     """The arrays of ``explained.npz``; its points are the test points and then the pictures.
 
@@ -79,10 +117,9 @@ def explained(
     probabilities : float array of shape (n_members, n_points, n_classes)
     X : array of shape (n_points, n_features)
     truth : class codes of the test points
-    chosen : rows
-    images : the pictures' paths
+    asked : which of them to explain, beside the hardest
     """
-    n_test = len(truth)
+    n_test, chosen, images = len(truth), asked.rows, asked.images
     hardest = [row for row in hardest_points(answers, HARDEST + len(images)) if row < n_test]
     own = range(n_test, n_test + len(images))
     points = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
@@ -94,8 +94,8 @@ def read_picture(path: Path, form: PictureForm) -> np.ndarray:
     ink = np.clip(ink, 0, None)
     if ink.max() < 8:
         raise InputError(
-            f"--image must show something darker or lighter than its border, got {path}, which is "
-            "nearly of one colour; give another picture"
+            f"{opt('image')} must show something darker or lighter than its border, got {path}, "
+            "which is nearly of one colour; give another picture"
         )
     ink *= 255 / ink.max()
     return _place(_cut_out(ink), form).ravel()
@@ -108,7 +108,7 @@ def _read_grey(path: Path) -> np.ndarray:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as picture:
             if picture.width * picture.height > MOST_PIXELS:
                 raise InputError(
-                    f"--image must have at most {MOST_PIXELS:,} pixels, got {path} with "
+                    f"{opt('image')} must have at most {MOST_PIXELS:,} pixels, got {path} with "
                     f"{picture.width} x {picture.height}; give a smaller one"
                 )
             upright = ImageOps.exif_transpose(picture).convert("RGBA")
@@ -119,7 +119,7 @@ def _read_grey(path: Path) -> np.ndarray:
     ) as error:  # fmt: skip
         reason = getattr(error, "strerror", None) or "it is no picture that can be read"
         raise InputError(
-            f"--image must be a picture such as a .png or .jpg file, got {path}: {reason}; "
+            f"{opt('image')} must be a picture such as a .png or .jpg file, got {path}: {reason}; "
             "check the path, or save the picture again as .png"
         ) from None
     # Composed on white: most pictures with transparent parts are drawn for a light page.

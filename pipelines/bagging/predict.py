@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.bagging_run import need_torch
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.predict_options import PredictOptions
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
+from pipelines.nn.needs import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
-from pipelines.report.run_folder import RunFolderError, read_record
 from pipelines.report.style import figure_style, save
-from pipelines.run.options import print_error
-from pipelines.run.say import aloud
+from pipelines.run.say import aloud, complain
+from pipelines.run_folder.record import BaggingRecord, read_record
 
 
 def predict(options: PredictOptions) -> int:
@@ -45,7 +44,7 @@ def predict(options: PredictOptions) -> int:
             rows.append(read_picture(image, form))
             images.append(image)
         except InputError as error:
-            print_error("nn_bagging", str(error))
+            complain("nn_bagging", error.flagged())
     if not images:
         return 2
     said, classes = ask_members(options.run, np.stack(rows))
@@ -78,33 +77,35 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
     if not numbers:
         raise InputError(
             f"RUN must hold members, got {run}, where none is finished yet; go on with "
-            f"python -m pipelines.nn_bagging --resume {run}"
+            f"python -m pipelines.nn_bagging --resume {shlex.quote(str(run))}"
         )
     said, classes = [], np.empty(0)
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number))
+        others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
+        if others or ensemble.members[0].inputs.n_features != rows.shape[1]:
+            raise InputError(
+                f"RUN must hold members of the same data, got {files.weights(number)}, which was "
+                "trained on others; remove it"
+            )
         said.append(ensemble.member_proba(rows)[0])
         classes = ensemble.classes_
     return np.stack(said), [str(label) for label in classes]
 
 
 def _form(run: Path) -> PictureForm:
-    try:
-        record: dict[str, Any] = read_record(run)
-    except RunFolderError as error:
-        raise InputError(str(error)) from None
-    if record.get("command") != "nn_bagging":
+    _, record = read_record(run)
+    if not isinstance(record, BaggingRecord):
         raise InputError(
             f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "
-            f"{record.get('command')}"
+            f"{record.command}"
         )
-    form = record.get("image_form")
-    if not isinstance(form, dict):
+    if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
             "use BaggedNets in Python for new rows of a table"
         )
-    return PictureForm.from_record(form)
+    return PictureForm.from_record(record.image_form.model_dump())
 
 
 def _lines(
@@ -139,6 +140,6 @@ def _draw(point: ExplainedPoint, classes: list[str], folder: Path, stem: str) ->
             return save(certainty_panels([point], classes), folder, f"{stem}-certainty")
     except OSError as error:
         raise InputError(
-            f"--output must be a folder that can be written, got {folder}: {error.strerror}; "
-            "name another folder"
+            f"{opt('output')} must be a folder that can be written, got {folder}: "
+            f"{error.strerror}; name another folder"
         ) from None

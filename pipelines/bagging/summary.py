@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import failed_fits, wall_time
 
 if TYPE_CHECKING:
-    from pipelines.bagging.bagging_options import Options
     from pipelines.data import Dataset
 
 
@@ -17,14 +17,13 @@ def form_of(dataset: Dataset) -> str:
     return f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
 
 
-def of_plan(options: Options) -> str:
+def of_plan(n_members: int, n_candidates: int, folds: int) -> str:
     """One line on the size of the run."""
-    n_units = options.n_bootstrap * options.n_tuning
+    n_units = n_members * n_candidates
     return (
-        f"ensemble   {_count(options.n_bootstrap, 'member')} x "
-        f"{_count(options.n_tuning, 'candidate')} x {options.folds} folds = "
-        f"{n_units * options.folds:,} fits in {_count(n_units, 'unit')}, and "
-        f"{_count(options.n_bootstrap, 'refit')}"
+        f"ensemble   {_count(n_members, 'member')} x {_count(n_candidates, 'candidate')} x "
+        f"{folds} folds = {n_units * folds:,} fits in {_count(n_units, 'unit')}, and "
+        f"{_count(n_members, 'refit')}"
     )
 
 
@@ -32,7 +31,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
-def of_run(record: dict[str, Any]) -> list[str]:
+def of_run(record: Mapping[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
     n_test, rule = record["dataset"]["n_test"], record["referral"]
     kept = rule["n_kept"]
@@ -55,7 +54,7 @@ def _percent(fraction: float) -> str:
     return f"{fraction * 100:.2f} %"
 
 
-def _of_lost_members(record: dict[str, Any]) -> list[str]:
+def _of_lost_members(record: Mapping[str, Any]) -> list[str]:
     lost = record["lost_members"]
     if not lost:
         return []

@@ -5,44 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
-from pipelines.run.scores import reduce_scores, results_frame
+from pipelines.run_folder import columns
+from pipelines.select.scores import reduce_scores, results_frame
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-COLUMNS = {
-    "member": "int64",
-    "candidate": "int64",
-    "fold": "int64",
-    "network": "str",
-    "n_conv_layer": "int64",
-    "kernel_size": "int64",
-    "n_hidden_layer": "int64",
-    "learning_rate": "float64",
-    "momentum": "float64",
-    "n_train": "int64",
-    "n_validation": "int64",
-    "n_errors": "Int64",
-    "error": "float64",
-    "score": "float64",
-    "loss": "float64",
-    "n_epochs": "Int64",
-    "fit_seconds": "float64",
-    "score_seconds": "float64",
-    "worker": "str",
-    "status": "str",
-}
-PLACE = ["member", "candidate", "fold"]
+PLACE = list(columns.BAGGING_CELL)
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "left_out_error")
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
-    return results_frame(rows, COLUMNS).sort_values(PLACE, ignore_index=True)
+    return results_frame(rows, columns.OF_BAGGING, PLACE)
 
 
 def reduce_candidates(
@@ -97,17 +74,3 @@ def tabulate_members(
             | dict(zip(OF_MEMBER, numbers, strict=True))
         )
     return pd.DataFrame(rows)
-
-
-def failures(results: pd.DataFrame, n_members: int, trained: Iterable[int]) -> dict[str, Any]:
-    """What did not work, for ``run.json``: each status with its cells, and lost members."""
-    not_ok = results[results["status"] != "ok"]
-    return {
-        "n_cells": len(results),
-        "n_failed": int(results["status"].str.startswith("failed").sum()),
-        "failures": [
-            {"status": str(status), "count": len(cells), "cells": cells[PLACE].to_dict("records")}
-            for status, cells in not_ok.groupby("status")
-        ],
-        "lost_members": np.setdiff1d(np.arange(n_members), list(trained)).tolist(),
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pipelines.nn.units import (
     refit,
     refit_unit,
 )
-from pipelines.run.scores import TIE_DECIMALS
+from pipelines.run_folder.ranking import candidates_of
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,10 @@ class Plan:
         ]
         return cls(inputs, training, units, members)
 
+    def on(self, device: str) -> Plan:
+        """The same plan for another device."""
+        return replace(self, training=replace(self.training, device=device))
+
 
 def best_candidate(
     candidates: Sequence[CandidateUnit], rows: Sequence[Sequence[Row] | None]
@@ -123,12 +127,15 @@ def best_candidate(
     -------
     CandidateUnit, or None where not one was trained on all its folds
     """
-    losses = [
-        (round(float(np.mean([row["loss"] for row in own])), TIE_DECIMALS), unit.number, unit)
-        for unit, own in zip(candidates, rows, strict=True)
-        if own and all(row["loss"] is not None for row in own)
-    ]
-    return min(losses, key=lambda one: one[:2])[2] if losses else None
+    import pandas as pd
+
+    cells = pd.DataFrame([row for own in rows for row in own or ()], columns=["candidate", "loss"])
+    if cells.empty:
+        return None
+    cells = cells.assign(error=0.0, score=-cells["loss"].astype(float))
+    best = candidates_of(cells, ["candidate"], candidates[0].n_folds).iloc[:1]
+    best = best[best["score_mean"].notna()]
+    return next((unit for unit in candidates if unit.number in best["candidate"].values), None)
 
 
 def carry_out(

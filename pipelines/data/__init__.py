@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.dataset import Array, Dataset, Source
-from pipelines.data.errors import InputError
 from pipelines.data.folds import make_folds, split_test, stratified_subset
 from pipelines.data.images import load_digits, load_mnist_like
 from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.data.tables import SUFFIXES, read_table
+from pipelines.errors import InputError, opt
 
 __all__ = [
     "DATASETS",
@@ -70,8 +70,9 @@ def load_dataset(
     classes = np.unique(source.y)
     if len(classes) < 2:
         raise InputError(
-            f"--dataset must have at least two classes, {name!r} has only "
-            f"{[str(label) for label in classes]}; choose another data set or another --target"
+            f"{opt('dataset')} must have at least two classes, {name!r} has only "
+            f"{[str(label) for label in classes]}; choose another data set or another "
+            f"{opt('target')}"
         )
     y = np.searchsorted(classes, source.y).astype(np.int32)
     if source.X_test is None or source.y_test is None:
@@ -98,8 +99,8 @@ def _load(name: str, data_dir: str | Path, target: str | None, device: str) -> S
     if name in DATASETS:
         if target is not None:
             raise InputError(
-                f"--target applies to a .csv, .parquet or .npz file, --dataset {name} has its "
-                f"own labels, got {target!r}; leave it out"
+                f"{opt('target')} applies to a .csv, .parquet or .npz file, {opt('dataset', name)} "
+                f"has its own labels, got {target!r}; leave it out"
             )
         return DATASETS[name](data_dir)
     path = Path(os.path.expanduser(name))
@@ -107,7 +108,7 @@ def _load(name: str, data_dir: str | Path, target: str | None, device: str) -> S
         near = get_close_matches(name.lower(), DATASETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling"
         raise InputError(
-            f"--dataset must be one of {', '.join(DATASETS)} or the path of a "
+            f"{opt('dataset')} must be one of {', '.join(DATASETS)} or the path of a "
             f"{', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
     X, y, feature_names = read_table(path, target, device)
@@ -118,7 +119,7 @@ def _encode_test(labels: Array, classes: Array) -> NDArray[np.int32]:
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise InputError(
-            f"--data-dir: every label of the test set must occur in training, "
+            f"{opt('data_dir')}: every label of the test set must occur in training, "
             f"{str(unknown[0])!r} does not; fetch the files again"
         )
     return np.searchsorted(classes, labels).astype(np.int32)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
 from pipelines.data.folds import Rows
+from pipelines.errors import InputError, opt
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator
         Too few folds, or more than rows.
     """
     if n_folds < 2:
-        raise InputError(f"--folds must be at least 2, got {n_folds}")
+        raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
     if n_folds > len(y):
         raise InputError(
-            f"--folds must not exceed the training rows, got {n_folds} for {len(y)}; "
-            f"use --folds {len(y)} or fewer, or add rows"
+            f"{opt('folds')} must not exceed the training rows, got {n_folds} for {len(y)}; "
+            f"use {opt('folds', len(y))} or fewer, or add rows"
         )
     shuffled = generator.permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 Rows = NDArray[np.int32]
 
@@ -36,16 +36,17 @@ def make_folds(
     from sklearn.model_selection import StratifiedKFold
 
     if n_folds < 2:
-        raise InputError(f"--folds must be at least 2, got {n_folds}")
+        raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
     codes, counts = np.unique(y, return_counts=True)
     rarest = int(np.argmin(counts))
     if counts[rarest] < n_folds:
         label = codes[rarest] if classes is None else classes[codes[rarest]]
-        fewer = f"use --folds {counts[rarest]} or fewer, " if counts[rarest] >= 2 else ""
+        fewer = f"use {opt('folds', counts[rarest])} or fewer, " if counts[rarest] >= 2 else ""
         raise InputError(
-            f"--folds must not exceed the training rows of any class, got {n_folds}, but class "
-            f"{str(label)!r} has {counts[rarest]}; {fewer}add rows (a larger --limit) or drop "
-            f"the class"
+            f"{opt('folds')} must not exceed the training rows of any class, got {n_folds}, but "
+            "class "
+            f"{str(label)!r} has {counts[rarest]}; {fewer}add rows (a larger {opt('limit')}) or "
+            f"drop the class"
         )
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     return [
@@ -73,19 +74,21 @@ def split_test(
     from sklearn.model_selection import train_test_split
 
     if not 0 < test_size < 1:
-        raise InputError(f"--test-size must lie between 0 and 1, got {test_size}; 0.2 is usual")
+        raise InputError(
+            f"{opt('test_size')} must lie between 0 and 1, got {test_size}; 0.2 is usual"
+        )
     counts = np.bincount(y, minlength=len(classes))
     if counts.min() < 2:
         raise InputError(
-            f"--test-size needs at least two rows of every class, class "
+            f"{opt('test_size')} needs at least two rows of every class, class "
             f"{str(classes[counts.argmin()])!r} has {counts.min()}; add rows or drop the class"
         )
     n_test = int(np.ceil(test_size * len(y)))
     smaller = min(n_test, len(y) - n_test)
     if smaller < len(classes):
         raise InputError(
-            f"--test-size must leave at least one row per class on both sides, got {test_size}: "
-            f"{smaller} of {len(y)} rows on one side for {len(classes)} classes; "
+            f"{opt('test_size')} must leave at least one row per class on both sides, got "
+            f"{test_size}: {smaller} of {len(y)} rows on one side for {len(classes)} classes; "
             f"choose it nearer to 0.5 or add rows"
         )
     train, test = train_test_split(
@@ -94,8 +97,8 @@ def split_test(
     lost = np.setdiff1d(y, y[train])
     if len(lost):
         raise InputError(
-            f"--test-size must leave every class a training row, got {test_size}, which leaves "
-            f"none of class {str(classes[lost[0]])!r}; choose it smaller or drop the class"
+            f"{opt('test_size')} must leave every class a training row, got {test_size}, which "
+            f"leaves none of class {str(classes[lost[0]])!r}; choose it smaller or drop the class"
         )
     return train, test
 
@@ -121,7 +124,7 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
     counts = np.bincount(y)
     if limit is not None and limit < len(counts):
         raise InputError(
-            f"--limit must be at least {len(counts)}, one row for each class, got {limit}; "
+            f"{opt('limit')} must be at least {len(counts)}, one row for each class, got {limit}; "
             f"raise it or leave it out to take all {len(y)} training rows"
         )
     if limit is None or limit >= len(y):

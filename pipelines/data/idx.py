@@ -1,4 +1,4 @@
-"""Read IDX files, the format of MNIST.
+"""Read and write IDX files, the format of MNIST.
 
 Format: http://yann.lecun.com/exdb/mnist/ (two zero bytes, a type byte, the number of
 dimensions, each length as a big-endian uint32, then the values, big-endian).
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -57,6 +57,12 @@ def read_idx(path: str | Path, ndim: int | None = None) -> NDArray[Any]:
     return values.reshape(shape).astype(dtype.newbyteorder("="))
 
 
+def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+    """Write an array of unsigned bytes as an IDX file."""
+    header = bytes([0, 0, 0x08, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(header + array.tobytes())
+
+
 def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
@@ -67,7 +73,7 @@ def _content(path: Path) -> bytes:
         raise _bad(path, f"be sound, its gzip stream is corrupt ({error})") from None
     except OSError as error:
         raise InputError(
-            f"--data-dir must hold readable files, cannot read '{path}': "
+            f"{opt('data_dir')} must hold readable files, cannot read '{path}': "
             f"{error.strerror or error}; check the path and its permissions"
         ) from None
 
@@ -81,4 +87,6 @@ def _check_length(path: Path, found: int, shape: tuple[int, ...], dtype: np.dtyp
 
 
 def _bad(path: Path, rule_and_finding: str) -> InputError:
-    return InputError(f"--data-dir: '{path}' must {rule_and_finding}; delete it and fetch it again")
+    return InputError(
+        f"{opt('data_dir')}: '{path}' must {rule_and_finding}; delete it and fetch it again"
+    )

@@ -9,11 +9,14 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data.scaling import FittedScaling, Scaling
+
+if TYPE_CHECKING:
+    from pipelines.data.dataset import Dataset
 
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -46,6 +49,16 @@ class FoldedData:
     folds: Sequence[Fold]
     scaling: Scaling
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: np.ndarray | None = None
+    ) -> FoldedData:
+        """A data set with folds of its training rows, perhaps with other test rows."""
+        return cls(
+            dataset.X_train, dataset.y_train, dataset.X_test if X_test is None else X_test,
+            dataset.y_test, folds, dataset.scaling,
+        )  # fmt: skip
 
     def scaling_for(self, rows: np.ndarray | None) -> FittedScaling:
         """The scaling fitted on ``rows`` of the training set (None: on all)."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,11 +51,13 @@ def read_table(path: str | Path, target: str | None = None, device: str = "cpu")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(
-            f"--dataset must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+            f"{opt('dataset')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
         )
     # A data set written in parts by Dask or Spark is a folder named *.parquet.
     if not (os.path.isfile(path) or (os.path.isdir(path) and suffix == ".parquet")):
-        raise InputError(f"--dataset must be an existing file, '{path}' is none; check the path")
+        raise InputError(
+            f"{opt('dataset')} must be an existing file, '{path}' is none; check the path"
+        )
     if suffix == ".npz":
         return _read_npz(path, target or "y")
     frame = _read_frame(path, suffix, device)
@@ -105,7 +107,7 @@ def _split_frame(frame: pd.DataFrame, path: Path, target: str | None) -> Table:
         raise _unreadable(path, f"two columns are called {_short(twice)}")
     if target is None:
         raise InputError(
-            f"--target must name the column of labels in '{path}', it was not given; "
+            f"{opt('target')} must name the column of labels in '{path}', it was not given; "
             f"choose one of {_listed(names)}"
         )
     if len(names) == 1 and (separator := next((s for s in ";\t|" if s in names[0]), None)):
@@ -117,8 +119,8 @@ def _split_frame(frame: pd.DataFrame, path: Path, target: str | None) -> Table:
     features = [name for name in names if name != target]
     if not features:
         raise InputError(
-            f"--dataset must have a feature column beside --target {target!r}, '{path}' has "
-            f"none; add one (a .csv needs commas between columns)"
+            f"{opt('dataset')} must have a feature column beside {opt('target')} {target!r}, "
+            f"'{path}' has none; add one (a .csv needs commas between columns)"
         )
     y = _labels(frame[target], path)
     X = np.empty((len(frame), len(features)))
@@ -135,28 +137,28 @@ def _read_npz(path: Path, target: str) -> Table:
         names = list(arrays.files)
         if "X" not in names:
             raise InputError(
-                f"--dataset must hold an array X of features, '{path}' has {_listed(names)}; "
-                f"save it with numpy.savez(path, X=..., y=...)"
+                f"{opt('dataset')} must hold an array X of features, '{path}' has "
+                f"{_listed(names)}; save it with numpy.savez(path, X=..., y=...)"
             )
         if target not in names or target == "X":
             raise _no_target(path, target, [name for name in names if name != "X"], "an array")
         X, y = _array(arrays, "X", path), _array(arrays, target, path)
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise InputError(
-            f"--dataset must hold X of shape (rows, features) and {target} of shape (rows,), "
-            f"'{path}' has {X.shape} and {y.shape}; reshape them"
+            f"{opt('dataset')} must hold X of shape (rows, features) and {target} of shape "
+            f"(rows,), '{path}' has {X.shape} and {y.shape}; reshape them"
         )
     if X.size == 0:
         raise _empty(path)
     if X.dtype.kind not in "biuf":
         raise InputError(
-            f"--dataset must have numeric features, X in '{path}' is of type {X.dtype}; "
+            f"{opt('dataset')} must have numeric features, X in '{path}' is of type {X.dtype}; "
             f"encode it as numbers"
         )
     if y.dtype.kind not in "biufU":
         raise InputError(
-            f"--target must name labels that are numbers or text, {target!r} in '{path}' is of "
-            f"type {y.dtype}; encode them"
+            f"{opt('target')} must name labels that are numbers or text, {target!r} in '{path}' is "
+            f"of type {y.dtype}; encode them"
         )
     feature_names = [f"x{i}" for i in range(X.shape[1])]
     labels = _labels(pd.Series(y, name=target), path)
@@ -185,8 +187,8 @@ def _array(arrays: Any, name: str, path: Path) -> NDArray[Any]:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error):
             raise InputError(
-                f"--dataset must hold plain arrays, {name!r} in '{path}' is an array of Python "
-                f"objects; save it as numbers or text, such as {name}.astype(str)"
+                f"{opt('dataset')} must hold plain arrays, {name!r} in '{path}' is an array of "
+                f"Python objects; save it as numbers or text, such as {name}.astype(str)"
             ) from None
         raise _unreadable(path, error) from None
     if not isinstance(array, np.ndarray):
@@ -215,8 +217,8 @@ def _numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
 
 def _text(column: pd.Series, row: int, path: Path) -> InputError:
     return InputError(
-        f"--dataset must have numeric features, column {_short(column.name)} of '{path}' has "
-        f"{_short(column.iloc[row])} in data row {row + 1}; encode it as numbers or drop the "
+        f"{opt('dataset')} must have numeric features, column {_short(column.name)} of '{path}' "
+        f"has {_short(column.iloc[row])} in data row {row + 1}; encode it as numbers or drop the "
         f"column"
     )
 
@@ -232,8 +234,8 @@ def _check_finite(X: NDArray[np.float64], names: list[str], path: Path) -> None:
     others = len(columns) - 1
     more = f", {others} other column{'s' * (others > 1)} too" if others else ""
     raise InputError(
-        f"--dataset must have finite features, column {_short(names[columns[0]])} of '{path}' "
-        f"has {found} in {len(X)} rows{more}; fill them in or drop them"
+        f"{opt('dataset')} must have finite features, column {_short(names[columns[0]])} of "
+        f"'{path}' has {found} in {len(X)} rows{more}; fill them in or drop them"
     )
 
 
@@ -242,7 +244,7 @@ def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
     missing = column.isna()
     if missing.any():
         raise InputError(
-            f"--target must have a label in every row, {_short(column.name)} of '{path}' is "
+            f"{opt('target')} must have a label in every row, {_short(column.name)} of '{path}' is "
             f"missing in {missing.sum()} of {len(column)} rows, first in data row "
             f"{int(np.argmax(missing)) + 1}; fill them in or drop the rows"
         )
@@ -256,7 +258,7 @@ def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
         broken = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
     if len(broken):
         raise InputError(
-            f"--target must hold class labels, {_short(column.name)} of '{path}' has "
+            f"{opt('target')} must hold class labels, {_short(column.name)} of '{path}' has "
             f"{float(values[broken[0]])} in data row {int(broken[0]) + 1}; name a column of "
             f"classes, or round it to classes first"
         )
@@ -267,23 +269,23 @@ def _no_target(path: Path, target: str, names: list[str], what: str) -> InputErr
     near = get_close_matches(target, names, n=1)
     hint = f"did you mean {_short(near[0])}? " if near else ""
     return InputError(
-        f"--target must be the name of {what} of '{path}', got {target!r}; {hint}"
+        f"{opt('target')} must be the name of {what} of '{path}', got {target!r}; {hint}"
         f"there are {_listed(names)}"
     )
 
 
 def _empty(path: Path) -> InputError:
     return InputError(
-        f"--dataset must hold at least one row of data, '{path}' has none; check that it was "
-        f"written in full"
+        f"{opt('dataset')} must hold at least one row of data, '{path}' has none; check that it "
+        f"was written in full"
     )
 
 
 def _unreadable(path: Path, why: object) -> InputError:
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
-        f"--dataset must be a readable {path.suffix.lower()} file, '{path}' is not ({reason}); "
-        f"repair it or write it again"
+        f"{opt('dataset')} must be a readable {path.suffix.lower()} file, '{path}' is not "
+        f"({reason}); repair it or write it again"
     )
 
 

@@ -41,6 +41,7 @@ class Stepper:
         else:
             self._batch.copy_(batch)
             self._graph.replay()
+            self._stack.count_step()
 
     def _begin(self, batch: torch.Tensor) -> None:
         """One of the first steps, on the stream that records; then the recording itself."""
@@ -54,7 +55,11 @@ class Stepper:
         self._steps += 1
         if self._steps == EAGER_STEPS:
             graph = torch.cuda.CUDAGraph()
-            # Recording computes nothing, so that no step is done twice.
-            with torch.cuda.graph(graph, stream=self._stream):
-                self._stack.step(self._batch)
+            # Recording computes nothing, so that no step is done twice. What other threads
+            # of a worker ask of the driver meanwhile, memory say, is no fault of this one.
+            recording = torch.cuda.graph(
+                graph, stream=self._stream, capture_error_mode="thread_local"
+            )
+            with recording:
+                self._stack.compute(self._batch)
             self._graph = graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.nn.space import Candidate
 
 Shapes = dict[str, tuple[int, ...]]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.errors import InputError
 from pipelines.data.model_file import (
     DAMAGE,
     Arrays,
@@ -19,6 +18,7 @@ from pipelines.data.model_file import (
     write_model,
 )
 from pipelines.data.scaling import FittedScaling
+from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
 from pipelines.nn.size import scoring_rows

@@ -3,7 +3,9 @@
 The network: convolution (or none), ReLU, hidden layer, ReLU, one output for each class,
 cross-entropy. Training: stochastic gradient descent with momentum as ``torch.optim.SGD``
 has it, v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out,
-so that each is added to its v in the product that makes it and is never stored itself.
+so that each is added to its v in the product that makes it and is never stored itself: five
+passes over the layer, where ``torch``'s fused SGD needs six with the gradient it is given.
+That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pipelines.nn.delayed import LAYER, DelayedUpdates
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.space import Candidate
 
@@ -32,6 +35,9 @@ class Stack:
         Brings the rows to the scale of each network's own training rows.
     loss : tensor of shape (n_slots,)
         Summed over the rows of all steps since it was last set to zero.
+    delayed : DelayedUpdates or None
+        Of the hidden layer, whose entry in ``weights`` is then what they begin from, and
+        which has no velocity.
     """
 
     def __init__(
@@ -43,13 +49,14 @@ class Stack:
         velocities: Tensors,
         scaling: Tensors,
         loss: torch.Tensor,
+        delayed: DelayedUpdates | None = None,
     ) -> None:
         import torch
 
         self._torch = torch
         self._candidate, self._inputs, self._rows = candidate, inputs, rows
         self.weights, self.velocities, self.scaling = weights, velocities, scaling
-        self.loss = loss
+        self.loss, self.delayed = loss, delayed
         self._work: Workspace | None = None
 
     @property
@@ -65,7 +72,7 @@ class Stack:
         )
         return Stack(
             self._candidate, self._inputs, self._rows, weights, velocities, scaling,
-            self.loss[slots],
+            self.loss[slots], self.delayed and self.delayed.narrow(slots),
         )  # fmt: skip
 
     def move(self, source: int, target: int) -> None:
@@ -73,6 +80,8 @@ class Stack:
         for arrays in (self.weights, self.velocities, self.scaling):
             for one in arrays.values():
                 one[target].copy_(one[source])
+        for one in self.delayed.arrays if self.delayed else ():
+            one[target].copy_(one[source])
         self.loss[target].copy_(self.loss[source])
 
     def step(self, batch: torch.Tensor) -> None:
@@ -83,6 +92,28 @@ class Stack:
         batch : int64 tensor of shape (n_slots, batch_size), on the device
             Rows of the data set.
         """
+        self.compute(batch)
+        self.count_step()
+
+    def count_step(self) -> None:
+        """What follows a step and is no part of a recorded one."""
+        if self.delayed:
+            self.delayed.count_step()
+
+    def settle(self) -> None:
+        """Do what was put off; before ``narrow``, ``move`` and ``finish``."""
+        if self.delayed:
+            self.delayed.settle()
+
+    def finish(self, slot: int) -> Tensors:
+        """The weights of one network, which takes no further step: views of the stack's."""
+        weights = {name: one[slot] for name, one in self.weights.items()}
+        if self.delayed:
+            weights[LAYER] = self.delayed.finish(slot)
+        return weights
+
+    def compute(self, batch: torch.Tensor) -> None:
+        """All of a step that is the same each time, as a recording needs it."""
         n, size = batch.shape
         work = self._workspace(n, size)
         aten = self._torch.ops.aten
@@ -93,7 +124,10 @@ class Stack:
         entered = self._gather(flat, n)
         features = self._convolve(entered, work) if work.patches is not None else entered
         hidden = work.hidden
-        self._torch.baddbmm(w["hidden.bias"], features, w["hidden.weight"], out=hidden)
+        if self.delayed:
+            self.delayed.outputs(features, w["hidden.bias"], out=hidden)
+        else:
+            self._torch.baddbmm(w["hidden.bias"], features, w[LAYER], out=hidden)
         hidden.relu_()
         outputs = self._torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
         certainty = self._torch.log_softmax(outputs, 2)
@@ -106,16 +140,23 @@ class Stack:
         v["output.weight"].baddbmm_(hidden.mT, by_output, beta=momentum, alpha=scale)
         v["output.bias"].baddbmm_(work.ones, by_output, beta=momentum, alpha=scale)
         if work.patches is not None:
-            by_features = self._torch.bmm(by_hidden, w["hidden.weight"].mT, out=work.by_features)
+            by_features = work.by_features
+            if self.delayed:
+                self.delayed.by_inputs(by_hidden, out=by_features)
+            else:
+                self._torch.bmm(by_hidden, w[LAYER].mT, out=by_features)
             aten.threshold_backward.grad_input(by_features, features, 0, grad_input=by_features)
             by_channel = by_features.view(n * size, self._candidate.n_conv_layer, -1)
             by_row = self._torch.bmm(by_channel, work.patches.mT)
             by_kernel = by_row.view(n, size, *by_row.shape[1:]).sum(1)
             v["conv.weight"].mul_(momentum).add_(by_kernel, alpha=scale)
-        v["hidden.weight"].baddbmm_(features.mT, by_hidden, beta=momentum, alpha=scale)
+        if self.delayed:
+            self.delayed.keep(features, by_hidden)
+        else:
+            v[LAYER].baddbmm_(features.mT, by_hidden, beta=momentum, alpha=scale)
         v["hidden.bias"].baddbmm_(work.ones, by_hidden, beta=momentum, alpha=scale)
         self._torch._foreach_add_(
-            list(w.values()), list(v.values()), alpha=-self._candidate.learning_rate
+            [w[name] for name in v], list(v.values()), alpha=-self._candidate.learning_rate
         )
 
     def _gather(self, flat: torch.Tensor, n: int) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pipelines.nn.delayed import LAYER, kept_floats, pays
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.space import Candidate
 
@@ -39,10 +40,18 @@ def training_bytes(
 ) -> int:
     """Bytes of a device that a stack's training takes at most.
 
-    Weights and velocities, what a step holds, the scaled rows with their one-hot
-    classes, an epoch's order, and the block of rows that is scored.
+    Weights and velocities, or the thin arrays in place of the large layer's velocities,
+    what a step holds, the scaled rows with their one-hot classes, an epoch's order, and
+    the block of rows that is scored.
     """
     own = 2 * FLOAT * n_weights(candidate, inputs)
+    if pays(candidate, inputs, batch_size):
+        own += FLOAT * (
+            kept_floats(candidate, inputs, batch_size)
+            # A step's own, before they are kept.
+            + batch_size * sum(weight_shapes(candidate, inputs)[LAYER])
+            - math.prod(weight_shapes(candidate, inputs)[LAYER])
+        )
     step = FLOAT * batch_size * row_floats(candidate, inputs)
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_classes)
     orders = 2 * 8 * n_rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     from pipelines.nn.inputs import Inputs
@@ -114,18 +114,20 @@ class SearchSpace:
                 near = get_close_matches(name.lower(), PRESETS, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise InputError(
-                    f"--space must be one of {', '.join(PRESETS)} or the path of a .yaml file, "
-                    f"got {name!r}{hint}"
+                    f"{opt('space')} must be one of {', '.join(PRESETS)} or the path of a .yaml "
+                    f"file, got {name!r}{hint}"
                 )
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise InputError(f"--space {name} cannot be read: {why}; check the path") from None
+            raise InputError(
+                f"{opt('space', name)} cannot be read: {why}; check the path"
+            ) from None
         except yaml.YAMLError as error:
             what = " ".join(str(error).split())
-            raise InputError(f"--space {name} must be YAML: {what}") from None
-        return cls.from_mapping(content, f"--space {name}")
+            raise InputError(f"{opt('space', name)} must be YAML: {what}") from None
+        return cls.from_mapping(content, opt("space", name))
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
@@ -182,13 +184,13 @@ class SearchSpace:
         side = inputs.largest_kernel
         if side is None:
             raise InputError(
-                "--space has a convolution, which needs images, and the data are a table; "
-                "use --space mlp"
+                f"{opt('space')} has a convolution, which needs images, and the data are a table; "
+                f"use {opt('space', 'mlp')}"
             )
         if self.kernel_size.low > side:
             raise InputError(
-                f"--space: kernel_size must be at most {side}, the shorter side of these images, "
-                f"got {self.kernel_size.low:g} and more; choose a smaller kernel_size"
+                f"{opt('space')}: kernel_size must be at most {side}, the shorter side of these "
+                f"images, got {self.kernel_size.low:g} and more; choose a smaller kernel_size"
             )
         high = min(self.kernel_size.high, side)
         return replace(self, kernel_size=replace(self.kernel_size, high=high))

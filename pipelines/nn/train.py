@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from pipelines.data.scaling import FittedScaling
+from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.device_rows import DeviceRows
 from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
@@ -102,7 +103,7 @@ def _train(
     training: Training,
     collect: Callable[[int, Tensors], Result],
 ) -> list[Trained[Result]]:
-    stack = _stack(candidate, inputs, rows, parts)
+    stack = _stack(candidate, inputs, rows, parts, training.batch_size)
     running = list(range(len(parts)))  # slot -> part
     losses: list[list[float]] = [[] for _ in parts]
     seconds = [0.0 for _ in parts]
@@ -119,8 +120,7 @@ def _train(
             seconds[part] += share
             if not _goes_on(losses[part], training):
                 status = OK if math.isfinite(losses[part][-1]) else DIVERGED
-                weights = {name: one[slot] for name, one in stack.weights.items()}
-                result = collect(part, weights)
+                result = collect(part, stack.finish(slot))
                 ended[part] = Trained(result, tuple(losses[part]), status, seconds[part])
                 # The last network takes the empty slot: no memory but the stack's is needed.
                 if slot != len(running) - 1:
@@ -140,11 +140,24 @@ def _goes_on(losses: list[float], training: Training) -> bool:
     return len(losses) == 1 or losses[-1] < (1 - training.least_fall) * losses[-2]
 
 
-def _stack(candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part]) -> Stack:
+def _stack(
+    candidate: Candidate,
+    inputs: Inputs,
+    rows: DeviceRows,
+    parts: Sequence[Part],
+    batch_size: int,
+) -> Stack:
     import torch
 
     weights = first_weights(candidate, inputs, [part.generator for part in parts], rows.device)
-    velocities = {name: torch.zeros_like(one) for name, one in weights.items()}
+    delayed = None
+    if pays(candidate, inputs, batch_size):
+        delayed = DelayedUpdates(candidate, weights[LAYER], batch_size)
+    velocities = {
+        name: torch.zeros_like(one)
+        for name, one in weights.items()
+        if delayed is None or name != LAYER
+    }
     own = [part.scaling for part in parts if part.scaling is not None]
     scaling = {
         name: torch.from_numpy(np.stack(arrays)[:, None].astype(np.float32)).to(rows.device)
@@ -154,7 +167,7 @@ def _stack(candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequen
         if own
     }  # fmt: skip
     loss = torch.zeros(len(parts), device=rows.device)
-    return Stack(candidate, inputs, rows, weights, velocities, scaling, loss)
+    return Stack(candidate, inputs, rows, weights, velocities, scaling, loss, delayed)
 
 
 def _epoch(
@@ -171,6 +184,7 @@ def _epoch(
     batches = batches.transpose(0, 1).contiguous()
     for batch in batches.unbind():
         stepper.step(batch)
+    stack.settle()
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):
         left = torch.from_numpy(order[n_together * batch_size :]).to(device)
@@ -178,6 +192,7 @@ def _epoch(
             alone = stack.narrow(slot, 1)
             for batch in left.split(batch_size):
                 alone.step(batch[None])
+            alone.settle()
     return [loss / len(order) for loss, order in zip(stack.loss.tolist(), orders, strict=True)]
 
 

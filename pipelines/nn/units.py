@@ -243,12 +243,19 @@ def _networks_at_once(
 
 
 def memory_of(training: Training) -> int | None:
-    """Bytes that training may take of its device; None for no limit."""
+    """Bytes that training may take of its device; None for no limit.
+
+    On a GPU what is free now, and what torch keeps of it unused: another worker, a desktop
+    or another library may hold the rest. The rows, which a process places once, are
+    counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
+    """
     if training.memory_bytes is not None or training.device == "cpu":
         return training.memory_bytes
     import torch
 
-    return int(DATA_SHARE * torch.cuda.get_device_properties(0).total_memory)
+    free, _ = torch.cuda.mem_get_info()
+    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(DATA_SHARE * (free + unused))
 
 
 def _does_not_fit(data: FoldedData, unit: Unit, inputs: Inputs, training: Training) -> str:

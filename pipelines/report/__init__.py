@@ -26,7 +26,7 @@ def write_report(folder: Path) -> Path:
 
     Raises
     ------
-    pipelines.report.run_folder.RunFolderError
+    pipelines.errors.InputError
         When ``folder`` is no run folder, or a file in it cannot be read.
     """
     from pipelines.report.page import write_page

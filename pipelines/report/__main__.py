@@ -23,9 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(argv)
 
+    from pipelines.errors import InputError
     from pipelines.report.comparison import write_comparison
     from pipelines.report.page import write_page
-    from pipelines.report.run_folder import RunFolderError
 
     name, target = "RUN", None
     try:
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for target in given.runs:
             print(write_page(target))
         return 0
-    except RunFolderError as error:
+    except InputError as error:
         print(error, file=sys.stderr)
     except OSError as error:
         kind = "file" if given.compare else "folder"

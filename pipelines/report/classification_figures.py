@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from pipelines.report.run_folder import WrongImages
 from pipelines.report.style import GREY, INK, NARROW, SKY
 from pipelines.report.wording import percent, shortened
+from pipelines.run_folder.reading import WrongImages
 
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40

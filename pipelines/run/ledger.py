@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pipelines.run.journal import Journal
 from pipelines.run.outcomes import Outcome, Unit
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.tasks import OnCluster
+from pipelines.run_folder.journal import Journal
 
 
 class Ledger:

@@ -11,17 +11,14 @@ import dataclasses
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, flag_of
 
 Check = Callable[[Any], str | None]
-Chosen = TypeVar("Chosen", bound="RunOptions")
+Chosen = TypeVar("Chosen", bound=Any)  # a dataclass whose fields are options
 
 
 def option(
@@ -70,89 +67,14 @@ def increasing_log10(bounds: tuple[float, float]) -> str | None:
     return None if low >= -300 and high <= 300 else "between -300 and 300"
 
 
-def flag_of(name: str) -> str:
-    """The command-line flag of a field: ``n_c`` -> ``--n-c``."""
-    return "--" + name.replace("_", "-")
-
-
-def _seed(value: int) -> str | None:
-    return None if 0 <= value < 2**32 else "from 0 to 4294967295"
+def positive(value: float) -> str | None:
+    """A check of what must be above 0, and below what is a slip of the pen."""
+    return None if 0 < value < 1e6 else "above 0 and below 1000000"
 
 
 def finite(value: float) -> str | None:
     """A check that a number is neither infinite nor NaN."""
     return None if math.isfinite(value) else "a finite number"
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What every command shares."""
-
-    dataset: str = option(
-        "digits",
-        "digits, mnist, fashion-mnist, or a file of your own: PATH.csv, .parquet or .npz",
-        metavar="NAME|PATH", path="file",
-    )  # fmt: skip
-    data_dir: str = option(
-        "data", "folder that holds, or receives, the data sets", metavar="DIR",
-        changes_results=False, path="folder",
-    )  # fmt: skip
-    target: str | None = option(
-        None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
-    )
-    test_size: float = option(
-        0.2, "share kept for the test, where a data set has no test set of its own",
-        parse=float, check=inside_unit_interval, metavar="SHARE",
-    )  # fmt: skip
-    limit: int | None = option(
-        None, "use a stratified subset of N training rows",
-        parse=int, check=at_least(2), metavar="N",
-    )  # fmt: skip
-    seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
-    cluster: str = option(
-        "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
-        "scheduler: tls://host:port",
-        metavar="KIND", changes_results=False,
-    )  # fmt: skip
-    workers: int | None = option(
-        None, "number of workers (default: one for each GPU, else for each core)",
-        parse=int, check=at_least(1), metavar="N", changes_results=False,
-    )  # fmt: skip
-    adaptive: tuple[int, int] | None = option(
-        None, "in place of --workers: fewest and most jobs to have in a queue",
-        parse=int, nargs=2, metavar=("MIN", "MAX"), changes_results=False,
-    )  # fmt: skip
-    profile: str | None = option(
-        None, "what a site's queue wants to be told: a name such as generic-slurm, or a YAML file",
-        metavar="NAME|FILE", changes_results=False,
-    )  # fmt: skip
-    no_tls: bool = option(
-        False, "leave the cluster open to whoever reaches its ports", changes_results=False
-    )
-    device: str = option(
-        "auto", "where a worker computes: auto takes the GPU if the workers have one",
-        choices=("auto", "cpu", "gpu"), changes_results=False,
-    )  # fmt: skip
-    dashboard: str | None = option(
-        None, "where Dask's dashboard listens: a port of this host, host:port, or off",
-        metavar="PORT|off", changes_results=False,
-    )  # fmt: skip
-    performance_report: bool = option(
-        False, "keep Dask's own page of the run, performance.html, in its folder",
-        changes_results=False,
-    )  # fmt: skip
-    results: str | None = option(
-        None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR",
-        changes_results=False,
-    )  # fmt: skip
-    resume: str | None = option(
-        None, "finish the run in this folder; nothing that is done is done again",
-        metavar="DIR", changes_results=False,
-    )  # fmt: skip
-    dry_run: bool = option(False, "say what would be run, and run nothing", changes_results=False)
-    quiet: bool = option(
-        False, "print the run's folder at the end and nothing else", changes_results=False
-    )
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -162,7 +84,7 @@ class OneLineParser(argparse.ArgumentParser):
         raise InputError(message.removeprefix("argument "))
 
 
-def _parser(options: type[RunOptions], command: str, description: str) -> OneLineParser:
+def _parser(options: type[Any], command: str, description: str) -> OneLineParser:
     parser = OneLineParser(
         prog=f"python -m pipelines.{command}",
         description=description,
@@ -202,7 +124,7 @@ def _named_parse(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse_named
 
 
-def _refuse_unknown(options: type[RunOptions], unknown: Sequence[str]) -> None:
+def _refuse_unknown(options: type[Any], unknown: Sequence[str]) -> None:
     if not unknown:
         return
     flags = [flag_of(field.name) for field in dataclasses.fields(options)]
@@ -211,8 +133,8 @@ def _refuse_unknown(options: type[RunOptions], unknown: Sequence[str]) -> None:
     raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
 
 
-def check_options(options: RunOptions) -> None:
-    """Hold every option against its rule.
+def check_options(options: Any) -> None:
+    """Hold every option against its rule, and then against each other by their ``check``.
 
     Raises
     ------
@@ -227,6 +149,8 @@ def check_options(options: RunOptions) -> None:
         rule = check(value)
         if rule:
             raise InputError(f"{flag_of(field.name)} must be {rule}, got {shown(value)}")
+    if hasattr(options, "check"):
+        options.check()
 
 
 def parse_options(
@@ -252,8 +176,6 @@ def parse_options(
     }
     options = _with_absolute_paths(kind(**given))
     given = {name: getattr(options, name) for name in given}
-    if options.results is not None and options.resume is not None:
-        raise InputError("--results and --resume exclude each other; --resume names the folder")
     check_options(options)
     return options, given
 
@@ -277,49 +199,6 @@ def _absolute(value: str, path: str) -> str:
     return os.path.abspath(expanded) if is_path else value
 
 
-def options_of_resumed_run(
-    kind: type[Chosen], recorded: dict[str, Any], given: dict[str, Any], folder: Path
-) -> Chosen:
-    """The recorded options of a run, with those given now that only say how to carry it out.
-
-    Raises
-    ------
-    InputError
-        An option that changes results was given with another value.
-    """
-    merged: dict[str, Any] = {}
-    anew = _given_anew(given)
-    for field in dataclasses.fields(kind):
-        name = field.name
-        old = field.default if name in anew else recorded.get(name, field.default)
-        old = tuple(old) if isinstance(old, list) else old
-        if not field.metadata["changes_results"]:
-            merged[name] = given.get(name, old)
-            continue
-        if name in given and given[name] != old:
-            raise InputError(
-                f"{flag_of(name)} must stay {shown(old)} to resume {folder}, "
-                f"got {shown(given[name])}; leave it out, or start a new run with --results"
-            )
-        merged[name] = old
-    return kind(**merged)
-
-
-def _given_anew(given: dict[str, Any]) -> set[str]:
-    """Options that a resumed run does not take from the record, even where they are not given."""
-    anew = {"results", "resume", "dry_run", "quiet"}
-    if "cluster" in given:  # what was said of another cluster
-        anew |= {"workers", "adaptive", "profile", "no_tls"}
-    if "workers" in given or "adaptive" in given:  # one replaces the other
-        anew |= {"workers", "adaptive"}
-    return anew
-
-
 def shown(value: Any) -> str:
     """An option's value as it is typed."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def print_error(command: str, message: str) -> None:
-    """One line on stderr, in the form every command uses."""
-    print(f"{command}: {' '.join(message.split())}", file=sys.stderr)

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from importlib.util import find_spec
+from typing import Protocol, Self
 
 SECONDS_BETWEEN_LINES = 10
 SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
@@ -84,40 +85,44 @@ class _Lines:
 
 
 class _Bar:
+    """Drawn by rich, on a terminal or as a notebook's widget; drawn anew with every unit alone.
+
+    A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
+    """
+
     def __init__(self, counts: _Counts) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         self._counts = counts
-        self.rich = RichProgress(
+        console = Console(file=sys.stdout)
+        self._rich = RichProgress(
             TextColumn("progress  "),
             BarColumn(bar_width=20),
             TextColumn("{task.percentage:>3.0f} %  {task.description}"),
-            console=Console(file=sys.stdout),
+            console=console,
+            auto_refresh=False,
+            redirect_stdout=not console.is_jupyter,
+            redirect_stderr=not console.is_jupyter,
         )
-        self._task = self.rich.add_task(counts.text, total=counts.total)
+        self._task = self._rich.add_task(counts.text, total=counts.total)
+
+    def __enter__(self) -> Self:
+        with suppress(OSError):
+            self._rich.start()
+            self._rich.refresh()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with suppress(OSError):
+            self._rich.stop()
 
     def advance(self, cost: float, failed: bool) -> None:
         self._counts.add(cost, failed)
-        self.rich.update(self._task, advance=cost, description=self._counts.text)
-
-
-class _Widget:
-    def __init__(self, counts: _Counts) -> None:
-        import ipywidgets
-        from IPython.display import display
-
-        self._counts = counts
-        self._bar = ipywidgets.FloatProgress(min=0.0, max=counts.total)
-        self._text = ipywidgets.Label(counts.text)
-        display(ipywidgets.HBox([self._bar, self._text]))
-
-    def advance(self, cost: float, failed: bool) -> None:
-        self._counts.add(cost, failed)
-        self._bar.value = self._counts.cost_done
-        self._bar.bar_style = "warning" if self._counts.n_failed else ""
-        self._text.value = self._counts.text
+        with suppress(OSError):
+            text = self._counts.text
+            self._rich.update(self._task, advance=cost, description=text, refresh=True)
 
 
 @contextmanager
@@ -132,26 +137,20 @@ def show_progress(
         yield _Silent()
         return
     counts = _Counts(n_units, cost, n_workers)
-    if _in_notebook():
-        yield _Widget(counts)
-    elif not sys.stdout.isatty():
-        yield _Lines(counts)
-    else:
-        bar = _Bar(counts)
-        with bar.rich:
+    if _in_notebook() or sys.stdout.isatty():
+        with _Bar(counts) as bar:
             yield bar
+    else:
+        yield _Lines(counts)
 
 
 def _in_notebook() -> bool:
     """Whether this process is a notebook's kernel that can show widgets."""
-    if "ipykernel" not in sys.modules:
+    if "ipykernel" not in sys.modules or find_spec("ipywidgets") is None:
         return False
-    try:
-        import ipywidgets  # noqa: F401
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return type(get_ipython()).__name__ == "ZMQInteractiveShell"
+    from rich.console import Console
+
+    return Console().is_jupyter
 
 
 def clock(seconds: float) -> str:

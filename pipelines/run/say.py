@@ -1,9 +1,12 @@
-"""Lines on the terminal, or none with ``--quiet``."""
+"""Lines on the terminal, or none with ``--quiet``; a run goes on when nobody listens any more."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 Say = Callable[[str], None]
 
@@ -13,6 +16,35 @@ def silent(line: str) -> None:
 
 
 def aloud(line: str) -> None:
-    """Say a line on stdout; a run goes on when nobody listens any more."""
+    """Say a line on stdout, if there is one that takes it."""
     with suppress(OSError):
         print(line, flush=True)
+
+
+def complain(command: str, message: str) -> None:
+    """One line on stderr, in the form every command uses."""
+    with suppress(OSError):
+        print(f"{command}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def take_any_terminal() -> None:
+    """Make stdout and stderr take every character, and be silent where they are closed.
+
+    An ASCII terminal shows ``?`` for the signs that it lacks.
+    """
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:  # closed before the program began
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  open to the end
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def leave_quietly() -> None:
+    """Write what is still to be written; where nobody reads it, keep Python's exit from failing."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a run in order; asking again does not disturb the closing."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run in order; asking again does not disturb the closing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-HANDLED = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def interrupted_once() -> Iterator[None]:
-    """While the block runs, the first SIGINT or SIGTERM raises KeyboardInterrupt.
+    """While the block runs, the first of these signals raises KeyboardInterrupt.
 
-    The second is answered with a line, the third ends the process at once. Has
-    no effect outside the main thread, which alone may set handlers.
+    The second is answered with a line, the third ends the process at once. A signal that
+    is ignored stays so: ``nohup`` asks for that. Has no effect outside the main thread, which
+    alone may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -31,11 +32,13 @@ def interrupted_once() -> Iterator[None]:
         if n_asked == 1:
             raise KeyboardInterrupt
         if n_asked == 2:
-            print("closing the workers; once more ends at once", file=sys.stderr, flush=True)
+            with suppress(OSError):  # the terminal may be gone
+                print("closing the workers; once more ends at once", file=sys.stderr, flush=True)
         else:
             os._exit(1)
 
-    previous = {number: signal.signal(number, interrupt) for number in HANDLED}
+    heeded = [number for number in HANDLED if signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield
     finally:

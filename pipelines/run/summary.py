@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.progress import clock
@@ -23,14 +23,14 @@ def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
     )
 
 
-def wall_time(record: dict[str, Any]) -> str:
+def wall_time(record: Mapping[str, Any]) -> str:
     """How long the run took, and how much of that its workers were at work."""
     busy = record.get("busy_share")
     share = f", workers busy {busy * 100:.0f} %" if busy is not None else ""
     return f"wall time  {clock(record['wall_seconds'])}{share}"
 
 
-def failed_fits(record: dict[str, Any], parameters: Sequence[str]) -> list[str]:
+def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
     """A line for each status other than "ok", with the first cells that have it.
 
     ``parameters`` are the columns that name a cell.

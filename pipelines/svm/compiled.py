@@ -2,8 +2,9 @@
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,16 +35,46 @@ def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
     )
 
 
-def cached_with(function: _Function, *folders: Path) -> _Function:
+def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = ()) -> _Function:
     """What was compiled earlier holds only while no source in ``folders`` has changed.
 
     numba looks at a function's own file alone, and would go on with what it inlined from
     the others: old results after an update that leaves the one and changes the other.
+
+    variant : with files of their own for each
     """
-    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    cache: Any = getattr(function, "_cache", None)
+    file = getattr(cache, "_cache_file", None)
     if file is not None:  # there is none in numba's simulator, nor where it does not compile
+        if variant:
+            words = re.sub(r"[^\w.]+", "_", "-".join(map(str, variant)))
+            name = f"{cache._impl.filename_base}-{words}"
+            file = cache._cache_file = type(file)(cache._cache_path, name, None)
         file._source_stamp = "".join(map(_digest, folders))
     return function
+
+
+def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function]:
+    """Call ``make`` once for each set of arguments, and keep on disk what it compiles apart.
+
+    numba tells what it keeps by the function's code and what that closes over. Options of
+    the compiler are not among it: two kernels that differ in the registers a thread may have
+    would share one file, and the second to be asked for would be the first.
+    """
+    folders = Path(inspect.getfile(make)).parent, Path(__file__).parent
+    signature = inspect.signature(make)
+
+    @cache
+    def made(*arguments: Any) -> _Function:
+        return cached_with(make(*arguments), *folders, variant=arguments)
+
+    @wraps(make)
+    def find(*arguments: Any, **named: Any) -> _Function:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        return made(*bound.arguments.values())
+
+    return find
 
 
 @cache

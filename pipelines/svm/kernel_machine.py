@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.errors import InputError
 from pipelines.data.model_file import (
     DAMAGE,
     Arrays,
@@ -19,7 +18,8 @@ from pipelines.data.model_file import (
     write_model,
 )
 from pipelines.data.scaling import FittedScaling
-from pipelines.svm.calibration import Calibration
+from pipelines.errors import InputError
+from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of, problems
 
@@ -104,7 +104,7 @@ class KernelMachine:
         if self.calibration is None:
             raise ValueError(
                 "predict_proba needs a calibrated machine, this one is not; "
-                "search with --probability"
+                "search with probability=True"
             )
         return self.calibration.probabilities(self.decision_function(X))
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.calibration import CalibratedClassifierCV
 
 from pipelines.data.placement import FoldedData
-from pipelines.svm.calibration import Calibration
+from pipelines.data.scaling import FittedScaling
+from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.solver_classifier import SolverClassifier, machine_of
-from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers import Settings, Solver, load_solver
+
+if TYPE_CHECKING:
+    from pipelines.svm.solver_classifier import SolverClassifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,10 @@ def _calibrated(
     predictions and stored size do not change. The scaling is learned within each
     fold, so nothing of a fold's validation rows leaks into its decision values.
     """
+    from sklearn.calibration import CalibratedClassifierCV
+
+    from pipelines.svm.solver_classifier import SolverClassifier
+
     settings = replace(_for_labels(settings, unit.classes), scoring=None)
     classifier = SolverClassifier(solver, unit.C, unit.gamma, settings, data.scaling, unit.classes)
     calibrated = CalibratedClassifierCV(
@@ -122,3 +128,34 @@ def _calibrated(
     )
     calibrated.fit(data.X, data.y)
     return calibrated.calibrated_classifiers_[0].estimator, Calibration.of(calibrated)
+
+
+def machine_of(
+    solver: Solver,
+    fitted: Any,
+    X: np.ndarray,
+    scaling: FittedScaling,
+    classes: np.ndarray,
+    gamma: float,
+    settings: Settings,
+) -> KernelMachine:
+    """A fit as plain numbers.
+
+    Parameters
+    ----------
+    fitted : what ``solver.fit`` gave
+    X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
+    scaling : the scaling of those rows
+    classes : labels of shape (n_classes,)
+    """
+    support, coefficients, intercepts = solver.parts(fitted, X)
+    return KernelMachine(
+        support_vectors=scaling.transform(X[support]),
+        coefficients=coefficients,
+        intercepts=intercepts,
+        classes_=classes,
+        kernel=settings.kernel,
+        gamma=gamma,
+        decision=settings.decision,
+        scaling=scaling,
+    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pipelines.data.placement import to_device
-from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.data.scaling import Scaling
+from pipelines.svm.refit import machine_of
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import Solver
 
 
 class SolverClassifier(ClassifierMixin, BaseEstimator):
@@ -73,34 +72,3 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         """Decision values of unscaled rows, in the form of ``SVC.decision_function``."""
         return self.machine_.decision_function(X)
-
-
-def machine_of(
-    solver: Solver,
-    fitted: Any,
-    X: np.ndarray,
-    scaling: FittedScaling,
-    classes: np.ndarray,
-    gamma: float,
-    settings: Settings,
-) -> KernelMachine:
-    """A fit as plain numbers.
-
-    Parameters
-    ----------
-    fitted : what ``solver.fit`` gave
-    X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
-    scaling : the scaling of those rows
-    classes : labels of shape (n_classes,)
-    """
-    support, coefficients, intercepts = solver.parts(fitted, X)
-    return KernelMachine(
-        support_vectors=scaling.transform(X[support]),
-        coefficients=coefficients,
-        intercepts=intercepts,
-        classes_=classes,
-        kernel=settings.kernel,
-        gamma=gamma,
-        decision=settings.decision,
-        scaling=scaling,
-    )

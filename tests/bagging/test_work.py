@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from pipelines.bagging.bagging import bag, units_left
-from pipelines.bagging.tables import failures, reduce_candidates, tabulate, tabulate_members
+from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulate_members
 from pipelines.bagging.work import Plan, best_candidate, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
@@ -17,6 +17,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.units import CandidateUnit, Refitted
 from pipelines.run.tasks import InProcess, Outcome
+from pipelines.select.scores import failures
 
 digits = load_digits()
 X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)
@@ -133,8 +134,6 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     assert cells.status.str.fullmatch(r"failed: needs .* GiB, the device has .* GiB").all()
     errors = [outcome.error for outcome, *_ in found if outcome.error is not None]
     assert errors == ["RuntimeError: none of its candidates was trained on all its folds"] * 2
-    about = failures(cells, 2, [])
-    assert about["n_failed"] == 12
-    assert about["lost_members"] == [0, 1]
+    assert failures(cells, PLACE)["n_failed"] == 12
     table = reduce_candidates(cells, 2)
     assert not table.is_best.any()

@@ -3,15 +3,17 @@
 import ast
 import importlib
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import gpu_check
-from benchmarks.gpu import carry_out, checks, child, cuml_fits, device
+from benchmarks.gpu import carry_out, checks, child, compiling, cuml_fits, device
 from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
-from benchmarks.gpu.checks import CHECKS, Check, missing, needs_of
+from benchmarks.gpu.checks import CHECKS, Check, chosen, missing, needs_of
 from benchmarks.gpu.device import Driver, Gpu
 from benchmarks.gpu.page import describe, page, table, without_paths
 from benchmarks.timing import Timed
@@ -68,6 +70,85 @@ def test_what_is_missing_is_named(monkeypatch):
     assert missing(("json", "nothing_a")) == "needs nothing_a, not installed here"
 
 
+def test_where_the_path_solver_is_tested_cuml_is_not_asked_for():
+    for check in CHECKS:
+        tests_cuml = "cuml" in check.target
+        assert ("cuml" in check.needs) == tests_cuml, check.name
+
+
+def test_all_checks_are_planned_to_end_in_time():
+    assert sum(check.planned for check in CHECKS) <= gpu_check.SECONDS < 600
+    # Compiling everything anew takes up to 110 seconds.
+    assert all(check.planned <= check.limit and check.limit == 300 for check in CHECKS)
+
+
+def test_checks_are_chosen_by_part_of_their_name():
+    assert chosen([]) == list(CHECKS)
+    assert [check.target for check in chosen(["CUPY", "torch"])] == [
+        "tests/gpu/test_cupy.py", "tests/gpu/test_torch.py"
+    ]  # fmt: skip
+    with pytest.raises(LookupError, match="part of a check's name, got 'cuppy'; there are 'cupy"):
+        chosen(["cuppy"])
+
+
+def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
+    assert gpu_check.main(["--only", "cuppy", "--results", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("gpu_check: --only must be part of a check's name, got 'cuppy'")
+
+
+def test_the_command_runs_what_it_is_told_to(with_a_gpu, monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
+    monkeypatch.setattr(gpu_check, "carry_out", lambda some, _: ran.extend(some) or [])
+    assert gpu_check.main(["--only", "torch", "--results", str(tmp_path)]) == 0
+    assert [check.target for check in ran] == ["tests/gpu/test_torch.py"]
+    # The record of all checks of a day stays.
+    assert list(tmp_path.glob("*-gpu-check-nvidia-example-1-torch.json"))
+
+
+def test_seconds_of_compiling_are_told_apart(with_a_gpu, tmp_path):
+    source = (
+        "import time\nimport numba\n"
+        "from benchmarks.gpu.compiling import warming_up\n"
+        "def test_one():\n"
+        "    with warming_up():\n        time.sleep(0.3)\n"
+        "    begun = time.perf_counter()\n"
+        "    numba.njit(lambda x: x + 1)(1)\n"
+        "    from benchmarks.gpu.figures import note\n"
+        "    note(str(time.perf_counter() - begun))\n"
+    )
+    check = Check("compiles", str(write(tmp_path / "test_it.py", source)), ())
+    (outcome,) = carry_out.carry_out([check], 100, lambda _: None)
+    assert outcome.status == PASSED, outcome.reason
+    compiled = float(outcome.figure)
+    assert 0.3 + 0.5 * compiled < outcome.compiled < 0.5 + compiled < outcome.seconds
+
+
+def test_no_second_of_compiling_counts_twice(monkeypatch):
+    now = iter(range(100))
+    monkeypatch.setattr(compiling.time, "perf_counter", lambda: next(now))
+    clock = compiling.CompileClock()
+    nested = compiling.timed(lambda: None, clock)
+    compiling.timed(nested, clock)()  # the clock is read at the first start and the last stop
+    nested()
+    assert clock.seconds == 2
+
+
+def test_a_kernels_compilation_counts():
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+    code = (
+        "from benchmarks.gpu.compiling import watch_numba\nfrom numba.cuda import dispatcher\n"
+        "before = dispatcher.CUDADispatcher.compile\nwatch_numba()\n"
+        "after = dispatcher.CUDADispatcher.compile\n"
+        "assert after is not before and after.__wrapped__ is before\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_needs_are_found_by_the_name_of_a_file():
     assert needs_of("test_torch.py") == ("torch",)
     with pytest.raises(LookupError, match=r"test_new\.py has no entry"):
@@ -108,14 +189,15 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
     assert "assert 1 == 2" in outcomes[1].reason
     assert "needs two" in outcomes[2].reason
     assert "nothing_a" in outcomes[3].reason
-    assert len(said) == len(outcomes)
+    assert len(said) == len(outcomes) + 4  # what begins is told what it needs, but for the absent
+    assert any("planned  good: needs a GPU" in line for line in said)
 
 
 def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
     slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(60)\n")
     started = time.monotonic()
     first, second = carry_out.carry_out(
-        [Check("slow", str(slow), (), seconds=3), Check("later", str(slow), ())], 3, lambda _: None
+        [Check("slow", str(slow), (), limit=3), Check("later", str(slow), ())], 3, lambda _: None
     )
     assert time.monotonic() - started < 30
     assert first.status == FAILED
@@ -143,7 +225,7 @@ def test_tests_run_without_pytest(tmp_path):
 def test_the_table_tells_every_outcome():
     check = Check("a check", "tests/gpu/test_a.py", ("cupy",))
     outcomes = [
-        Outcome(check, PASSED, 1.26, "7 GB/s"),
+        Outcome(check, PASSED, 1.26, 0.52, "7 GB/s"),
         Outcome(check, FAILED, 2.0, reason=f"{ROOT}/tests/gpu/test_a.py:3: wrong"),
         Outcome(check, NOT_RUN, reason="needs cupy, not installed here"),
     ]
@@ -151,9 +233,17 @@ def test_the_table_tells_every_outcome():
     lines = table(record).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert cells == [
-        ["a check", "a GPU, cupy", "passed", "1.3", "7 GB/s"],
-        ["a check", "a GPU, cupy", "failed", "2.0", ""],
-        ["a check", "a GPU, cupy", "not run: needs cupy, not installed here", "0.0", ""],
+        ["a check", "a GPU, cupy", "passed", "10 s", "1.3", "0.5", "7 GB/s"],
+        ["a check", "a GPU, cupy", "failed", "10 s", "2.0", "0.0", ""],
+        [
+            "a check",
+            "a GPU, cupy",
+            "not run: needs cupy, not installed here",
+            "10 s",
+            "0.0",
+            "0.0",
+            "",
+        ],
     ]
     text = page(record)
     assert "NVIDIA Example 1 (81920 MiB); driver 580.1, CUDA up to 13.0" in text

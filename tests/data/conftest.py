@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
@@ -59,9 +59,10 @@ def refused() -> Callable[..., str]:
     def check(call: Callable[[], object], *words: str) -> str:
         with pytest.raises(InputError) as caught:
             call()
-        message = str(caught.value)
+        message = caught.value.flagged()
         assert message.splitlines() == [message], message
         assert message.startswith("--"), message
+        assert "--" not in str(caught.value), "from Python a parameter has no dashes"
         for word in words:
             assert word in message, message
         return message

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.data.bootstrap import draw_bootstrap
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 
 
 @st.composite
@@ -59,5 +59,5 @@ def test_equal_generators_give_equal_samples() -> None:
 
 @pytest.mark.parametrize(("n_folds", "rule"), [(1, "be at least 2"), (7, "not exceed")])
 def test_impossible_folds_are_one_line(n_folds: int, rule: str) -> None:
-    with pytest.raises(InputError, match=rf"--folds must {rule}[^\n]*got {n_folds}"):
+    with pytest.raises(InputError, match=rf"^folds must {rule}[^\n]*got {n_folds}"):
         draw_bootstrap(np.zeros(6, int), n_folds, np.random.default_rng(0))

@@ -15,6 +15,7 @@ from pipelines.nn.units import CandidateUnit, RefitUnit, cross_validate_unit, re
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
 MLP = Candidate("mlp", 60, 0.02, 0.5)
+WIDE = Candidate("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
 
 
 def digits() -> FoldedData:
@@ -52,7 +53,7 @@ def test_the_same_seed_gives_the_same_errors():
     assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
 
 
-def test_a_recorded_step_is_the_step():
+def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
     import torch
 
     from pipelines.nn.device_rows import place_rows
@@ -62,18 +63,36 @@ def test_a_recorded_step_is_the_step():
 
     rows = place_rows(digits(), 10, "gpu")
     batches = torch.from_numpy(np.random.default_rng(0).integers(0, 1400, (40, 3, 10))).cuda()
-    weights = []
+    found = []
     for recorded in (True, False):
         with on_device(Training(device="gpu")):
             parts = [Part(np.arange(10), own) for own in generators_of(0, 3)]
-            stack = _stack(CONV, DIGITS, rows, parts)
+            stack = _stack(candidate, DIGITS, rows, parts, 10)
             stepper = Stepper(stack, 10)
             for batch in batches.unbind():
                 (stepper if recorded else stack).step(batch)
             assert len(batches) > EAGER_STEPS
-            weights.append({name: one.cpu().numpy() for name, one in stack.weights.items()})
-    for name, one in weights[0].items():
-        np.testing.assert_allclose(one, weights[1][name], rtol=0, atol=1e-5)
+            stack.settle()
+            for slot in range(3):
+                found.append({name: one.cpu().numpy() for name, one in stack.finish(slot).items()})
+    for one, other in zip(found[:3], found[3:], strict=True):
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=tolerance)
+
+
+def test_a_recorded_step_is_the_step():
+    recorded_step_is_the_step(CONV, 1e-5)
+
+
+def test_a_recorded_step_whose_update_is_put_off_is_the_step():
+    from pipelines.nn.delayed import pays
+
+    assert pays(WIDE, DIGITS, 10)
+    recorded_step_is_the_step(WIDE, 1e-5)
+
+
+def test_an_update_that_is_put_off_agrees_with_the_cpu():
+    agrees_with_the_cpu(WIDE)
 
 
 def test_memory_is_within_the_prediction():

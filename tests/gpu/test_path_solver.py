@@ -21,8 +21,11 @@ def agree(X, y, folds, **options):
     from pipelines.svm.cuda.path import cross_validate_path_cuda
 
     options = {"return_decisions": True, **options}
+    launching = options.pop("launching", None)
     cpu = cross_validate_path(X, y, GAMMAS, CS, folds, **options)
-    gpu = cross_validate_path_cuda(cupy.asarray(X), y, GAMMAS, CS, folds, **options)
+    gpu = cross_validate_path_cuda(
+        cupy.asarray(X), y, GAMMAS, CS, folds, launching=launching, **options
+    )
     np.testing.assert_array_equal(gpu.status, cpu.status)
     np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=1e-3, atol=1e-6)
     assert np.abs(gpu.n_errors - cpu.n_errors).max() <= 2
@@ -57,6 +60,30 @@ def test_little_memory_gives_the_same_errors():
     whole = agree(X, y, folds)
     parts = agree(X, y, folds, memory_bytes=64 << 20)
     assert np.abs(whole.n_errors - parts.n_errors).max() <= 1
+
+
+def test_blocks_of_every_size_agree_with_the_cpu():
+    """One warp to sixteen; 40 members at most, far fewer than want to change at first."""
+    from pipelines.svm.cuda.launches import Launching
+
+    X, y, folds = digits()
+    for shape in ((32, 16), (64, 8), (128, 8, 40), (256, 4), (512, 2)):
+        agree(X, y, folds, launching=Launching(*shape))
+    agree(X, y, folds, decision="ovr", launching=Launching(256, 2, 200))
+
+
+def test_memory_comes_from_a_pool_where_cupy_has_none():
+    import cupy
+
+    from pipelines.svm.cuda.path import measure_path_cuda
+
+    X, y, folds = digits()
+    cupy.cuda.set_allocator(None)  # plain cudaMalloc, as an import of RAPIDS leaves it
+    try:
+        _, traffic = measure_path_cuda(cupy.asarray(X), y, GAMMAS, CS, folds)
+    finally:
+        cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
+    assert traffic.peak_bytes > 4 * len(X) ** 2
 
 
 def test_a_fit_predicts_as_the_cpus():

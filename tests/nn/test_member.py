@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from pipelines.data.errors import InputError
 from pipelines.data.scaling import FittedScaling
+from pipelines.errors import InputError
 from pipelines.nn import member as member_module
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.space import LIMITS, OF_CONVOLUTION, PRESETS, Candidate, SearchSpace
 
@@ -71,7 +71,7 @@ def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
 
 
 def test_a_convolution_needs_images() -> None:
-    with pytest.raises(InputError, match="--space mlp"):
+    with pytest.raises(InputError, match="space='mlp'"):
         SearchSpace.load("small").for_inputs(TABLE)
     space = SearchSpace.load("mlp")
     assert space.for_inputs(TABLE) is space

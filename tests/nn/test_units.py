@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.plan import draw_member, redraw_sample
@@ -14,10 +15,13 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import Candidate, SearchSpace
 from pipelines.nn.units import (
+    DATA_SHARE,
+    GIB,
     CandidateUnit,
     cross_validate_unit,
     cut_units,
     failed_rows,
+    memory_of,
     refit,
     refit_unit,
 )
@@ -89,6 +93,17 @@ def test_little_memory_means_turns_with_the_same_result(digits: FoldedData) -> N
             assert row["n_epochs"] == other["n_epochs"]
             assert row["loss"] == pytest.approx(other["loss"], rel=1e-4)
             assert abs(row["n_errors"] - other["n_errors"]) <= 1
+
+
+def test_a_gpu_is_planned_with_by_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by what it has: here others hold three quarters of it."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (20 * GIB, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 * GIB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 3 * GIB)
+    on_gpu = Training(device="gpu")
+    assert memory_of(on_gpu) == int(DATA_SHARE * 22 * GIB)
+    assert memory_of(replace(on_gpu, memory_bytes=GIB)) == GIB
+    assert memory_of(Training()) is None
 
 
 def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:

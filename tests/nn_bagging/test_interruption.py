@@ -75,7 +75,7 @@ def test_a_finished_run_has_nothing_to_resume_but_may_explain_more(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
-    monkeypatch.setattr("pipelines.run.session.open_cluster", None)  # needs no cluster
+    monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
     assert main(["--resume", str(folder), "--quiet", "--explain", "11"]) == 0
     with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
         assert arrays["name"].tolist()[6:] == ["test point 11", "mine.png"]

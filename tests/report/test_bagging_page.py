@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.errors import InputError
 from pipelines.report import write_report
 from pipelines.report.bagging_folder import read_bagging_run
 from pipelines.report.bagging_page import BAGGING
-from pipelines.report.run_folder import RunFolderError
 
 from .bagging_folder import RULE, write_bagging_run
 from .page_reader import Page, figures_in
@@ -121,7 +121,7 @@ def test_a_record_alone_has_a_page(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\0\1garbage")
-    with pytest.raises(RunFolderError, match=name) as caught:
+    with pytest.raises(InputError, match=name) as caught:
         write_report(folder)
     assert "\n" not in str(caught.value)
 
@@ -131,7 +131,7 @@ def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
         content = {name: arrays[name] for name in arrays}
     content["name"] = np.array([print] * 9, dtype=object)
     np.savez(folder / "explained.npz", **content)
-    with pytest.raises(RunFolderError, match=r"explained\.npz"):
+    with pytest.raises(InputError, match=r"explained\.npz"):
         write_report(folder)
 
 

@@ -7,8 +7,8 @@ from pipelines.report.classification_figures import (
     confusion_matrix,
     wrong_test_points,
 )
-from pipelines.report.run_folder import WrongImages
 from pipelines.report.style import figure_style, save
+from pipelines.run_folder.reading import WrongImages
 
 pytestmark = pytest.mark.filterwarnings("error")
 

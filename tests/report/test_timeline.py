@@ -3,15 +3,15 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from pipelines.report.run_folder import Unit
 from pipelines.report.style import figure_style
 from pipelines.report.timeline import lanes, pauses, shown_seconds, timeline, worker_name
+from pipelines.run_folder.reading import Unit
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 def unit(worker: str, started: float, seconds: float, gamma: float = 0.01) -> Unit:
-    return Unit(f"svm gamma={gamma}", worker, started, seconds, gamma)
+    return Unit(f"svm gamma={gamma}", worker, started, seconds, ({"gamma": gamma},))
 
 
 def bars(figure: Figure) -> list[tuple[float, float, float]]:

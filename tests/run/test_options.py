@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.bagging.bagging_options import Options as BaggingOptions
-from pipelines.data.errors import InputError
-from pipelines.run.options import options_of_resumed_run, parse_options, print_error
-from pipelines.search.svm_options import Options
+from pipelines.errors import InputError
+from pipelines.nn_bagging import Options as BaggingOptions
+from pipelines.run.groups import options_of_resumed_run
+from pipelines.run.options import parse_options
+from pipelines.svm_grid import Options
 
 
 def parse(*argv: str) -> tuple[Options, dict[str, object]]:
@@ -95,11 +96,6 @@ def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
 def test_a_resumed_run_refuses_a_changed_option() -> None:
     with pytest.raises(InputError, match="--folds must stay 5 to resume r, got 3; leave it out"):
         options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
-
-
-def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error("svm_grid", "first\n  second")
-    assert capsys.readouterr().err == "svm_grid: first second\n"
 
 
 def test_a_negative_power_may_be_written_with_an_exponent() -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import builtins
+import errno
 import io
 import sys
+from typing import Any
 
 import pytest
 
@@ -64,23 +67,43 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "100 %  2 of 2 units" in terminal.getvalue()
 
 
+def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def hang_up(text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    done = []
+    with show_progress(3, cost=3.0, quiet=False) as shown:
+        shown.advance(1.0, failed=False)
+        monkeypatch.setattr(terminal, "write", hang_up)
+        for unit in range(2):
+            shown.advance(1.0, failed=False)
+            done.append(unit)
+    assert done == [0, 1]
+
+
 def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     ipywidgets = pytest.importorskip(
         "ipywidgets", reason="ipywidgets comes with the extra notebooks"
     )
     import ipykernel  # noqa: F401  its presence tells a notebook's kernel
-    import IPython
     import IPython.display
 
     shell = type("ZMQInteractiveShell", (), {})()
-    boxes: list[ipywidgets.HBox] = []
-    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
-    monkeypatch.setattr(IPython.display, "display", boxes.append)
-    with show_progress(2, cost=4.0, quiet=False) as shown:
-        shown.advance(1.0, failed=True)
-    (bar, text) = boxes[0].children
-    assert (bar.value, bar.max, bar.bar_style) == (1.0, 4.0, "warning")
-    assert text.value.startswith("1 of 2 units, 1 failed")
+    shown: list[Any] = []
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    monkeypatch.setattr(IPython.display, "display", lambda one, **how: shown.append(one))
+    with show_progress(2, cost=4.0, quiet=False) as progress:
+        progress.advance(1.0, failed=True)
+    assert isinstance(shown[0], ipywidgets.Output)
+    texts = [one._repr_mimebundle_([], [])["text/plain"] for one in shown[1:]]
+    assert any("25 %  1 of 2 units, 1 failed" in text for text in texts)
 
 
 @pytest.mark.parametrize(("quiet", "n_units"), [(True, 3), (False, 0)])

@@ -1,13 +1,22 @@
 """Device functions one by one, under the simulator."""
 
 import numpy as np
+import pytest
+from numba import cuda, types
 
 from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
+from pipelines.svm.cuda.block_state import Parts, Products, Rows, Work
 from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import launch
+from pipelines.svm.cuda.inner import gatherer
 from pipelines.svm.cuda.kernel_values import falling_expm1, fill_kernel, pulls_kernel
+from pipelines.svm.cuda.start import CHUNK, pack, row_subtractor
+from pipelines.svm.cuda.survey import choose, most_eager, survey
 from pipelines.svm.kernel import Kernel
+
+THREADS = 4
+subtract, gather_poly = row_subtractor("rbf"), gatherer("poly")
 
 
 def test_expm1_is_good_to_two_units_in_the_last_place():
@@ -53,3 +62,91 @@ def test_kernel_blocks_and_class_sums():
         )  # fmt: skip
         sums = [[expected[:, a:b] @ w[a:b] for a, b in ((0, 3), (3, 7))] for w in weights]
         np.testing.assert_allclose(pulls[0], sums, rtol=1e-5, atol=1e-6)
+
+
+@cuda.jit
+def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, members, found):
+    """Cuts of both directions, the rows inside them, and the packed changes taken off."""
+    t, n_threads = cuda.threadIdx.x, THREADS
+    tops = cuda.shared.array(THREADS, types.float64)
+    lows = cuda.shared.array(THREADS, types.float64)
+    gains = cuda.shared.array(THREADS, types.float32)
+    places = cuda.shared.array(THREADS, types.int32)
+    partners = cuda.shared.array(THREADS, types.int32)
+    facts = cuda.shared.array((2, THREADS), types.float64)
+    counts = cuda.shared.array(THREADS, types.int32)
+    chunk_factors = cuda.shared.array(CHUNK, types.float64)
+    chunk_columns = cuda.shared.array(CHUNK, types.int32)
+    parts = Parts(tops, lows, gains, places, partners, facts, counts, chunk_factors, chunk_columns)
+    rows = Rows(signed, columns, residual, beta)
+    top, i, low, j, level = survey(t, n_threads, C, rows, parts)
+    rise = most_eager(t, n_threads, C, rows, 1.0, level, top, quota, parts)
+    fall = most_eager(t, n_threads, C, rows, -1.0, -level, -low, quota, parts)
+    m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, members)
+    work = Work(changes[0], changes[1], members[:m], members[m:])
+    n_changed = pack(t, n_threads, rows, m, work, parts)
+    products = Products(shared, np.float32(0.5), np.float32(0), 1)
+    subtract(t, n_threads, rows, n_changed, work, products, parts)
+    if t == 0:
+        found[0], found[1], found[2], found[3] = m, i, j, n_changed
+
+
+@pytest.mark.parametrize(("quota", "kinds"), [(1, 400), (9, 400), (9, 3), (60, 400), (400, 400)])
+def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
+    """``kinds`` residuals that differ: of 3, more than a hundred rows tie at each cut."""
+    rng, n, C = np.random.default_rng(3), 400, 2.0
+    signed = rng.choice([-1.0, 1.0], n)
+    beta = signed * rng.choice([0.0, 0.5, C], n)
+    residual = rng.normal(size=kinds)[rng.integers(kinds, size=n)]
+    rows = rng.normal(size=(500, 3))
+    shared = symmetric_products(prepare_rows(rows, Kernel(), np, True), Kernel(), np)
+    columns = rng.permutation(500)[:n].astype(np.int32)
+    changes = np.zeros((2, n))
+    changes[0] = rng.normal(size=n) * rng.integers(2, size=n)
+    members, found, after = np.zeros(2 * n, np.int32), np.zeros(4, np.int64), residual.copy()
+    launch(
+        _between_solves, 1, THREADS,
+        [signed, columns, after, beta, C, quota, shared, changes, members, found],
+    )  # fmt: skip
+    m, i, j, n_changed = found
+    rise, fall = beta < np.maximum(C * signed, 0), beta > np.minimum(C * signed, 0)
+    free = residual[rise & fall]
+    assert residual[i] == residual[rise].max()
+    assert residual[j] == residual[fall].min()
+    inside = np.zeros(n, bool)
+    inside[members[:m]] = True
+    assert (np.diff(members[:m]) > 0).all()
+    for may, key in ((rise, residual), (fall, -residual)):
+        level = free.mean() * (1 if key is residual else -1)
+        wanted = np.flatnonzero(may & (key >= level))
+        best = np.sort(key[wanted])[::-1]
+        # Of more than the quota, those before the last quarter of it are there.
+        sure = best[: max(1, 3 * min(quota, best.size) // 4)]
+        assert (key[may & inside] >= sure[-1]).sum() >= sure.size
+    assert m <= 2 * quota + 2
+    used = changes[0, :m]
+    kernel = kernel_values(shared, Kernel(), 0.5)[columns][:, columns]
+    assert n_changed == np.count_nonzero(used)
+    np.testing.assert_allclose(
+        after, residual - kernel[:, members[:m]].astype(np.float64) @ used, rtol=1e-5, atol=1e-5
+    )
+
+
+@cuda.jit
+def _members_kernel(columns, shared, m, matrix):
+    products = Products(shared, np.float32(0.5), np.float32(1), 2)
+    gather_poly(cuda.threadIdx.x, THREADS, m, columns, products, matrix)
+
+
+def test_the_members_kernel_is_compact_with_its_diagonal_below():
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(9, 2))
+    shared = symmetric_products(
+        prepare_rows(rows, Kernel("linear"), np, True), Kernel("linear"), np
+    )
+    columns, matrix = np.array([7, 0, 3, 4, 8], np.int32), np.full((9, 8), np.nan, np.float32)
+    launch(_members_kernel, 1, THREADS, [columns, shared, 5, matrix])
+    expected = kernel_values(shared, Kernel("poly", 2, 1.0), 0.5)[columns][:, columns]
+    np.testing.assert_allclose(matrix[:5, :5], expected, rtol=1e-6)
+    np.testing.assert_array_equal(matrix[:5, 5:], 0)
+    np.testing.assert_allclose(matrix[8, :5], np.diagonal(expected), rtol=1e-6)

@@ -37,6 +37,40 @@ def test_too_little_says_how_much_and_what_to_do(decision, free):
         plan_memory(**MNIST, decision=decision, free_bytes=free)
 
 
+DIGITS = {
+    "n": 1797, "n_features": 64, "n_classes": 10, "n_C": 10, "n_gammas": 2, "n_folds": 3,
+    "largest_problem": 365, "largest_pair": 365, "largest_class": 183,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("n_blocks", [264, 2112])
+def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
+    """64 MiB hold the digits: blocks of rows are multiplied that fit, and few members kept."""
+    plans = [
+        plan_memory(
+            **DIGITS, decision="ovo", free_bytes=m << 20, n_blocks=n_blocks, members=365,
+            block_size=32,
+        )
+        for m in (32, 64, 4096)
+    ]  # fmt: skip
+    for plan, free in zip(plans, (32, 64, 4096), strict=True):
+        assert plan.whole
+        assert plan.total_bytes <= free << 20
+        assert plan.n_blocks <= 270  # as many as there are problems
+    members = [plan.members for plan in plans]
+    assert members == sorted(members)
+    assert members[0] >= 64
+    assert members[-1] == 365
+    products = [plan.product_rows for plan in plans]
+    assert products == sorted(set(products))
+
+
+def test_blocks_are_given_up_where_the_least_members_do_not_fit():
+    plan = plan_memory(**DIGITS, decision="ovo", free_bytes=16 << 20, block_size=32)
+    assert plan.members == 64
+    assert 1 <= plan.n_blocks < 264
+
+
 def test_more_memory_never_gives_less():
     plans = [plan_memory(**MNIST, decision="ovo", free_bytes=g << 30) for g in range(10, 80, 5)]
     sizes = [(plan.whole, plan.n_gammas) for plan in plans]

@@ -10,11 +10,13 @@ from sklearn.svm import SVC
 
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cuda import cuda_path
+from pipelines.svm.cuda import path as cuda_path
 from pipelines.svm.cuda.fit import fit_path_cuda
+from pipelines.svm.cuda.gpu import Limits
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import Plan
 from pipelines.svm.cuda.path import cross_validate_path_cuda, measure_path_cuda
+from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, members_width
 from pipelines.svm.kernel import Kernel
 
 BOTH = {"return_decisions": True, "return_predictions": True}
@@ -101,13 +103,27 @@ def test_block_sizes(block_size):
     agree(X, y, 0.1, [0.1, 10.0], folds, Launching(block_size=block_size))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("capacity", [0, 10, None])
-def test_shared_and_global_memory_and_choices_of_rows(capacity, share):
-    """A capacity of 0 keeps every residual in global memory, 10 those of a small choice."""
-    X, y = blobs((16, 14), seed=4)
-    folds = [(np.arange(30), np.arange(30))]
-    agree(X, y, 0.2, [0.1, 1.0, 100.0], folds, Launching(4, capacity=capacity, share=share))
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+@pytest.mark.parametrize("capacity", [2, 5, 10, None])
+def test_more_rows_in_want_of_change_than_members(capacity, decision):
+    """Of 36 rows nearly all want to change at first: of 2, 5 or 10 members the worst do."""
+    X, y = blobs((12, 14, 10), seed=4)
+    folds = [(np.arange(36), np.arange(36))]
+    agree(X, y, 0.2, [0.1, 1.0, 100.0], folds, Launching(4, capacity=capacity), decision=decision)
+
+
+@pytest.mark.parametrize("block_size", [32, 128, 256])
+def test_large_blocks_with_members_beyond_capacity(block_size):
+    X, y = blobs((14, 12), seed=15)
+    folds = [(np.arange(26), np.arange(26))]
+    agree(X, y, 0.2, [5.0], folds, Launching(block_size, capacity=12))
+
+
+def test_rows_that_tie_are_taken_in_order():
+    """Forty rows on four points tie at every cut; a row's copies share its fate."""
+    X, y = np.repeat(np.eye(4, dtype=np.float32), 10, axis=0), np.arange(40) % 10 < 4
+    folds = [(np.arange(40), np.arange(40))]
+    agree(X, y.astype(int), 0.5, [0.01, 1.0, 10.0], folds, Launching(4, capacity=8))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid"])
@@ -223,5 +239,27 @@ def test_order_of_C_does_not_matter():
 @pytest.mark.parametrize("bad", [0, 2000])
 def test_bad_block_size_is_named(bad):
     X, y = blobs((4, 4))
-    with pytest.raises(ValueError, match="block_size must be a multiple"):
+    with pytest.raises(ValueError, match="block_size must be 1 times a power of two"):
         cross_validate_path_cuda(X, y, 1.0, [1.0], [(np.arange(8), np.arange(8))], block_size=bad)
+
+
+def test_more_blocks_than_shared_memory_holds_are_refused():
+    X, y = blobs((4, 4))
+    folds = [(np.arange(8), np.arange(8))]
+    with pytest.raises(ValueError, match=r"blocks_per_multiprocessor must leave .* got 64, which"):
+        cross_validate_path_cuda(X, y, 1.0, [1.0], folds, launching=Launching(256, 64))
+
+
+def test_blocks_suit_the_size_of_the_problems():
+    """On an H100: every launch is resident at once, and large problems get more members."""
+    h100 = Limits(132, 227 << 10, 228 << 10, 1 << 16, True)
+    members = []
+    for largest in (300, 10_000, 50_000):
+        launching = Launching.for_rows(largest)
+        threads = launching.block_size * launching.blocks_per_multiprocessor
+        assert launching.registers(h100) * threads <= h100.registers
+        members.append(launching.members(h100, largest))
+        used = members_width(members[-1], launching.block_size) * MEMBER_BYTES
+        used += fixed_shared_bytes(launching.block_size) + 1024
+        assert used * launching.blocks_per_multiprocessor <= h100.shared_multiprocessor
+    assert members == [300, 1920, 3840]

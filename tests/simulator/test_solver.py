@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedKFold
 
+from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.solvers import path_cuda as wrapper
 

@@ -9,9 +9,9 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.data.errors import InputError
 from pipelines.data.scaling import Scaling
-from pipelines.svm.calibration import Calibration
+from pipelines.errors import InputError
+from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems

@@ -13,12 +13,12 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.data.errors import InputError
 from pipelines.data.placement import to_device
 from pipelines.data.scaling import Scaling
+from pipelines.errors import InputError
+from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.scoring import resolve_scoring
 from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
 from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Solver
 
@@ -162,11 +162,11 @@ def test_auto_is_the_solver_of_the_device() -> None:
 @pytest.mark.parametrize(
     ("name", "device", "words"),
     [
-        ("sklaern", "cpu", "--solver must be auto or one of .* got 'sklaern'; did you mean"),
+        ("sklaern", "cpu", "^solver must be auto or one of .* got 'sklaern'; did you mean"),
         (
             "sklearn",
             "gpu",
-            "sklearn computes on the CPU, the workers here on the GPU; use --device cpu",
+            "sklearn computes on the CPU, the workers here on the GPU; use device='cpu'",
         ),
     ],
 )

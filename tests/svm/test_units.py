@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.svm.scoring import resolve_scoring
+from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import (
     Unit,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.run.journal import Journal
+from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record, start, wait_for_units
 
@@ -29,7 +29,7 @@ def test_an_interrupt_before_the_run_is_one_line(
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.search.svm_run.run", interrupt)
+    monkeypatch.setattr("pipelines.run.job.carry_out", interrupt)
     assert main([]) == 1
     assert capsys.readouterr().err == "svm_grid: stopped on request\n"
 
@@ -100,7 +100,7 @@ def test_a_finished_run_has_nothing_to_resume(
 ) -> None:
     folder, said = finished
     before = {name: (folder / name).read_bytes() for name in ("run.json", "model.safetensors")}
-    monkeypatch.setattr("pipelines.run.session.open_cluster", None)  # needs no cluster
+    monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
     monkeypatch.chdir(folder)  # nor the directory it was begun in
     assert main(["--resume", str(folder)]) == 0
     assert said.splitlines()[-5:-1] == capsys.readouterr().out.splitlines()[-5:-1]

@@ -2,7 +2,10 @@
 
 The simulator (``NUMBA_ENABLE_CUDASIM=1``) has no warps: there a warp is one
 thread, the exchange between lanes falls away, and all else is the same text.
-It also swaps its own ``cuda`` into one module at a time, so that a device
+The number of threads is a constant of each compiled kernel; it is passed as an argument,
+which inlining makes a constant everywhere.  A GPU's block has 32 times a power of two.
+
+The simulator also swaps its own ``cuda`` into one module at a time, so that a device
 function of another file must not name ``cuda``: the barrier is wrapped here.
 """
 
@@ -16,9 +19,6 @@ from numba.cuda.core import config
 
 SIMULATED: bool = bool(config.ENABLE_CUDASIM)
 WARP = 1 if SIMULATED else 32
-MAX_THREADS = 1024
-# One part for each warp of the largest block.
-PARTS = MAX_THREADS // WARP
 # Above every place: no row found.
 NOWHERE = 1 << 30
 
@@ -83,9 +83,21 @@ else:
 
 
 @device
-def warp_top(value, at):
-    """The warp's largest value and its place, in every lane; the lowest place of a tie."""
-    distance = WARP // 2
+def larger(a, b):
+    """As ``max`` without its care for what is not a number, which costs five instructions."""
+    return a if a > b else b
+
+
+@device
+def smaller(a, b):
+    """As ``min`` without its care for what is not a number."""
+    return a if a < b else b
+
+
+@device
+def top_of(value, at, lanes):
+    """The largest value and its place among each ``lanes`` lanes; the lowest place of a tie."""
+    distance = lanes // 2
     while distance > 0:
         other, other_at = exchange(value, distance), exchange(at, distance)
         if other > value or (other == value and other_at < at):
@@ -95,23 +107,56 @@ def warp_top(value, at):
 
 
 @device
-def warp_low(value):
-    """The warp's smallest value, in every lane."""
-    distance = WARP // 2
+def low_of(value, lanes):
+    """The smallest value among each ``lanes`` lanes."""
+    distance = lanes // 2
     while distance > 0:
-        value = min(value, exchange(value, distance))
+        value = smaller(value, exchange(value, distance))
         distance //= 2
     return value
 
 
 @device
-def warp_sum(value):
-    """The warp's sum, in every lane: a butterfly adds in the same order for each."""
-    distance = WARP // 2
+def sum_of(value, lanes):
+    """The sum of each ``lanes`` lanes: a butterfly adds in the same order for each."""
+    distance = lanes // 2
     while distance > 0:
         value += exchange(value, distance)
         distance //= 2
     return value
+
+
+@device
+def join_tops(t, n_threads, values, places):
+    """The largest of the warps' values and its place, in every thread.
+
+    As many lanes take part as there are warps, and all groups of so many do the same.
+    Where a warp is one thread, it looks at all.
+    """
+    n_warps = n_threads // WARP
+    lanes = min(WARP, n_warps)
+    q = t % lanes
+    value, at = values[q], places[q]
+    q += lanes
+    while WARP == 1 and q < n_warps:
+        if values[q] > value or (values[q] == value and places[q] < at):
+            value, at = values[q], places[q]
+        q += lanes
+    return top_of(value, at, lanes)
+
+
+@device
+def join_lows(t, n_threads, values):
+    """The smallest of the warps' values, in every thread."""
+    n_warps = n_threads // WARP
+    lanes = min(WARP, n_warps)
+    q = t % lanes
+    value = values[q]
+    q += lanes
+    while WARP == 1 and q < n_warps:
+        value = smaller(value, values[q])
+        q += lanes
+    return low_of(value, lanes)
 
 
 @device
@@ -120,15 +165,20 @@ def block_sum(t, n_threads, value, parts):
 
     parts : float64 shared (>= n_threads / WARP,)
     """
-    value = warp_sum(value)
+    value = sum_of(value, WARP)
     barrier()  # all have read what an earlier reduction left in ``parts``
     if t % WARP == 0:
         parts[t // WARP] = value
     barrier()  # every warp's part is there
-    total = 0.0
-    for q in range(t % WARP, n_threads // WARP, WARP):
+    n_warps = n_threads // WARP
+    lanes = min(WARP, n_warps)
+    q = t % lanes
+    total = parts[q]
+    q += lanes
+    while WARP == 1 and q < n_warps:
         total += parts[q]
-    return warp_sum(total)
+        q += lanes
+    return sum_of(total, lanes)
 
 
 @device
@@ -137,13 +187,26 @@ def block_top(t, n_threads, value, at, parts, places):
 
     parts : float64 shared; places : int32 shared (>= n_threads / WARP,)
     """
-    value, at = warp_top(value, at)
+    value, at = top_of(value, at, WARP)
     barrier()  # as in ``block_sum``
     if t % WARP == 0:
         parts[t // WARP], places[t // WARP] = value, at
     barrier()  # as in ``block_sum``
-    value, at = -np.inf, np.int32(NOWHERE)
-    for q in range(t % WARP, n_threads // WARP, WARP):
-        if parts[q] > value or (parts[q] == value and places[q] < at):
-            value, at = parts[q], places[q]
-    return warp_top(value, at)
+    return join_tops(t, n_threads, parts, places)
+
+
+@device
+def share_counts(t, n_threads, count, counts):
+    """The sum of the counts of the threads before this one, and of all.
+
+    counts : int32 shared (n_threads,)
+    """
+    barrier()  # an earlier call's counts have been read
+    counts[t] = count
+    barrier()  # every thread's count is there
+    before, total = 0, 0
+    for q in range(n_threads):
+        if q < t:
+            before += counts[q]
+        total += counts[q]
+    return before, total

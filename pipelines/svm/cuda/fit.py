@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.distances import prepare_rows, symmetric_products
-from pipelines.svm.cuda.gpu import array_module, limits, to_host
+from pipelines.svm.cuda.gpu import array_module, limits, own_memory, to_host
 from pipelines.svm.cuda.launches import Launching, solve_table
 from pipelines.svm.cuda.table import make_table
 from pipelines.svm.kernel import Kernel
@@ -53,18 +53,21 @@ def fit_path_cuda(
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     weights = np.ascontiguousarray(weight[layout.order][None])
     settings = Settings(path_to(C), tol, max_iter, class_weight)
-    rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
     classes = list(range(layout.n_classes))
-    coefficients = xp.zeros((1, 1, layout.n_classes, settings.Cs.size, len(rows)), np.float32)
-    found = solve_table(
-        make_table(layout, problems, weights, class_weight, classes),
-        symmetric_products(rows, form, xp), layout, classes, weights, np.array([gamma]), settings,
-        form, coefficients, xp, launching or Launching(), limit,
-    )  # fmt: skip
-    out = empty_solutions(1, len(problems), settings.Cs.size, len(rows))
+    with own_memory(xp):
+        rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
+        shape = (1, 1, layout.n_classes, settings.Cs.size, len(rows))
+        coefficients = xp.zeros(shape, np.float32)
+        found = solve_table(
+            make_table(layout, problems, weights, class_weight, classes),
+            symmetric_products(rows, form, xp), layout, classes, weights, np.array([gamma]),
+            settings, form, coefficients, xp, launching, limit,
+        )  # fmt: skip
+        # Place p of a row holds its multiplier against class p, or in problem p.
+        last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
+        del rows, coefficients  # before their pool is emptied
+    out = empty_solutions(1, len(problems), settings.Cs.size, len(y))
     out.intercepts, out.objectives = found.intercepts, found.objectives
     out.iterations, out.status = found.iterations, found.status
-    # Place p of a row holds its multiplier against class p, or in problem p.
-    last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
     out.support[0, -1] = (last != 0).any(axis=1)
     return model_of(layout, problems, out, last)

@@ -4,11 +4,15 @@ The only file that knows cupy and the CUDA driver.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import cuda
+from numba.cuda.core.errors import NumbaPerformanceWarning
 
 from pipelines.svm.cuda.block_threads import SIMULATED, WARP
 
@@ -70,16 +74,40 @@ def shared_per_block(limit: Limits, blocks_per_multiprocessor: int) -> int:
     return min(limit.shared_block, each)
 
 
+@cache
+def _pool(xp: Any) -> Any:
+    return xp.cuda.MemoryPool()
+
+
+@contextmanager
+def own_memory(xp: Any) -> Iterator[None]:
+    """Arrays made on this thread while it lasts come from a pool of our own, emptied at its end.
+
+    RAPIDS, once imported, has put plain ``cudaMalloc`` in the place of cupy's pool for the
+    whole process: scoring would wait for the device with every temporary.
+    """
+    if xp is np:
+        yield
+        return
+    xp.get_default_memory_pool().free_all_blocks()
+    pool = _pool(xp)
+    with xp.cuda.using_allocator(pool.malloc):
+        try:
+            yield
+        finally:
+            pool.free_all_blocks()
+
+
 def free_bytes(xp: Any) -> int:
-    """Free device memory, that in cupy's pool included; 1 GiB under the simulator."""
+    """Free device memory, that in our pool included; 1 GiB under the simulator."""
     if xp is np:
         return 1 << 30
-    return xp.cuda.Device().mem_info[0] + xp.get_default_memory_pool().free_bytes()
+    return xp.cuda.Device().mem_info[0] + _pool(xp).free_bytes()
 
 
-def held_bytes(xp: Any) -> int:
-    """Device memory that arrays hold now; 0 under the simulator."""
-    return 0 if xp is np else xp.get_default_memory_pool().used_bytes()
+def taken_bytes(xp: Any) -> int:
+    """Device memory that our pool has taken, in use or kept for the next array; 0 in simulation."""
+    return 0 if xp is np else _pool(xp).total_bytes()
 
 
 def synchronise(xp: Any) -> None:
@@ -94,28 +122,38 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def check_block_size(block_size: int) -> None:
-    if block_size < 1 or block_size > 1024 or block_size % WARP:
+    warps = block_size // WARP
+    # The warps' parts are joined by a butterfly; the simulator's warp is one thread.
+    if not 1 <= block_size <= 1024 or block_size % WARP or (not SIMULATED and warps & (warps - 1)):
         raise ValueError(
-            f"block_size must be a multiple of {WARP} from {WARP} to 1024, got {block_size}"
+            f"block_size must be {WARP} times a power of two up to 1024, got {block_size}"
         )
 
 
-def _allow_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
-    """Ask the driver for more dynamic shared memory than the common 48 KiB.
+def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
+    """Let a kernel have dynamic shared memory, and its blocks stand beside each other.
 
-    numba-cuda has no public way (its issue 94); this sets the attribute on the
-    compiled kernel as its own ``set_shared_memory_carveout`` sets another.
+    More than the common 48 KiB must be asked for. How much of a multiprocessor's memory is
+    shared memory, and how much is cache, is the driver's guess unless it is told: it might
+    leave room for one block where several were counted on.
+
+    numba-cuda has no public way (its issue 94); this sets attributes of the compiled
+    kernel as its own ``set_shared_memory_carveout`` does.
     """
     from cuda.bindings import driver
 
     compiled = kernel.compile(tuple(kernel.typeof_pyval(a) for a in arguments))
     function = compiled._codelibrary.get_cufunc()
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    (code,) = driver.cuKernelSetAttribute(
-        attribute, n_bytes, driver.CUkernel(int(function.handle)), function.device.id
-    )
-    if code != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the driver refused {n_bytes} bytes of shared memory: {code}")
+    names = driver.CUfunction_attribute
+    for attribute, value in (
+        (names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, n_bytes),
+        (names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100),  # per cent
+    ):
+        (code,) = driver.cuKernelSetAttribute(
+            attribute, value, driver.CUkernel(int(function.handle)), function.device.id
+        )
+        if code != driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"the driver refused {attribute.name} = {value}: {code}")
 
 
 def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_bytes: int = 0) -> None:
@@ -127,9 +165,9 @@ def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_byte
         cuda.as_cuda_array(a, sync=False) if hasattr(a, "__cuda_array_interface__") else a
         for a in arguments
     ]
-    if shared_bytes > _SHARED_FOR_ALL // 2:
-        _allow_shared(kernel, arguments, shared_bytes)
+    if shared_bytes:
+        _provide_shared(kernel, arguments, shared_bytes)
     with warnings.catch_warnings():
         # A grid of few blocks is what a small problem needs.
-        warnings.simplefilter("ignore", cuda.errors.NumbaPerformanceWarning)
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)
         kernel[grid, block_size, 0, shared_bytes](*arguments)

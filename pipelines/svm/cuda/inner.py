@@ -6,6 +6,10 @@ Working set selection WSS 2 of R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set
 selection using second order information for training SVM", JMLR 6 (2005), and
 LIBSVM's stopping rule.
 
+The members' kernel is made once for a solve and kept compact, as on the CPU: its rows
+are read in a row, and no exponential is in the loop.  It lies in device memory, of
+which the first-level cache keeps the rows just read.
+
 Thread t owns the members t, t + T, t + 2 T, ... (T threads): it alone reads and
 writes their residual and mark.  What others must know of a row they learn
 through the parts of a reduction, so an iteration needs two barriers:
@@ -26,74 +30,125 @@ from pipelines.svm.cuda.block_threads import (
     WARP,
     barrier,
     device,
+    join_lows,
+    join_tops,
+    larger,
+    low_of,
     reciprocal,
-    warp_low,
-    warp_top,
+    smaller,
+    top_of,
 )
 from pipelines.svm.cuda.kernel_values import self_function, value_function
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
-# A mark holds a member's column in the shared products and what it may do.
-RISE = 1 << 29
-FALL = 1 << 30
-COLUMN = RISE - 1
+# A mark: what a member may do.
+RISE, FALL = 1, 2
 
 # As LIBSVM's TAU: the smallest curvature along a pair.
 _MIN_CURVATURE = 1e-12
 
+# Of one solve: counted in 32 bits.
+_MOST_ITERATIONS = 2**31 - 1
+
 
 @device
-def mark_of(column, beta, bound):
+def mark_of(beta, bound):
     """The mark of a row; ``bound`` has the sign of its label."""
-    mark = column
-    if beta < max(bound, 0.0):
+    mark = 0
+    if beta < larger(bound, 0.0):
         mark |= RISE
-    if beta > min(bound, 0.0):
+    if beta > smaller(bound, 0.0):
         mark |= FALL
     return np.int32(mark)
 
 
 @device
-def _share_first(t, n_threads, best, at, low, tops, places, lows):
-    """The largest ``best`` with its place, and the smallest ``low``, in every thread."""
-    best, at = warp_top(best, at)
-    low = warp_low(low)
-    if t % WARP == 0:
-        tops[t // WARP], places[t // WARP], lows[t // WARP] = best, at, low
-    barrier()  # every warp's part is there
-    best, at, low = -np.inf, np.int32(NOWHERE), np.inf
-    for q in range(t % WARP, n_threads // WARP, WARP):
-        low = min(low, lows[q])
-        if tops[q] > best or (tops[q] == best and places[q] < at):
-            best, at = tops[q], places[q]
-    best, at = warp_top(best, at)
-    return best, at, warp_low(low)
+def round_up(m, n_threads):
+    """The next multiple of the number of threads."""
+    return np.int32((np.int32(m) + np.int32(n_threads - 1)) // np.int32(n_threads) * n_threads)
+
+
+@device
+def owner(p, n_threads):
+    """The thread that owns member p."""
+    return np.uint32(p) % np.uint32(n_threads)
+
+
+@cache
+def gatherer(name: str):
+    """The device function that makes the members' kernel, for one kernel function."""
+    value_at = value_function(name)
+
+    @device
+    def load(products, p, m, columns, column):
+        """The shared product of member p and a column; 0 beyond the last."""
+        value = np.float32(0)
+        if p < m:
+            value = products.shared[np.uint32(columns[np.uint32(p)]), column]
+        return value
+
+    @device
+    def put(products, p, m, value, real, q, matrix):
+        if p < m:
+            kept = np.float32(0)
+            if real:
+                kept = value_at(products, value)
+            matrix[np.uint32(p), q] = kept
+
+    @device
+    def gather(t, n_threads, m, columns, products, matrix):
+        """Kernel values between m members; 0 up to the next multiple of the threads.
+
+        columns : int32 (m,), of ``products.shared``; matrix : float32 (width + 1, width),
+        output: a row for each member, and in the last the diagonal
+        """
+        m, stride, padded = np.int32(m), np.int32(n_threads), round_up(m, n_threads)
+        last = np.uint32(matrix.shape[1])
+        q = np.int32(t)
+        while q < padded:
+            real, place, column = q < m, np.uint32(q), np.uint32(0)
+            if real:
+                column = np.uint32(columns[place])
+            p = np.int32(0)
+            # Four at once, so that four loads are on their way.
+            while p < m:
+                r, u, v = np.int32(p + 1), np.int32(p + 2), np.int32(p + 3)
+                a = load(products, p, m, columns, column)
+                b = load(products, r, m, columns, column)
+                c = load(products, u, m, columns, column)
+                d = load(products, v, m, columns, column)
+                put(products, p, m, a, real, place, matrix)
+                put(products, r, m, b, real, place, matrix)
+                put(products, u, m, c, real, place, matrix)
+                put(products, v, m, d, real, place, matrix)
+                p = np.int32(p + 4)
+            matrix[last, place] = value_at(products, products.shared[column, column])
+            q = np.int32(q + stride)
+
+    return gather
 
 
 @cache
 def inner_solver(name: str):
     """The device function that solves the members, for one kernel function."""
-    value_at, self_at = value_function(name), self_function(name)
+    self_at = self_function(name)
 
     @device
-    def load(p, m, marks, row):
-        """The shared product of a row and member p; 0 beyond the last."""
+    def load(p, padded, row):
+        """A value of a row of the matrix; 0 beyond the last."""
         value = np.float32(0)
-        if p < m:
-            value = row[np.uint32(marks[np.uint32(p)] & COLUMN)]
+        if p < padded:
+            value = row[np.uint32(p)]
         return value
 
     @device
-    def advance(p, m, shared_i, shared_j, step, gamma, coef0, degree,
-                residual, marks, best, at, low):  # fmt: skip
+    def advance(p, padded, value_i, value_j, step, near, best, at, low):
         """Pass A for one member."""
-        if p < m:
-            value_i = value_at(shared_i, gamma, coef0, degree)
-            value_j = value_at(shared_j, gamma, coef0, degree)
-            at_p = np.uint32(p)
-            r = residual[at_p] - step * (np.float64(value_i) - np.float64(value_j))
-            residual[at_p] = r
-            mark = marks[at_p]
+        if p < padded:
+            place = np.uint32(p)
+            r = near.residual[place] - step * (np.float64(value_i) - np.float64(value_j))
+            near.residual[place] = r
+            mark = near.marks[place]
             if mark & RISE != 0 and r > best:
                 best, at = r, np.int32(p)
             if mark & FALL != 0 and r < low:
@@ -101,40 +156,32 @@ def inner_solver(name: str):
         return best, at, low
 
     @device
-    def weigh(p, m, shared_i, r_i, k_ii, gamma, coef0, degree, diagonal,
-              residual, marks, best, at, r_at, k_at):  # fmt: skip
-        """Pass B for one member: the decrease of the dual its pair with i promises."""
-        if p < m and marks[np.uint32(p)] & FALL != 0:
-            r = residual[np.uint32(p)]
-            gap = r_i - r
-            if gap > 0:
-                k_ip = value_at(shared_i, gamma, coef0, degree)
-                k_pp = self_at(
-                    diagonal, np.uint32(marks[np.uint32(p)] & COLUMN), gamma, coef0, degree
-                )
+    def weigh(p, padded, k_ip, r_i, k_ii, near, matrix, best, at):
+        """Pass B for one member: the decrease of the dual its pair with i promises.
+
+        In single precision: it only ranks the candidates.
+        """
+        if p < padded and near.marks[np.uint32(p)] & FALL != 0:
+            gap = np.float32(r_i - near.residual[np.uint32(p)])
+            if gap > np.float32(0):
+                k_pp = self_at(matrix, p)
                 curvature = np.float32(k_ii + k_pp - np.float32(2) * k_ip)
-                # In single precision: it only ranks the candidates.
-                inverse = reciprocal(max(curvature, np.float32(_MIN_CURVATURE)))
-                gain = gap * gap * np.float64(inverse)
+                inverse = reciprocal(larger(curvature, np.float32(_MIN_CURVATURE)))
+                gain = np.float32(gap * np.float32(gap * inverse))
                 if gain > best:
-                    best, at, r_at, k_at = gain, np.int32(p), r, k_ip
-        return best, at, r_at, k_at
+                    best, at = gain, np.int32(p)
+        return best, at
 
     @device
-    def solve(
-        t, n_threads, m, shared, diagonal, gamma, coef0, degree, tol, limit,
-        residual, marks, beta, bounds, tops, lows, gains, places, partners, facts,
-    ):  # fmt: skip
+    def solve(t, n_threads, m, near, matrix, tol, limit, parts):
         """SMO on m members until LIBSVM's stopping rule holds among them.
 
         Parameters
         ----------
         t, n_threads : this thread's number, and how many the block has
-        shared : float32 (n, n); diagonal : float32 (n,)
-        residual : float64 (>= m,) and marks : int32 (>= m,), read by owners only
-        beta, bounds : float64 (>= m,); a bound has the sign of its row's label
-        tops, lows, gains : float64; places, partners : int32; facts : float64
-            (5, .): shared memory, a place for each warp
+        near : Near, up to the next multiple of the threads: there with marks of 0
+        matrix : see ``gatherer``
+        parts : Parts
 
         Returns
         -------
@@ -142,101 +189,98 @@ def inner_solver(name: str):
         """
         # Counters of 32 bits and unsigned places spare a third of the instructions: numba
         # takes a signed place for one that may count from the end.
-        t, n_threads, m = np.int32(t), np.int32(n_threads), np.int32(m)
-        stride = np.int32(4 * n_threads)
-        row_i = shared[0]
+        t, stride, padded = np.int32(t), np.int32(n_threads), round_up(m, n_threads)
+        limit = np.int32(min(limit, _MOST_ITERATIONS))
+        warp, first = np.uint32(t) // np.uint32(WARP), np.uint32(t) % np.uint32(WARP) == 0
+        row_i = matrix[np.uint32(0)]
         row_j = row_i
         step = 0.0
-        iteration = 0
+        iteration = np.int32(0)
         while True:
             # Pass A.  Four members at once, so that eight loads are on their way
             # before the first residual is written.
             best, at, low = -np.inf, np.int32(NOWHERE), np.inf
-            for p in range(t, m, stride):
-                q = np.int32(p + n_threads)
-                u = np.int32(q + n_threads)
-                v = np.int32(u + n_threads)
-                ip, jp = load(p, m, marks, row_i), load(p, m, marks, row_j)
-                iq, jq = load(q, m, marks, row_i), load(q, m, marks, row_j)
-                iu, ju = load(u, m, marks, row_i), load(u, m, marks, row_j)
-                iv, jv = load(v, m, marks, row_i), load(v, m, marks, row_j)
-                best, at, low = advance(p, m, ip, jp, step, gamma, coef0, degree,
-                                        residual, marks, best, at, low)  # fmt: skip
-                best, at, low = advance(q, m, iq, jq, step, gamma, coef0, degree,
-                                        residual, marks, best, at, low)  # fmt: skip
-                best, at, low = advance(u, m, iu, ju, step, gamma, coef0, degree,
-                                        residual, marks, best, at, low)  # fmt: skip
-                best, at, low = advance(v, m, iv, jv, step, gamma, coef0, degree,
-                                        residual, marks, best, at, low)  # fmt: skip
-            r_i, i, low = _share_first(t, n_threads, best, at, low, tops, places, lows)
+            p = t
+            while p < padded:
+                q = np.int32(p + stride)
+                u = np.int32(q + stride)
+                v = np.int32(u + stride)
+                ip, jp = load(p, padded, row_i), load(p, padded, row_j)
+                iq, jq = load(q, padded, row_i), load(q, padded, row_j)
+                iu, ju = load(u, padded, row_i), load(u, padded, row_j)
+                iv, jv = load(v, padded, row_i), load(v, padded, row_j)
+                best, at, low = advance(p, padded, ip, jp, step, near, best, at, low)
+                best, at, low = advance(q, padded, iq, jq, step, near, best, at, low)
+                best, at, low = advance(u, padded, iu, ju, step, near, best, at, low)
+                best, at, low = advance(v, padded, iv, jv, step, near, best, at, low)
+                p = np.int32(v + stride)
+            best, at = top_of(best, at, WARP)
+            low = low_of(low, WARP)
+            if first:
+                parts.tops[warp], parts.places[warp], parts.lows[warp] = best, at, low
+            barrier()  # every warp's part is there
+            r_i, i = join_tops(t, n_threads, parts.tops, parts.places)
+            low = join_lows(t, n_threads, parts.lows)
             if not (r_i - low >= tol):
                 return iteration, CONVERGED
             if iteration >= limit:
                 return iteration, ITERATION_LIMIT
-            # Owners wrote these before the barrier of A and write again after that of B.
-            column_i, beta_i, bound_i = marks[i] & COLUMN, beta[i], bounds[i]
+            # Its owner wrote these before the barrier of A and writes again after that of B.
+            beta_i, bound_i = near.beta[np.uint32(i)], near.bounds[np.uint32(i)]
 
             # Pass B.
-            row_i = shared[column_i]
-            k_ii = self_at(diagonal, column_i, gamma, coef0, degree)
-            gain, at, r_at, k_at = -1.0, np.int32(NOWHERE), 0.0, np.float32(0)
-            for p in range(t, m, stride):
-                q = np.int32(p + n_threads)
-                u = np.int32(q + n_threads)
-                v = np.int32(u + n_threads)
-                ip, iq = load(p, m, marks, row_i), load(q, m, marks, row_i)
-                iu, iv = load(u, m, marks, row_i), load(v, m, marks, row_i)
-                gain, at, r_at, k_at = weigh(
-                    p, m, ip, r_i, k_ii, gamma, coef0, degree, diagonal,
-                    residual, marks, gain, at, r_at, k_at)  # fmt: skip
-                gain, at, r_at, k_at = weigh(
-                    q, m, iq, r_i, k_ii, gamma, coef0, degree, diagonal,
-                    residual, marks, gain, at, r_at, k_at)  # fmt: skip
-                gain, at, r_at, k_at = weigh(
-                    u, m, iu, r_i, k_ii, gamma, coef0, degree, diagonal,
-                    residual, marks, gain, at, r_at, k_at)  # fmt: skip
-                gain, at, r_at, k_at = weigh(
-                    v, m, iv, r_i, k_ii, gamma, coef0, degree, diagonal,
-                    residual, marks, gain, at, r_at, k_at)  # fmt: skip
-            top, winner = warp_top(gain, at)
-            warp = t // WARP
+            row_i = matrix[np.uint32(i)]
+            k_ii = self_at(matrix, i)
+            gain, at = np.float32(-1), np.int32(NOWHERE)
+            p = t
+            while p < padded:
+                q = np.int32(p + stride)
+                u = np.int32(q + stride)
+                v = np.int32(u + stride)
+                ip, iq = load(p, padded, row_i), load(q, padded, row_i)
+                iu, iv = load(u, padded, row_i), load(v, padded, row_i)
+                gain, at = weigh(p, padded, ip, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(q, padded, iq, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(u, padded, iu, r_i, k_ii, near, matrix, gain, at)
+                gain, at = weigh(v, padded, iv, r_i, k_ii, near, matrix, gain, at)
+                p = np.int32(v + stride)
+            top, winner = top_of(gain, at, WARP)
             if winner == NOWHERE:
-                if t % WARP == 0:
-                    gains[warp], partners[warp] = -1.0, np.int32(NOWHERE)
+                if first:
+                    parts.gains[warp], parts.partners[warp] = np.float32(-1), np.int32(NOWHERE)
             elif at == winner:  # one lane: no place has two owners
-                gains[warp], partners[warp] = top, winner
-                facts[0, warp], facts[1, warp], facts[2, warp] = r_at, beta[at], bounds[at]
-                facts[3, warp], facts[4, warp] = k_at, marks[at] & COLUMN
+                parts.gains[warp], parts.partners[warp] = top, winner
+                parts.facts[0, warp] = near.residual[np.uint32(winner)]
+                parts.facts[1, warp] = near.beta[np.uint32(winner)]
             barrier()  # every warp's candidate is there, and all have read beta[i]
-            top, j = -1.0, np.int32(NOWHERE)
-            for q in range(t % WARP, n_threads // WARP, WARP):  # type: ignore[assignment]
-                if gains[q] > top or (gains[q] == top and partners[q] < j):
-                    top, j = gains[q], partners[q]
-            top, j = warp_top(top, j)
+            top, j = join_tops(t, n_threads, parts.gains, parts.partners)
             if j == NOWHERE:  # the kernel is not finite
                 return iteration, STALLED
-            warp = (j % n_threads) // WARP
-            r_j, beta_j, bound_j = facts[0, warp], facts[1, warp], facts[2, warp]
-            k_ij, column_j = facts[3, warp], int(facts[4, warp])
-            row_j = shared[column_j]
+            winner_warp = owner(j, n_threads) // np.uint32(WARP)
+            r_j, beta_j = parts.facts[0, winner_warp], parts.facts[1, winner_warp]
+            bound_j = near.bounds[np.uint32(j)]
+            row_j = matrix[np.uint32(j)]
 
             # Every thread takes the same step; a multiplier that reaches its bound is
             # set to it exactly, so that later tests for equality hold.
-            k_jj = self_at(diagonal, column_j, gamma, coef0, degree)
-            curvature = np.float64(k_ii) + np.float64(k_jj) - 2.0 * k_ij
-            room_i, room_j = max(bound_i, 0.0) - beta_i, beta_j - min(bound_j, 0.0)
-            step = min((r_i - r_j) / max(curvature, _MIN_CURVATURE), room_i, room_j)
+            k_ij, k_jj = row_i[np.uint32(j)], self_at(matrix, j)
+            curvature = np.float64(k_ii) + np.float64(k_jj) - 2.0 * np.float64(k_ij)
+            room_i, room_j = larger(bound_i, 0.0) - beta_i, beta_j - smaller(bound_j, 0.0)
+            step = (r_i - r_j) / larger(curvature, _MIN_CURVATURE)
+            step = smaller(smaller(step, room_i), room_j)
             new_i, new_j = beta_i + step, beta_j - step
             if step >= room_i:
-                new_i = max(bound_i, 0.0)
+                new_i = larger(bound_i, 0.0)
             if step >= room_j:
-                new_j = min(bound_j, 0.0)
+                new_j = smaller(bound_j, 0.0)
             if new_i == beta_i and new_j == beta_j:
                 return iteration, STALLED
-            if i % n_threads == t:
-                beta[i], marks[i] = new_i, mark_of(column_i, new_i, bound_i)
-            if j % n_threads == t:
-                beta[j], marks[j] = new_j, mark_of(column_j, new_j, bound_j)
-            iteration += 1
+            if owner(i, n_threads) == np.uint32(t):
+                near.beta[np.uint32(i)] = new_i
+                near.marks[np.uint32(i)] = mark_of(new_i, bound_i)
+            if owner(j, n_threads) == np.uint32(t):
+                near.beta[np.uint32(j)] = new_j
+                near.marks[np.uint32(j)] = mark_of(new_j, bound_j)
+            iteration = np.int32(iteration + 1)
 
     return solve

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 from numba import cuda
 
+from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block_threads import (
     SHIFTER,
     SIMULATED,
@@ -17,7 +18,7 @@ from pipelines.svm.cuda.block_threads import (
     device,
     fused,
     power_of_two,
-    warp_sum,
+    sum_of,
 )
 from pipelines.svm.kernel import KERNELS
 
@@ -74,15 +75,10 @@ def _sigmoid(shared, gamma, coef0, degree):
     return np.float32(math.tanh(gamma * shared + coef0))
 
 
-@device
-def _rbf_self(diagonal, column, gamma, coef0, degree):
-    return np.float32(0)
-
-
 _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly, "sigmoid": _sigmoid}
 
 
-def value_function(name: str):
+def product_function(name: str):
     """The device function ``(shared, gamma, coef0, degree) -> value``, all but degree float32."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
@@ -90,23 +86,39 @@ def value_function(name: str):
 
 
 @cache
-def self_function(name: str):
-    """The device function for a row with itself, ``(diagonal, column, gamma, coef0, degree)``.
-
-    diagonal : float32 (n,), of the shared products; rbf does not read it
-    """
-    if name == "rbf":
-        return _rbf_self
-    value_at = value_function(name)
+def value_function(name: str):
+    """The device function ``(products, shared) -> value`` of ``Products`` and one of theirs."""
+    value_at = product_function(name)
 
     @device
-    def self_at(diagonal, column, gamma, coef0, degree):
-        return value_at(diagonal[column], gamma, coef0, degree)
+    def value(products, shared):
+        return value_at(shared, products.gamma, products.coef0, products.degree)
+
+    return value
+
+
+@cache
+def self_function(name: str):
+    """The device function ``(matrix, p)``: a member's kernel value with itself.
+
+    matrix : float32 (width + 1, width), of which the last row is the diagonal
+    """
+    if name == "rbf":
+
+        @device
+        def zero(matrix, p):
+            return np.float32(0)
+
+        return zero
+
+    @device
+    def self_at(matrix, p):
+        return matrix[np.uint32(matrix.shape[1]), np.uint32(p)]
 
     return self_at
 
 
-@cache
+@kept_by_arguments
 def fill_kernel(name: str):
     """A kernel that writes the values between some rows and a range of columns.
 
@@ -115,7 +127,7 @@ def fill_kernel(name: str):
 
     shared : float32 (m, n); rows : int32 (n_rows,); out : float32 (n_rows, width)
     """
-    value_at = value_function(name)
+    value_at = product_function(name)
 
     @cuda.jit(cache=True)
     def fill(shared, rows, first, gamma, coef0, degree, out):
@@ -127,7 +139,7 @@ def fill_kernel(name: str):
     return fill
 
 
-@cache
+@kept_by_arguments
 def pulls_kernel(name: str):
     """A kernel that sums each row of kernel values over each class.
 
@@ -140,7 +152,7 @@ def pulls_kernel(name: str):
     weights : float64 (n_folds, n); gammas : float32 (n_gammas,);
     pulls : float64 (n_gammas, n_folds, n_classes, n)
     """
-    value_at = value_function(name)
+    value_at = product_function(name)
 
     @cuda.jit(cache=True)
     def sum_classes(shared, starts, weights, gammas, coef0, degree, pulls):
@@ -154,7 +166,7 @@ def pulls_kernel(name: str):
                 for k in range(starts[c] + lane, starts[c + 1], WARP):
                     value = value_at(source[k], gamma, coef0, degree)
                     total += np.float64(value) * weight[k]
-                total = warp_sum(total)
+                total = sum_of(total, WARP)
                 if lane == 0:
                     pulls[g, fold, c, row] = total
 

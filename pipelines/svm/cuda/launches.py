@@ -9,11 +9,20 @@ import numpy as np
 from pipelines.svm.cuda.block_threads import WARP
 from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block, to_host
 from pipelines.svm.cuda.kernel_values import pulls_kernel
-from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, smo_kernel
+from pipelines.svm.cuda.smo import (
+    MEMBER_BYTES,
+    fixed_shared_bytes,
+    matrix_shape,
+    members_width,
+    smo_kernel,
+)
 from pipelines.svm.cuda.table import Table, class_starts, order_jobs
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import Layout
 from pipelines.svm.search import Settings
+
+# Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
+_MOST_MEMBERS = 4096
 
 
 @dataclass(frozen=True)
@@ -23,31 +32,60 @@ class Launching:
     block_size : threads of a block
     blocks_per_multiprocessor : blocks that share one; more of them hide each
         other's waits, and leave each less shared memory
-    capacity : rows whose residuals a block holds in shared memory, None for as
-        many as fit
-    share : of a problem's rows up to which only a choice of them is worked on
+    capacity : members of an inner solve at most, None for what shared memory holds up
+        to 4,096; of more rows in want of change the worst are worked on. Far fewer than
+        there are free multipliers cost many iterations where gamma is small
+    most_blocks : of a launch, None for as many as are resident together
     """
 
-    block_size: int = 512
-    blocks_per_multiprocessor: int = 2
+    block_size: int = 128
+    blocks_per_multiprocessor: int = 4
     capacity: int | None = None
-    share: float = 0.5
+    most_blocks: int | None = None
 
-    def rows_in_shared(self, limit: Limits, largest: int) -> int:
-        """How many rows' residuals are held in shared memory; even, so that marks align."""
-        room = shared_per_block(limit, self.blocks_per_multiprocessor) - fixed_shared_bytes()
-        rows = max(0, room) // MEMBER_BYTES
-        if self.capacity is not None:
-            rows = min(rows, self.capacity)
-        return int(min(rows, largest + 1)) // 2 * 2
+    @classmethod
+    def for_rows(cls, largest: int) -> "Launching":
+        """For binary problems of up to so many rows.
+
+        An iteration's fixed cost is paid by each warp, and the wait for its two barriers
+        by the block: what some hundred members need is few warps, and other blocks to fill
+        the multiprocessor meanwhile. Larger problems have more free multipliers, which want
+        shared memory, and passes over more rows, which want warps. At 512 threads a
+        multiprocessor no register is spilled in the loops over members.
+        """
+        if largest <= 512:
+            return cls(32, 16)
+        return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
+
+    def members(self, limit: Limits, largest: int) -> int:
+        """How many rows an inner solve takes at most, for problems of ``largest`` rows.
+
+        Raises
+        ------
+        ValueError
+            Where so many blocks leave each no shared memory for a member of each thread.
+        """
+        room = shared_per_block(limit, self.blocks_per_multiprocessor)
+        room = max(0, room - fixed_shared_bytes(self.block_size)) // MEMBER_BYTES
+        if room < self.block_size:
+            raise ValueError(
+                f"blocks_per_multiprocessor must leave each block shared memory for as many "
+                f"members as it has threads, {self.block_size}; got "
+                f"{self.blocks_per_multiprocessor}, which leave it for {room}; use fewer"
+            )
+        fit = room // self.block_size * self.block_size
+        wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
+        return int(max(2, min(wanted, fit, largest)))
 
     def registers(self, limit: Limits) -> int:
         """Registers of a thread with which all blocks are resident; a multiple of 8."""
         threads = self.block_size * self.blocks_per_multiprocessor
         return max(32, min(255, limit.registers // threads // 8 * 8))
 
-    def n_blocks(self, limit: Limits) -> int:
-        return limit.n_multiprocessors * self.blocks_per_multiprocessor
+    def n_blocks(self, limit: Limits, n_jobs: int) -> int:
+        """Of a launch for so many problems."""
+        resident = limit.n_multiprocessors * self.blocks_per_multiprocessor
+        return max(1, min(resident, n_jobs, self.most_blocks or resident))
 
 
 @dataclass
@@ -56,7 +94,8 @@ class Found:
 
     intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
     solved : int64, the number of different solutions
-    visited : int64, kernel values read by SMO's iterations
+    visited : int64, float32 values read by SMO's iterations and between them, whole sectors
+        where the rows that are worked on lie apart
     """
 
     intercepts: np.ndarray
@@ -65,6 +104,25 @@ class Found:
     status: np.ndarray
     solved: np.ndarray
     visited: np.ndarray
+
+
+def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
+    """Mean squared distances between the rows of each two classes; float64, on the host.
+
+    shared : float32 (n, n), shared products; starts : as ``class_starts`` gives them
+    """
+    sizes = np.diff(starts)
+    share = np.zeros((starts[-1], sizes.size), np.float32)
+    share[np.arange(starts[-1]), np.repeat(np.arange(sizes.size), sizes)] = np.repeat(
+        1 / np.maximum(sizes, 1), sizes
+    )
+    share = xp.asarray(share)
+    means = to_host(share.T @ (shared @ share)).astype(np.float64)
+    if kernel.of_distances:
+        return means
+    everywhere = xp.arange(len(shared))
+    own = to_host(share.T @ shared[everywhere, everywhere]).astype(np.float64)
+    return own[:, None] + own - 2 * means
 
 
 def sum_classes(
@@ -77,8 +135,8 @@ def sum_classes(
     threads = WARP * min(n_folds, max(1, block_size // WARP))
     launch(
         pulls_kernel(kernel.name), (n, len(gammas)), threads,
-        [shared, xp.asarray(starts), xp.asarray(weights), xp.asarray(gammas, dtype=np.float32),
-         np.float32(kernel.coef0), kernel.degree, pulls],
+        [shared, xp.asarray(starts), xp.asarray(np.ascontiguousarray(weights)),
+         xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0), kernel.degree, pulls],
     )  # fmt: skip
     return pulls
 
@@ -94,7 +152,7 @@ def solve_table(
     kernel: Kernel,
     coefficients: Any,
     xp: Any,
-    launching: Launching,
+    launching: Launching | None,
     limit: Limits,
 ) -> Found:
     """Solve every entry for every gamma; adds multipliers to ``coefficients``.
@@ -102,29 +160,33 @@ def solve_table(
     shared : float32 (m, m), shared products of the rows of ``classes``
     fold_weights : float64 (n_folds, m), of the same rows
     coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
+    launching : None for what suits the problems' size
     """
+    launching = launching or Launching.for_rows(table.largest)
     n_gammas, n_entries, n_C = len(gammas), len(table.entries), settings.Cs.size
     figures = xp.zeros((n_gammas, n_entries, 2, n_C), np.float64)
     counts = xp.zeros((n_gammas, n_entries, 3, n_C), np.int64)
     efforts = xp.zeros((n_gammas, n_entries, 2), np.int64)
-    jobs = order_jobs(table, gammas)
+    starts = class_starts(layout, classes)
+    jobs = order_jobs(table, gammas, class_distances(shared, starts, kernel, xp))
     if len(jobs):
-        starts = class_starts(layout, classes)
         pulls = sum_classes(shared, starts, fold_weights, gammas, kernel, xp, launching.block_size)
-        n_blocks = min(launching.n_blocks(limit), len(jobs))
-        capacity = launching.rows_in_shared(limit, table.largest)
-        everywhere = xp.arange(len(shared))
+        n_blocks = launching.n_blocks(limit, len(jobs))
+        capacity = launching.members(limit, table.largest)
+        width = members_width(capacity, launching.block_size)
         launch(
-            smo_kernel(kernel.name, launching.registers(limit)), n_blocks, launching.block_size,
-            [shared, shared[everywhere, everywhere], xp.asarray(gammas, dtype=np.float32),
-             np.float32(kernel.coef0), kernel.degree, xp.asarray(settings.Cs), settings.tol,
-             settings.max_iter, xp.asarray(jobs), xp.zeros(1, np.int32),
-             xp.asarray(table.entries), xp.asarray(table.factors), xp.asarray(table.columns),
-             xp.asarray(table.out_rows), xp.asarray(table.signed), pulls, capacity,
-             launching.share, xp.empty((n_blocks, 4, table.largest), np.float64),
+            smo_kernel(kernel.name, launching.block_size, launching.registers(limit)),
+            n_blocks, launching.block_size,
+            [shared, xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0),
+             kernel.degree, xp.asarray(settings.Cs), settings.tol, settings.max_iter,
+             xp.asarray(jobs), xp.zeros(1, np.int32), xp.asarray(table.entries),
+             xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
+             xp.asarray(table.signed), pulls, capacity, width,
+             xp.empty((n_blocks, *matrix_shape(width)), np.float32),
+             xp.empty((n_blocks, 4, table.largest), np.float64),
              xp.empty((n_blocks, 2, table.largest), np.int32),
              coefficients, figures, counts, efforts],
-            capacity * MEMBER_BYTES,
+            width * MEMBER_BYTES,
         )  # fmt: skip
     figures, counts, efforts = to_host(figures), to_host(counts), to_host(efforts)
     decided = np.isfinite(table.one_sided) | np.isinf(table.one_sided)

@@ -1,9 +1,10 @@
 """How much of a search the device's memory holds at once."""
 
 from dataclasses import dataclass
+from math import isqrt
 
 from pipelines.svm.cuda.distances import BLOCK
-from pipelines.svm.cuda.smo import STATE_BYTES
+from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
 # Left to the allocator's rounding and to the libraries' own work space.
 _USABLE = 0.9
@@ -11,6 +12,11 @@ _USABLE = 0.9
 # Of the memory, for the blocks that score: they are made and dropped.
 _SCORE_SHARE = 0.1
 _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
+
+# Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
+# its shape, and for the state of the blocks that solve.
+_PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
+_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,8 @@ class Plan:
     whole : whether the shared products of all rows are held; else those of a pair
     n_gammas : how many gammas a launch solves
     score_rows : how many rows are scored at once
+    product_rows : rows and columns of one product of blocks of rows
+    n_blocks, members : blocks that solve at most, and the members of each
     fixed_bytes, gamma_bytes, score_row_bytes : what they need
     """
 
@@ -29,6 +37,9 @@ class Plan:
     fixed_bytes: int
     gamma_bytes: int
     score_row_bytes: int
+    product_rows: int = BLOCK
+    n_blocks: int | None = None
+    members: int | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -39,6 +50,25 @@ class Plan:
 def bytes_per_gamma(n: int, n_classes: int, n_C: int, n_folds: int) -> int:
     """Multipliers of all problems and C, and the sums a path starts from."""
     return n * n_classes * n_folds * (4 * n_C + 8)
+
+
+def block_bytes(members: int, largest: int, block_size: int) -> int:
+    """State of a block that solves problems of ``largest`` rows with so many members."""
+    rows, width = matrix_shape(members_width(members, block_size))
+    return STATE_BYTES * largest + 4 * rows * width
+
+
+def _divide_blocks(
+    n_blocks: int, members: int, largest: int, block_size: int, room: int
+) -> tuple[int, int]:
+    """Blocks and members of each that take no more than ``room``; 1 block at least.
+
+    Members are given up first, then blocks.
+    """
+    values = max(0, room // n_blocks - STATE_BYTES * largest) // 4
+    fit = max(0, isqrt(values) - 1) // block_size * block_size
+    members = min(members, max(fit, _FEWEST_MEMBERS))
+    return max(1, min(n_blocks, room // block_bytes(members, largest, block_size))), members
 
 
 def plan_memory(
@@ -54,7 +84,9 @@ def plan_memory(
     largest_problem: int | None = None,
     largest_pair: int | None = None,
     largest_class: int | None = None,
-    n_blocks: int = 264,
+    n_blocks: int = 528,
+    members: int = 1920,
+    block_size: int = 128,
 ) -> Plan:
     """Divide ``free_bytes`` of device memory.
 
@@ -62,6 +94,8 @@ def plan_memory(
     the products of the rows to score are made block by block.
 
     largest_problem, largest_pair, largest_class : rows, equal classes by default
+    n_blocks, members, block_size : blocks of the solver, members and threads of each;
+        fewer blocks and members where memory is short
 
     Raises
     ------
@@ -77,11 +111,17 @@ def plan_memory(
     # Rows once in float64 and once as given; a product's float64 block with its
     # temporaries; the flat tables; the blocks' state.
     table_rows = n_folds * n * (n_classes - 1 if pairs else n_classes)
+    n_blocks, members = _divide_blocks(
+        min(n_blocks, n_gammas * n_folds * n_problems), min(members, largest_problem),
+        largest_problem, block_size, int(_BLOCK_SHARE * usable),
+    )  # fmt: skip
+    product_rows = int((_PRODUCT_SHARE * usable / _PRODUCT_BYTES) ** 0.5)
+    product_rows = min(n, BLOCK, max(_FEWEST_PRODUCT_ROWS, product_rows))
     common = (
         16 * n * n_features
-        + 5 * 8 * min(n, BLOCK) ** 2
+        + _PRODUCT_BYTES * product_rows**2
         + 16 * table_rows
-        + STATE_BYTES * n_blocks * largest_problem
+        + n_blocks * block_bytes(members, largest_problem, block_size)
     )
     gamma = bytes_per_gamma(n, n_classes, n_C, n_folds)
     sums = n_classes * n_classes if pairs else 2 * n_classes
@@ -107,4 +147,6 @@ def plan_memory(
     rows = min(wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n))
     rows = min(rows, (usable - fixed - gamma) // row)
     fit = (usable - fixed - rows * row) // gamma
-    return Plan(whole, max(1, min(n_gammas, fit)), rows, fixed, gamma, row)
+    return Plan(
+        whole, max(1, min(n_gammas, fit)), rows, fixed, gamma, row, product_rows, n_blocks, members
+    )

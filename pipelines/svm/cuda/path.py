@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from pipelines.svm.cuda.gpu import (
     array_module,
     check_block_size,
     free_bytes,
-    held_bytes,
     limits,
+    own_memory,
     synchronise,
+    taken_bytes,
     to_host,
 )
 from pipelines.svm.cuda.launches import Found, Launching, solve_table
@@ -40,8 +41,9 @@ class Traffic:
     """What a search moved and held.
 
     phases : wall seconds of each phase, the device waited for
-    smo_bytes : of the kernel rows that SMO's iterations read, 4 for a value
-    peak_bytes : the most device memory seen held between phases (0: simulator)
+    smo_bytes : of kernel rows and shared products that SMO read: 4 for a value, and the whole
+        sector of 32 where few values of one are wanted. What a cache answered is counted, too
+    peak_bytes : the most device memory taken for our arrays (0: simulator)
     n_launches : of the solver
     """
 
@@ -63,7 +65,7 @@ class _Clock:
         now = time.perf_counter()
         spent, self._last = now - self._last, now
         self.traffic.phases[phase] = self.traffic.phases.get(phase, 0.0) + spent
-        self.traffic.peak_bytes = max(self.traffic.peak_bytes, held_bytes(self._xp))
+        self.traffic.peak_bytes = max(self.traffic.peak_bytes, taken_bytes(self._xp))
         return spent
 
 
@@ -109,11 +111,13 @@ def cross_validate_path_cuda(
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
     """
-    return _cross_validate(
-        X, y, gammas, Cs, folds, decision, Settings(np.empty(0), tol, max_iter, class_weight),
-        Kernel(kernel, degree, coef0), memory_bytes, _launching(launching, block_size),
-        return_predictions, return_decisions, array_module(xp),
-    )[0]  # fmt: skip
+    xp = array_module(xp)
+    with own_memory(xp):
+        return _cross_validate(
+            X, y, gammas, Cs, folds, decision, Settings(np.empty(0), tol, max_iter, class_weight),
+            Kernel(kernel, degree, coef0), memory_bytes, _launching(launching, block_size),
+            return_predictions, return_decisions, xp,
+        )[0]  # fmt: skip
 
 
 def measure_path_cuda(
@@ -127,21 +131,20 @@ def measure_path_cuda(
     )  # fmt: skip
     form = Kernel(options.pop("kernel", "rbf"), options.pop("degree", 3), options.pop("coef0", 0.0))
     launching = _launching(options.pop("launching", None), options.pop("block_size", None))
-    return _cross_validate(
-        X, y, gammas, Cs, folds, options.pop("decision", "ovo"), settings, form,
-        options.pop("memory_bytes", None), launching,
-        options.pop("return_predictions", False), options.pop("return_decisions", False),
-        xp, **options,
-    )  # fmt: skip
+    with own_memory(xp):
+        return _cross_validate(
+            X, y, gammas, Cs, folds, options.pop("decision", "ovo"), settings, form,
+            options.pop("memory_bytes", None), launching,
+            options.pop("return_predictions", False), options.pop("return_decisions", False),
+            xp, **options,
+        )  # fmt: skip
 
 
-def _launching(launching: Launching | None, block_size: int | None) -> Launching:
-    launching = launching or Launching()
+def _launching(launching: Launching | None, block_size: int | None) -> Launching | None:
     if block_size is not None:
-        launching = Launching(
-            block_size, launching.blocks_per_multiprocessor, launching.capacity, launching.share
-        )
-    check_block_size(launching.block_size)
+        launching = replace(launching or Launching(), block_size=block_size)
+    if launching is not None:
+        check_block_size(launching.block_size)
     return launching
 
 
@@ -167,7 +170,10 @@ def _cross_validate(
         form, return_decisions,
     )  # fmt: skip
     limit = limits()
+    largest = _largest_problem(search)
+    launching = launching or Launching.for_rows(largest)
     plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
+    launching = replace(launching, capacity=plan.members, most_blocks=plan.n_blocks)
     rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
@@ -179,17 +185,23 @@ def _cross_validate(
     return result, clock.traffic
 
 
+def _largest_problem(search: Search) -> int:
+    """Rows of the binary problem that has the most, those to validate counted in."""
+    sizes = np.sort(np.diff(search.layout.starts))
+    return int((sizes[-2:] if search.problems[0].second is not None else sizes).sum())
+
+
 def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, xp) -> Plan:
     sizes = np.sort(np.diff(search.layout.starts))
-    one_vs_one = search.problems[0].second is not None
-    largest_pair = int(sizes[-2:].sum())
+    one_vs_one, largest = search.problems[0].second is not None, _largest_problem(search)
     return plan_memory(
         int(sizes.sum()), n_features, search.layout.n_classes, search.settings.Cs.size, n_gammas,
         len(search.weights), "ovo" if one_vs_one else "ovr",
         free_bytes(xp) if memory_bytes is None else memory_bytes,
-        largest_problem=largest_pair if one_vs_one else int(sizes.sum()),
-        largest_pair=largest_pair, largest_class=int(sizes[-1]),
-        n_blocks=launching.n_blocks(limit),
+        largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
+        largest_class=int(sizes[-1]),
+        n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
+        members=launching.members(limit, largest), block_size=launching.block_size,
     )  # fmt: skip
 
 
@@ -207,7 +219,7 @@ class _Grid:
         """Solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp, clock = self.search, self.xp, self.clock
         if self.plan.whole:
-            self.whole = symmetric_products(self.rows, search.kernel, xp)
+            self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
             clock.lap("distances")
         shape = (
             min(self.plan.n_gammas, len(gammas)), len(search.weights), search.layout.n_classes,
@@ -237,8 +249,11 @@ class _Grid:
             shared = self.whole
             if shared is None:
                 shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)], search.kernel, self.xp
-                )
+                    self.rows[self.xp.asarray(inside)],
+                    search.kernel,
+                    self.xp,
+                    self.plan.product_rows,
+                )  # fmt: skip
                 self.clock.lap("distances")
             part = solve_table(
                 table, shared, layout, list(classes), search.weights[:, inside], gammas,

@@ -36,31 +36,31 @@ def second_of(pair: Problem) -> int:
     return pair.second
 
 
-def pair_values(parts: list, intercepts: Any, problems: list[Problem], xp: Any) -> Any:
+def pair_values(sums: Any, intercepts: Any, problems: list[Problem], xp: Any) -> Any:
     """Decision values of pairs; float32 (n_pairs, n_rows, n_C).
 
-    parts : n_classes arrays, float32 (n_rows, n_classes, n_C): what a class's
-        support vectors add to the pair of it and each other class
+    sums : float32 (n_classes, n_rows, n_classes, n_C): what a class's support
+        vectors add to the pair of it and each other class
     intercepts : float64 (n_pairs, n_C)
     """
-    n_rows, _, n_C = parts[0].shape
-    values = xp.empty((len(problems), n_rows, n_C), np.float32)
-    for p, problem in enumerate(problems):
-        second = second_of(problem)
-        total = parts[problem.first][:, second].astype(np.float64)
-        total += parts[second][:, problem.first]
-        values[p] = total + intercepts[p]
-    return values
+    first = xp.asarray([problem.first for problem in problems])
+    second = xp.asarray([second_of(problem) for problem in problems])
+    values = sums[first, :, second].astype(np.float64)
+    values += sums[second, :, first]
+    values += intercepts[:, None]
+    return values.astype(np.float32)
 
 
 def count_votes(values: Any, problems: list[Problem], n_classes: int, xp: Any) -> Any:
     """Class numbers as LIBSVM votes, the lowest of a tie; int64 (n_rows, n_C)."""
-    votes = xp.zeros((n_classes, *values.shape[1:]), np.int16)
+    # A class's votes: the pairs it wins as the first, and those it does not lose as the second.
+    share, without_wins = np.zeros((n_classes, len(problems)), np.float32), np.zeros(n_classes)
     for p, problem in enumerate(problems):
-        wins = values[p] > 0
-        votes[problem.first] += wins
-        votes[problem.second] += ~wins
-    return votes.argmax(axis=0)
+        share[problem.first, p], share[second_of(problem), p] = 1, -1
+        without_wins[second_of(problem)] += 1
+    wins = (values > 0).astype(np.float32).reshape(len(problems), -1)
+    votes = xp.asarray(share) @ wins + xp.asarray(without_wins, dtype=np.float32)[:, None]
+    return votes.argmax(axis=0).reshape(values.shape[1:])
 
 
 def score_rows(
@@ -68,6 +68,8 @@ def score_rows(
     problems: list[Problem], kernel: Kernel, gamma: float, xp: Any, block_size: int,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Predicted class numbers and decision values of some rows for every C.
+
+    Few array operations for all pairs at once: each is a launch, and memory to be found.
 
     shared : float32 (m, n), shared products with all sorted rows
     rows : int32 (n_rows,), those to score
@@ -77,20 +79,17 @@ def score_rows(
     """
     n_places, n_C, _ = coefficients.shape
     one_vs_one = problems[0].second is not None
-    parts: list = []
+    shape = (layout.n_classes if one_vs_one else 1, len(rows), n_places, n_C)
+    sums = xp.zeros(shape, np.float32)
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
         values = kernel_block(shared, rows, columns, kernel, gamma, xp, block_size)
         factors = coefficients[:, :, columns].reshape(n_places * n_C, -1)
-        part = (values @ factors.T).reshape(-1, n_places, n_C)
-        if one_vs_one or not parts:
-            parts.append(part)
-        else:
-            parts[0] += part
+        sums[code if one_vs_one else 0] += (values @ factors.T).reshape(shape[1:])
     if one_vs_one:
-        decided = pair_values(parts, intercepts, problems, xp)
+        decided = pair_values(sums, intercepts, problems, xp)
         return count_votes(decided, problems, layout.n_classes, xp), decided
-    decided = (parts[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
+    decided = (sums[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
     return decided.argmax(axis=0), decided
 
 

@@ -1,20 +1,27 @@
 """One kernel: each block takes binary problems from a queue and walks their paths of C.
 
-The method and the seeds are those of ``pipelines.svm.cpu.walk``.  A problem's state lies
-in its block's slice of device memory; the residuals and marks of the rows that
-are worked on lie in shared memory where they fit.
+The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a working set
+grows too large those of ``pipelines.svm.cpu.row_walk``.  A problem's state lies in its
+block's slice of device memory, with the kernel of the rows that are worked on; their
+residuals and multipliers lie in shared memory.
 """
-
-from functools import cache
-from pathlib import Path
 
 from numba import cuda, types
 
-from pipelines.svm.compiled import cached_with
-from pipelines.svm.cuda.block_threads import MAX_THREADS, PARTS, SIMULATED
-from pipelines.svm.cuda.inner import inner_solver, mark_of
-from pipelines.svm.cuda.start import CHUNK, reach, row_subtractor, scale, starter, tolerance_at
-from pipelines.svm.cuda.survey import choose, count_support, dual_objective, survey
+from pipelines.svm.compiled import kept_by_arguments
+from pipelines.svm.cuda.block_state import Near, Parts, Products, Rows, Sides, Work
+from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
+from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
+from pipelines.svm.cuda.start import (
+    CHUNK,
+    pack,
+    reach,
+    row_subtractor,
+    scale,
+    starter,
+    tolerance_at,
+)
+from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns of ``entries``: one row for each binary problem on a fold.
@@ -27,27 +34,41 @@ ENTRY_COLUMNS = 7
 _SCALE_SHARE = 0.6
 _INNER_GAP = 0.1
 
-# Shared memory for a row that is worked on: a float64 residual and an int32 mark.
-MEMBER_BYTES = 12
+# Shared memory for a row that is worked on: three float64 and an int32.
+MEMBER_BYTES = 28
+
+# Values of float32 that memory gives at once, wanted or not: 32 bytes.
+SECTOR = 8
 
 # Device memory for a row of a block's state: four float64 and two int32.
 STATE_BYTES = 40
 
 
-def fixed_shared_bytes() -> int:
+def fixed_shared_bytes(block_size: int) -> int:
     """Shared memory of a block beside that of its members, on a GPU."""
-    parts = MAX_THREADS // 32
-    return parts * (3 * 8 + 2 * 4 + 5 * 8 + 8) + CHUNK * 12 + MAX_THREADS * 4 + 64
+    parts = max(1, block_size // 32)
+    return parts * (2 * 8 + 4 + 2 * 4 + 2 * 8) + CHUNK * 12 + block_size * 4 + 64
 
 
-@cache
-def smo_kernel(name: str, registers: int | None = None):
-    """The kernel for one kernel function, with these arguments.
+def members_width(capacity: int, block_size: int) -> int:
+    """Places for members: up to the next multiple of the threads, an even number."""
+    width = -(-max(2, capacity) // block_size) * block_size
+    return width + width % 2
+
+
+def matrix_shape(width: int) -> tuple[int, int]:
+    """Of float32 values: the kernel of so many members, and its diagonal."""
+    return width + 1, width
+
+
+@kept_by_arguments
+def smo_kernel(name: str, block_size: int, registers: int | None = None):
+    """The kernel for one kernel function and block size, with these arguments.
 
     ``registers`` limits those of a thread, so that a block of the wanted size can
     be launched; at 64 what is spilled lies outside the loops over rows.
 
-    shared : float32 (n, n), shared products; diagonal : float32 (n,), theirs
+    shared : float32 (n, n), shared products
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
     Cs : float64 (n_C,), ascending; tol : float; limit : int, -1 for LIBSVM's own
     jobs : int32 (n_jobs, 2), gamma and entry of each, the longest first
@@ -60,8 +81,9 @@ def smo_kernel(name: str, registers: int | None = None):
     columns : int32, flat: rows of ``shared``; out_rows : int32, flat: rows of
         ``coefficients``; signed : float64, flat: weight times label
     pulls : float64 (n_gammas, n_folds, n_pull_classes, n)
-    capacity : int, members that fit in dynamic shared memory
-    share : float, of a problem's rows up to which a choice of members is taken
+    capacity : int, members of an inner solve at most, 2 at least
+    width : int, ``members_width`` of it; dynamic shared memory holds so many members
+    matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
     state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 2, n_max)
 
     Outputs, all zero before:
@@ -69,37 +91,46 @@ def smo_kernel(name: str, registers: int | None = None):
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
     counts : int64 (n_gammas, n_entries, 3, n_C), iterations, support vectors, status
-    efforts : int64 (n_gammas, n_entries, 2), C's solved, and kernel values visited
+    efforts : int64 (n_gammas, n_entries, 2), C's solved, and float32 values read: two rows of the
+        members' kernel for an iteration, whole sectors of shared products where that is made,
+        a problem's row for each multiplier that changed
     """
-    solve, start, subtract = inner_solver(name), starter(name), row_subtractor(name)
+    solve, gather = inner_solver(name), gatherer(name)
+    start, subtract = starter(name), row_subtractor(name)
+    n_threads, n_warps = block_size, block_size // WARP
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
     @cuda.jit(cache=True, **options)
     def walk(
-        shared, diagonal, gammas, coef0, degree, Cs, tol, limit, jobs, queue,
-        entries, factors, columns, out_rows, signed, pulls, capacity, share, state, lists,
+        shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
+        columns, out_rows, signed, pulls, capacity, width, matrices, state, lists,
         coefficients, figures, counts, efforts,
     ):  # fmt: skip
-        t, n_threads, block = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockIdx.x
+        t, block = cuda.threadIdx.x, cuda.blockIdx.x
         dynamic = cuda.shared.array(0, types.float64)
         dynamic_words = cuda.shared.array(0, types.int32)
-        near_residual = dynamic[:capacity]
-        near_marks = dynamic_words[2 * capacity : 3 * capacity]
-        tops = cuda.shared.array(PARTS, types.float64)
-        lows = cuda.shared.array(PARTS, types.float64)
-        gains = cuda.shared.array(PARTS, types.float64)
-        sums = cuda.shared.array(PARTS, types.float64)
-        places = cuda.shared.array(PARTS, types.int32)
-        partners = cuda.shared.array(PARTS, types.int32)
-        facts = cuda.shared.array((5, PARTS), types.float64)
+        near = Near(
+            dynamic[:width], dynamic[width : 2 * width], dynamic[2 * width : 3 * width],
+            dynamic_words[6 * width : 7 * width],
+        )  # fmt: skip
+        # Each on a line of its own: the simulator tells them apart by it.
+        tops = cuda.shared.array(n_warps, types.float64)
+        lows = cuda.shared.array(n_warps, types.float64)
+        gains = cuda.shared.array(n_warps, types.float32)
+        places = cuda.shared.array(n_warps, types.int32)
+        partners = cuda.shared.array(n_warps, types.int32)
+        facts = cuda.shared.array((2, n_warps), types.float64)
+        thread_counts = cuda.shared.array(n_threads, types.int32)
         chunk_factors = cuda.shared.array(CHUNK, types.float64)
         chunk_columns = cuda.shared.array(CHUNK, types.int32)
-        thread_counts = cuda.shared.array(MAX_THREADS, types.int32)
+        parts = Parts(
+            tops, lows, gains, places, partners, facts, thread_counts, chunk_factors, chunk_columns
+        )
         taken = cuda.shared.array(1, types.int32)
-        residual, beta = state[block, 0], state[block, 1]
-        member_beta, member_bounds = state[block, 2], state[block, 3]
-        members, marks = lists[block, 0], lists[block, 1]
+        matrix = matrices[block]
+        work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
+        quota = (capacity - 2) // 2
 
         while True:
             cuda.syncthreads()  # all have read the job before
@@ -110,33 +141,28 @@ def smo_kernel(name: str, registers: int | None = None):
                 return
             g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
-            first, second = entries[entry, 3], entries[entry, 4]
-            own = signed[offset : offset + n]
-            own_columns = columns[offset : offset + n]
-            gamma = gammas[g]
+            products = Products(shared, gammas[g], coef0, degree)
+            sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
+            rows = Rows(
+                signed[offset : offset + n], columns[offset : offset + n],
+                state[block, 0][:n], state[block, 1][:n],
+            )  # fmt: skip
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
             visited, n_support, n_bounded, c = 0, 0.0, 0.0, 0
-            span, size = reach(
-                t, n_threads, n, own_columns, pulls[g, fold], factors[entry], first, second,
-                sums, places,
-            )  # fmt: skip
-            start(t, n_threads, n, Cs[0], own, own_columns, pulls[g, fold], factors[entry],
-                  first, second, residual, beta, member_beta, members, sums, places,
-                  shared, gamma, coef0, degree, chunk_factors, chunk_columns)  # fmt: skip
+            span, size = reach(t, n_threads, rows, sides, parts)
+            start(t, n_threads, Cs[0], rows, sides, work, products, parts)
             while c < Cs.size:
                 C = Cs[c]
                 tol_here = tolerance_at(C, tol, span, size)
                 if c > 0 and n_bounded > _SCALE_SHARE * n_support:
-                    scale(t, n_threads, n, Cs[c - 1], C, own, beta, residual)
+                    scale(t, n_threads, Cs[c - 1], C, rows)
                 cuda.syncthreads()  # ``choose`` reads rows of other owners
                 done, status = 0, CONVERGED
                 level = 0.0
                 while True:
-                    top, i, low, j, level = survey(
-                        t, n_threads, n, C, own, residual, beta, sums, places
-                    )
+                    top, i, low, j, level = survey(t, n_threads, C, rows, parts)
                     if not (top - low >= tol_here):
                         status = CONVERGED
                         break
@@ -145,69 +171,51 @@ def smo_kernel(name: str, registers: int | None = None):
                     if done >= most:
                         status = ITERATION_LIMIT
                         break
-                    m = choose(t, n_threads, n, i, j, C, own, residual, beta, level,
-                               thread_counts, members)  # fmt: skip
-                    inner_tol = max(tol_here, _INNER_GAP * (top - low))
-                    # A choice pays when it is small; or when it fits in shared memory
-                    # and the whole problem does not.
-                    whole = m > capacity or (m > share * n and n <= capacity)
-                    if whole:
-                        m, inner_tol = n, tol_here
-                        for p in range(t, m, n_threads):
-                            members[p] = p
+                    rise = most_eager(t, n_threads, C, rows, 1.0, level, top, quota, parts)
+                    fall = most_eager(t, n_threads, C, rows, -1.0, -level, -low, quota, parts)
+                    m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
+                    for p in range(t, round_up(m, n_threads), n_threads):
+                        near.residual[p], near.marks[p] = 0.0, 0
+                        if p < m:
+                            k = work.members[p]
+                            work.columns[p] = rows.columns[k]
+                            b, bound = rows.beta[k], C * rows.signed[k]
+                            near.residual[p], near.beta[p] = rows.residual[k], b
+                            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
+                    cuda.syncthreads()  # columns of other owners are read, and their beta
+                    # Columns ascend: a member begins a sector unless the one before lies in it.
+                    sectors = 0.0
                     for p in range(t, m, n_threads):
-                        k = members[p]
-                        member_beta[p], member_bounds[p] = beta[k], C * own[k]
-                    cuda.syncthreads()  # before pass A, all may read a member's beta
-                    if m <= capacity:
-                        for p in range(t, m, n_threads):
-                            near_residual[p] = residual[members[p]]
-                            near_marks[p] = mark_of(
-                                own_columns[members[p]], member_beta[p], member_bounds[p]
-                            )
-                        iterations, status = solve(
-                            t, n_threads, m, shared, diagonal, gamma, coef0, degree,
-                            inner_tol, most - done, near_residual, near_marks, member_beta,
-                            member_bounds, tops, lows, gains, places, partners, facts,
-                        )  # fmt: skip
-                    else:
-                        for p in range(t, m, n_threads):
-                            marks[p] = mark_of(own_columns[p], member_beta[p], member_bounds[p])
-                        iterations, status = solve(
-                            t, n_threads, m, shared, diagonal, gamma, coef0, degree,
-                            inner_tol, most - done, residual, marks, member_beta,
-                            member_bounds, tops, lows, gains, places, partners, facts,
-                        )  # fmt: skip
-                    cuda.syncthreads()  # the last step's owners have written beta
+                        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
+                            sectors += 1.0
+                    sectors = block_sum(t, n_threads, sectors, parts.tops)
+                    gather(t, n_threads, m, work.columns, products, matrix)
+                    inner_tol = max(tol_here, _INNER_GAP * (top - low))
+                    cuda.syncthreads()  # a row of the matrix is not read by its writer alone
+                    iterations, status = solve(
+                        t, n_threads, m, near, matrix, inner_tol, most - done, parts
+                    )
+                    for p in range(t, m, n_threads):
+                        k = work.members[p]
+                        work.changes[p] = near.beta[p] - rows.beta[k]
+                        rows.beta[k] = near.beta[p]
+                    cuda.syncthreads()  # ``pack`` reads members of other owners
+                    n_changed = pack(t, n_threads, rows, m, work, parts)
+                    subtract(t, n_threads, rows, n_changed, work, products, parts)
                     done += iterations
-                    visited += 2 * m * iterations
-                    if whole:
-                        for p in range(t, n, n_threads):
-                            beta[p] = member_beta[p]
-                            if m <= capacity:
-                                residual[p] = near_residual[p]
-                    else:
-                        # From here on ``member_beta`` holds the change.
-                        for p in range(t, m, n_threads):
-                            k = members[p]
-                            change = member_beta[p] - beta[k]
-                            beta[k] = member_beta[p]
-                            member_beta[p] = change
-                        subtract(t, n_threads, n, own_columns, residual, m, members, member_beta,
-                                 shared, gamma, coef0, degree,
-                                 chunk_factors, chunk_columns)  # fmt: skip
+                    visited += 2 * m * iterations + m * SECTOR * int(sectors) + n * n_changed
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
-                n_support, n_bounded = count_support(t, n_threads, n, C, own, beta, sums)
-                objective = dual_objective(t, n_threads, n, own, residual, beta, sums)
+                n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
+                objective = dual_objective(t, n_threads, rows, parts)
                 # No multiplier at its bound: every larger C has this solution.
                 last = c + 1
                 if n_bounded == 0.0 and status == CONVERGED:
                     last = Cs.size
                 for d in range(c, last):
                     for k in range(t, n, n_threads):
-                        place = entries[entry, 5] if own[k] > 0.0 else entries[entry, 6]
-                        coefficients[g, fold, place, d, out_rows[offset + k]] = beta[k]
+                        place = entries[entry, 5] if rows.signed[k] > 0.0 else entries[entry, 6]
+                        coefficients[g, fold, place, d, out_rows[offset + k]] = rows.beta[k]
                     if t == 0:
                         figures[g, entry, 0, d], figures[g, entry, 1, d] = level, objective
                         counts[g, entry, 0, d] = done if d == c else 0
@@ -217,5 +225,4 @@ def smo_kernel(name: str, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    here = Path(__file__).parent
-    return cached_with(walk, here, here.parent)
+    return walk

@@ -9,17 +9,44 @@ from functools import cache
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device
+from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device, share_counts
 from pipelines.svm.cuda.kernel_values import value_function
 
-# Rows taken off the residuals at once; a shared place for each.
-CHUNK = 128
+# Rows taken off the residuals at once, a shared place for each, and how many of them are
+# read before the first is used.
+CHUNK, BATCH = 128, 8
 
 # Halvings of an interval of float64 until what is left counts as a tie.
-_HALVINGS = 64
+HALVINGS = 64
 
 # Half the margins' distance, and what float64 residuals still resolve of their size.
 _TIGHT, _RESOLVED = 0.5, 1e-13
+
+
+@device
+def pack(t, n_threads, rows, m, work, parts):
+    """Keep of m changes those that are not 0, with their rows' columns, in order.
+
+    work : Work, of which ``factors`` and ``columns`` are written; ``changes`` and
+    ``members`` may have been written by other threads only before a barrier
+
+    Returns their number, the same in every thread.
+    """
+    share = (m + n_threads - 1) // n_threads
+    first = min(m, t * share)
+    last = min(m, first + share)
+    count = 0
+    for p in range(first, last):
+        if work.changes[p] != 0.0:
+            count += 1
+    at, total = share_counts(t, n_threads, count, parts.counts)
+    for p in range(first, last):
+        if work.changes[p] != 0.0:
+            work.factors[at] = work.changes[p]
+            work.columns[at] = rows.columns[work.members[p]]
+            at += 1
+    barrier()  # they are read by others than their writers
+    return total
 
 
 @cache
@@ -28,48 +55,76 @@ def row_subtractor(name: str):
     value_at = value_function(name)
 
     @device
-    def subtract(t, n_threads, n, columns, residual, m, members, factors,
-                 shared, gamma, coef0, degree, chunk_factors, chunk_columns):  # fmt: skip
-        """Take m rows of the kernel, times factors, off the residual.
+    def part(products, q, column, parts):
+        """One row's value at a column, in float64; its shared product is read first."""
+        return products.shared[np.uint32(parts.chunk_columns[np.uint32(q)]), column]
 
-        columns : int32 (n,), of the problem's rows in the shared products;
-        residual : float64 (n,); members : int32 (m,), row numbers;
-        factors : float64 (m,); chunk_factors : float64 and chunk_columns : int32,
-        shared (CHUNK,).  ``factors`` may have been written by other threads only
-        before a barrier.
+    @device
+    def term(products, q, product, parts):
+        value = np.float64(value_at(products, product))
+        return parts.chunk_factors[np.uint32(q)] * value
+
+    @device
+    def subtract(t, n_threads, rows, m, work, products, parts):
+        """Take the packed rows of the kernel, times their factors, off the residual.
+
+        m : how many ``pack`` kept in ``work``
         """
+        n, stride = np.int32(rows.residual.size), np.int32(n_threads)
         for first in range(0, m, CHUNK):
-            count = min(CHUNK, m - first)
+            count = np.int32(min(CHUNK, m - first))
             barrier()  # all are done with the chunk before
-            for q in range(t, count, n_threads):
-                chunk_factors[q] = factors[first + q]
-                chunk_columns[q] = columns[members[first + q]]
+            q = np.int32(t)
+            while q < CHUNK:  # beyond the last a factor of 0
+                parts.chunk_factors[q], parts.chunk_columns[q] = 0.0, np.int32(0)
+                if q < count:
+                    parts.chunk_factors[q] = work.factors[first + q]
+                    parts.chunk_columns[q] = work.columns[first + q]
+                q = np.int32(q + stride)
             barrier()  # the chunk is there
-            for k in range(t, n, n_threads):
-                column, r = columns[k], residual[k]
-                for q in range(count):
-                    factor = chunk_factors[q]
-                    if factor != 0.0:
-                        value = value_at(shared[chunk_columns[q], column], gamma, coef0, degree)
-                        r -= factor * np.float64(value)
-                residual[k] = r
+            k = np.int32(t)
+            while k < n:
+                column = np.uint32(rows.columns[np.uint32(k)])
+                r = rows.residual[np.uint32(k)]
+                q = np.int32(0)
+                while q < count:
+                    a, b = part(products, q, column, parts), part(products, q + 1, column, parts)
+                    c, d = (
+                        part(products, q + 2, column, parts), part(products, q + 3, column, parts)
+                    )  # fmt: skip
+                    e, f = (
+                        part(products, q + 4, column, parts), part(products, q + 5, column, parts)
+                    )  # fmt: skip
+                    g, h = (
+                        part(products, q + 6, column, parts), part(products, q + 7, column, parts)
+                    )  # fmt: skip
+                    r -= (
+                        (term(products, q, a, parts) + term(products, q + 1, b, parts))
+                        + (term(products, q + 2, c, parts) + term(products, q + 3, d, parts))
+                    ) + (
+                        (term(products, q + 4, e, parts) + term(products, q + 5, f, parts))
+                        + (term(products, q + 6, g, parts) + term(products, q + 7, h, parts))
+                    )
+                    q = np.int32(q + BATCH)
+                rows.residual[np.uint32(k)] = r
+                k = np.int32(k + stride)
         barrier()  # factors and members may be written again
 
     return subtract
 
 
 @device
-def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, parts):
+def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, sums):
     """Weight of label ``sign`` with ``eager <= level``, or up to ``tie_top`` and row ``last``."""
     total = 0.0
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0 and (eager[k] <= level or (eager[k] <= tie_top and k <= last)):
             total += abs(signed[k])
-    return block_sum(t, n_threads, total, parts)
+    return block_sum(t, n_threads, total, sums)
 
 
 @device
-def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts, places):
+def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
     """Full bounds to the light class, and to the heavy one's most eager rows.
 
     The heavy class's multipliers, of label ``sign``, get the weight ``light``
@@ -77,22 +132,22 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts, plac
     which rows are filled, one for the row among those that tie.
 
     signed : float64 (n,), weight times label; eager : float64 (n,);
-    beta : float64 (n,), output.
+    beta : float64 (n,), output; parts : Parts
     """
     top, lowest = -np.inf, np.inf
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0:
             top, lowest = max(top, eager[k]), min(lowest, eager[k])
-    high, _ = block_top(t, n_threads, top, np.int32(0), parts, places)
-    low, _ = block_top(t, n_threads, -lowest, np.int32(0), parts, places)
+    high, _ = block_top(t, n_threads, top, np.int32(0), parts.tops, parts.places)
+    low, _ = block_top(t, n_threads, -lowest, np.int32(0), parts.tops, parts.places)
     low = -low
     # All rows up to ``low`` weigh less than ``light``, those up to ``high`` enough.
     low -= 1e-6 * (1.0 + abs(low))
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
-        weight = _weight_up_to(t, n_threads, n, signed, sign, eager, middle, middle, -1, parts)
+        weight = _weight_up_to(t, n_threads, n, signed, sign, eager, middle, middle, -1, parts.tops)
         if weight >= light * (1 - 1e-12):
             high = middle
         else:
@@ -100,12 +155,14 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts, plac
     first, last = -1, n - 1
     while last - first > 1:
         middle_row = (first + last) // 2
-        weight = _weight_up_to(t, n_threads, n, signed, sign, eager, low, high, middle_row, parts)
+        weight = _weight_up_to(
+            t, n_threads, n, signed, sign, eager, low, high, middle_row, parts.tops
+        )
         if weight >= light * (1 - 1e-12):
             last = middle_row
         else:
             first = middle_row
-    rest = light - _weight_up_to(t, n_threads, n, signed, sign, eager, low, high, first, parts)
+    rest = light - _weight_up_to(t, n_threads, n, signed, sign, eager, low, high, first, parts.tops)
     for k in range(t, n, n_threads):
         given = 1.0
         if signed[k] * sign > 0.0 and not (eager[k] <= low or (eager[k] <= high and k <= first)):
@@ -123,40 +180,40 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts, plac
 
 
 @device
-def class_pull(pulls, factors, first, second, column):
+def class_pull(sides, column):
     """Kernel times weights over a problem's first and its second side, at one column."""
-    other = 0.0
-    if second >= 0:
-        other = factors[second] * pulls[second, column]
+    pulls, factors, other = sides.pulls, sides.factors, 0.0
+    if sides.second >= 0:
+        other = factors[sides.second] * pulls[sides.second, column]
     else:
         for c in range(factors.size):
-            if c != first:
+            if c != sides.first:
                 other += factors[c] * pulls[c, column]
-    return factors[first] * pulls[first, column], other
+    return factors[sides.first] * pulls[sides.first, column], other
 
 
 @device
-def _range(t, n_threads, high, low, parts, places):
+def _range(t, n_threads, high, low, parts):
     """The largest of ``high`` and the smallest of ``low``, in every thread."""
-    high, _ = block_top(t, n_threads, high, np.int32(0), parts, places)
-    low, _ = block_top(t, n_threads, -low, np.int32(0), parts, places)
+    high, _ = block_top(t, n_threads, high, np.int32(0), parts.tops, parts.places)
+    low, _ = block_top(t, n_threads, -low, np.int32(0), parts.tops, parts.places)
     return high, -low
 
 
 @device
-def reach(t, n_threads, n, columns, pulls, factors, first, second, parts, places):
+def reach(t, n_threads, rows, sides, parts):
     """How far C = 1 can move decision values apart, and how far it can move them.
 
     The smaller of the ranges of the two sides' pulls over a problem's rows, and the
-    largest pull; see ``starter`` for the arguments.
+    largest pull.
     """
     top_first, low_first, top_second, low_second = -np.inf, np.inf, -np.inf, np.inf
-    for k in range(t, n, n_threads):
-        pull, other = class_pull(pulls, factors, first, second, columns[k])
+    for k in range(t, rows.signed.size, n_threads):
+        pull, other = class_pull(sides, rows.columns[k])
         top_first, low_first = max(top_first, pull), min(low_first, pull)
         top_second, low_second = max(top_second, other), min(low_second, other)
-    top_first, low_first = _range(t, n_threads, top_first, low_first, parts, places)
-    top_second, low_second = _range(t, n_threads, top_second, low_second, parts, places)
+    top_first, low_first = _range(t, n_threads, top_first, low_first, parts)
+    top_second, low_second = _range(t, n_threads, top_second, low_second, parts)
     size = max(max(abs(top_first), abs(low_first)), max(abs(top_second), abs(low_second)))
     return min(top_first - low_first, top_second - low_second), size
 
@@ -177,52 +234,50 @@ def starter(name: str):
     subtract = row_subtractor(name)
 
     @device
-    def start(t, n_threads, n, C, signed, columns, pulls, factors, first, second,
-              residual, beta, work, members, parts, places,
-              shared, gamma, coef0, degree, chunk_factors, chunk_columns):  # fmt: skip
+    def start(t, n_threads, C, rows, sides, work, products, parts):
         """Every multiplier of the lighter class at its bound, as much in the heavier.
 
-        pulls : float64 (n_classes, n_columns), kernel times fold weights over each
-        class; factors : float64 (n_classes,), what multiplies C; first, second :
-        class numbers, second -1 for all others.  ``residual`` and ``beta`` are
-        written, ``work`` and ``members`` overwritten.
+        The residual and beta of ``rows`` are written, ``work`` is overwritten.
         """
+        signed, beta, n = rows.signed, rows.beta, rows.signed.size
         weight_first, weight_second = 0.0, 0.0
         for k in range(t, n, n_threads):
             weight_first += max(signed[k], 0.0)
             weight_second -= min(signed[k], 0.0)
-        weight_first = block_sum(t, n_threads, weight_first, parts)
-        weight_second = block_sum(t, n_threads, weight_second, parts)
+        weight_first = block_sum(t, n_threads, weight_first, parts.tops)
+        weight_second = block_sum(t, n_threads, weight_second, parts.tops)
         light = min(weight_first, weight_second)
         sign = 1.0 if weight_first > weight_second else -1.0
         for k in range(t, n, n_threads):
-            pull, other = class_pull(pulls, factors, first, second, columns[k])
+            pull, other = class_pull(sides, rows.columns[k])
             label = 1.0 if signed[k] > 0.0 else -1.0
             mean_pull = light * (pull / weight_first - other / weight_second)
-            work[k] = sign * (C * mean_pull - label)
-        fill_heavy(t, n_threads, n, C, signed, sign, light, work, beta, parts, places)
+            work.changes[k] = sign * (C * mean_pull - label)
+        fill_heavy(t, n_threads, n, C, signed, sign, light, work.changes, beta, parts)
         # From "all of the heavy class" when less is missing than given.
         from_all = 1.0 if 2 * light > max(weight_first, weight_second) else 0.0
         for k in range(t, n, n_threads):
-            heavy, other = class_pull(pulls, factors, first, second, columns[k])
+            heavy, other = class_pull(sides, rows.columns[k])
             if sign < 0.0:
                 heavy, other = other, heavy
             label = 1.0 if signed[k] > 0.0 else -1.0
-            residual[k] = label - sign * C * (heavy * from_all - other)
-            members[k], work[k] = np.int32(k), 0.0
+            rows.residual[k] = label - sign * C * (heavy * from_all - other)
+            work.members[k], work.changes[k] = np.int32(k), 0.0
             if label == sign:
-                work[k] = beta[k] - from_all * C * signed[k]
-        subtract(t, n_threads, n, columns, residual, n, members, work,
-                 shared, gamma, coef0, degree, chunk_factors, chunk_columns)  # fmt: skip
+                work.changes[k] = beta[k] - from_all * C * signed[k]
+        barrier()  # ``pack`` reads rows of other owners
+        m = pack(t, n_threads, rows, n, work, parts)
+        subtract(t, n_threads, rows, m, work, products, parts)
 
     return start
 
 
 @device
-def scale(t, n_threads, n, old_C, C, signed, beta, residual):
+def scale(t, n_threads, old_C, C, rows):
     """Multiply every multiplier, and its bound, by the growth of C."""
+    signed, beta, residual = rows.signed, rows.beta, rows.residual
     ratio = C / old_C
-    for k in range(t, n, n_threads):
+    for k in range(t, signed.size, n_threads):
         label = 1.0 if signed[k] > 0.0 else -1.0
         residual[k] = label - (label - residual[k]) * ratio
         if beta[k] == old_C * signed[k]:

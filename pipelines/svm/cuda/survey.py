@@ -4,16 +4,17 @@ Thread t owns the rows t, t + T, ... but for ``choose``, where each thread has a
 contiguous share so that the members come out in ascending order.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device
+from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device, share_counts
+from pipelines.svm.cuda.start import HALVINGS
 
 
 @device
-def survey(t, n_threads, n, C, signed, residual, beta, parts, places):
+def survey(t, n_threads, C, rows, parts):
     """Where a problem stands.
-
-    signed : float64 (n,), weight times label; residual, beta : float64 (n,)
 
     Returns, the same in every thread
     -------
@@ -24,8 +25,8 @@ def survey(t, n_threads, n, C, signed, residual, beta, parts, places):
     """
     top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
     total, n_free = 0.0, 0.0
-    for k in range(t, n, n_threads):
-        r, b, bound = residual[k], beta[k], C * signed[k]
+    for k in range(t, rows.signed.size, n_threads):
+        r, b, bound = rows.residual[k], rows.beta[k], C * rows.signed[k]
         may_rise, may_fall = b < max(bound, 0.0), b > min(bound, 0.0)
         if may_rise and r > top:
             top, i = r, np.int32(k)
@@ -34,11 +35,11 @@ def survey(t, n_threads, n, C, signed, residual, beta, parts, places):
         if may_rise and may_fall:
             total += r
             n_free += 1.0
-    top, i = block_top(t, n_threads, top, i, parts, places)
-    low, j = block_top(t, n_threads, -low, j, parts, places)
+    top, i = block_top(t, n_threads, top, i, parts.tops, parts.places)
+    low, j = block_top(t, n_threads, -low, j, parts.tops, parts.places)
     low = -low
-    total = block_sum(t, n_threads, total, parts)
-    n_free = block_sum(t, n_threads, n_free, parts)
+    total = block_sum(t, n_threads, total, parts.tops)
+    n_free = block_sum(t, n_threads, n_free, parts.tops)
     if n_free > 0.0:
         return top, i, low, j, total / n_free
     # None is free: these are then the bounds that the rows at their bounds leave.
@@ -46,67 +47,116 @@ def survey(t, n_threads, n, C, signed, residual, beta, parts, places):
 
 
 @device
-def count_support(t, n_threads, n, C, signed, beta, parts):
+def count_support(t, n_threads, C, rows, parts):
     """Number of multipliers that are not 0, and of those at their bound."""
     n_support, n_bounded = 0.0, 0.0
-    for k in range(t, n, n_threads):
-        if beta[k] != 0.0:
+    for k in range(t, rows.signed.size, n_threads):
+        if rows.beta[k] != 0.0:
             n_support += 1.0
-            if beta[k] == C * signed[k]:
+            if rows.beta[k] == C * rows.signed[k]:
                 n_bounded += 1.0
-    n_support = block_sum(t, n_threads, n_support, parts)
-    return n_support, block_sum(t, n_threads, n_bounded, parts)
+    n_support = block_sum(t, n_threads, n_support, parts.tops)
+    return n_support, block_sum(t, n_threads, n_bounded, parts.tops)
 
 
 @device
-def dual_objective(t, n_threads, n, signed, residual, beta, parts):
+def dual_objective(t, n_threads, rows, parts):
     """``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
     total = 0.0
-    for k in range(t, n, n_threads):
-        label = 1.0 if signed[k] > 0.0 else -1.0
-        total -= 0.5 * beta[k] * (label + residual[k])
-    return block_sum(t, n_threads, total, parts)
+    for k in range(t, rows.signed.size, n_threads):
+        label = 1.0 if rows.signed[k] > 0.0 else -1.0
+        total -= 0.5 * rows.beta[k] * (label + rows.residual[k])
+    return block_sum(t, n_threads, total, parts.tops)
+
+
+class Cut(NamedTuple):
+    """The rows that may move in one direction and are most eager to.
+
+    sign : 1.0 for rows that may rise, -1.0 for those that may fall
+    sure : taken where ``sign * residual`` is at least this
+    tie, last : taken up to row ``last`` where it is at least ``tie``
+    """
+
+    sign: Any
+    sure: Any
+    tie: Any
+    last: Any
 
 
 @device
-def _wanted(k, i, j, C, signed, residual, beta, level):
-    """Free, or against its condition at ``level``, or of the worst pair."""
-    r, b, bound = residual[k], beta[k], C * signed[k]
-    may_rise, may_fall = b < max(bound, 0.0), b > min(bound, 0.0)
-    return (
-        (may_rise and may_fall)
-        or (may_rise and r > level)
-        or (may_fall and r < level)
-        or k == i
-        or k == j
-    )
+def _inside(k, C, rows, cut):
+    b, bound, eager = rows.beta[k], C * rows.signed[k], cut.sign * rows.residual[k]
+    free_to = b < max(bound, 0.0)
+    if cut.sign < 0.0:
+        free_to = b > min(bound, 0.0)
+    return free_to and (eager >= cut.sure or (eager >= cut.tie and k <= cut.last))
 
 
 @device
-def choose(t, n_threads, n, i, j, C, signed, residual, beta, level, counts, members):
-    """The rows an inner solve needs, in ascending order.
+def _count_inside(t, n_threads, C, rows, cut, parts):
+    count = 0.0
+    for k in range(t, rows.signed.size, n_threads):
+        if _inside(k, C, rows, cut):
+            count += 1.0
+    return block_sum(t, n_threads, count, parts.tops)
 
-    counts : int32 shared (n_threads,); members : int32 (n,), output
+
+@device
+def most_eager(t, n_threads, C, rows, sign, level, top, quota, parts):
+    """The rows beyond ``level`` in one direction, or of more than ``quota`` the most eager.
+
+    Two bisections take the place of a sort, as in ``fill_heavy``; the first ends when
+    the rows are a few less than the quota.
+
+    level, top : of ``sign * residual``, the least and the most
+    """
+    high, low, last = level, level, -1
+    if _count_inside(t, n_threads, C, rows, Cut(sign, level, level, -1), parts) > quota:
+        # More than the quota from ``low`` on, not more from ``high`` on.
+        high, last = top + 1e-6 * (1.0 + abs(top)), rows.signed.size - 1
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            if middle <= low or middle >= high:
+                break
+            count = _count_inside(t, n_threads, C, rows, Cut(sign, middle, middle, -1), parts)
+            if count > quota:
+                low = middle
+            else:
+                high = middle
+                if count >= 0.75 * quota:
+                    last = -1
+                    break
+        first = -1
+        while last - first > 1:
+            row = (first + last) // 2
+            if _count_inside(t, n_threads, C, rows, Cut(sign, high, low, row), parts) > quota:
+                last = row
+            else:
+                first = row
+        last = first
+    return Cut(sign, high, low, last)
+
+
+@device
+def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
+    """The rows an inner solve works on, in ascending order: those inside two cuts.
+
+    i, j : rows taken in any case, so that each inner solve gains
+    members : int32, output
 
     Returns their number, the same in every thread.
     """
+    n = rows.signed.size
     share = (n + n_threads - 1) // n_threads
     first = min(n, t * share)
     last = min(n, first + share)
     count = 0
     for k in range(first, last):
-        if _wanted(k, i, j, C, signed, residual, beta, level):
+        if _inside(k, C, rows, rise) or _inside(k, C, rows, fall) or k == i or k == j:
             count += 1
-    barrier()  # an earlier call's counts have been read
-    counts[t] = count
-    barrier()  # every thread's count is there
-    at, total = 0, 0
-    for q in range(n_threads):
-        if q < t:
-            at += counts[q]
-        total += counts[q]
+    at, total = share_counts(t, n_threads, count, parts.counts)
     for k in range(first, last):
-        if _wanted(k, i, j, C, signed, residual, beta, level):
+        if _inside(k, C, rows, rise) or _inside(k, C, rows, fall) or k == i or k == j:
             members[at] = k
             at += 1
     barrier()  # members are read by others than their writers

@@ -7,10 +7,10 @@ import importlib.util
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pipelines.data.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.svm.solvers.base import Settings, Solver
 
-__all__ = ["SOLVERS", "Settings", "load_solver", "resolve_solver"]
+__all__ = ["SOLVERS", "Settings", "Solver", "load_solver", "resolve_solver"]
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,20 @@ def resolve_solver(name: str, device: str) -> str:
     if name not in SOLVERS:
         close = get_close_matches(name, SOLVERS, n=1)
         raise InputError(
-            f"--solver must be auto or one of {', '.join(SOLVERS)}, got {name!r}"
+            f"{opt('solver')} must be auto or one of {', '.join(SOLVERS)}, got {name!r}"
             + (f"; did you mean {close[0]}?" if close else "")
         )
     if device not in SOLVERS[name]:
         (other,) = SOLVERS[name]
         raise InputError(
-            f"--solver {name} computes on the {other.upper()}, the workers here on the "
-            f"{device.upper()}; use --device {other}, or --solver {DEFAULT[device]}"
+            f"{opt('solver', name)} computes on the {other.upper()}, the workers here on the "
+            f"{device.upper()}; use {opt('device', other)}, or {opt('solver', DEFAULT[device])}"
         )
     entry = SOLVERS[name][device]
     if importlib.util.find_spec(entry.needs) is None:
-        other = "--device cpu" if asked == "auto" else "--solver auto"
+        other = opt("device", "cpu") if asked == "auto" else opt("solver", "auto")
         raise InputError(
-            f"--solver {name} needs {entry.needs}, which is not installed here; "
+            f"{opt('solver', name)} needs {entry.needs}, which is not installed here; "
             f"run pip install -c constraints.txt '.[{entry.extra}]', or use {other}"
         )
     return name

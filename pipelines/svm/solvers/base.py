@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_device, to_host
+from pipelines.select.scoring import Scoring, ScoringFailed
 from pipelines.svm.kernel import RBF, Kernel
-from pipelines.svm.scoring import Scoring, ScoringFailed
 
 OK = "ok"
 NOT_CONVERGED = "not converged"
@@ -53,6 +53,18 @@ class Settings:
     memory_bytes: int = 4 << 30
     device: str = "cpu"
     scoring: Scoring | None = None
+
+    @property
+    def svc(self) -> dict[str, Any]:
+        """What a class like ``sklearn.svm.SVC`` takes besides C and gamma."""
+        return {
+            "kernel": self.kernel.name,
+            "degree": self.kernel.degree,
+            "coef0": self.kernel.coef0,
+            "class_weight": self.class_weight,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
 
 
 @dataclass(frozen=True)

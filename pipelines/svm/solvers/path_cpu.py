@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from pipelines.data.placement import Fold
+from pipelines.select.scoring import ScoringFailed
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.path_result import PathResult
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.scoring import ScoringFailed
 from pipelines.svm.solvers.base import (
     NOT_CONVERGED,
     OK,
@@ -112,15 +112,7 @@ class PathSolver(Solver):
 
 def problem_options(settings: Settings) -> dict[str, Any]:
     """What is solved, as the path solver's functions and ``PathSVC`` take it."""
-    return {
-        "decision": settings.decision,
-        "tol": settings.tol,
-        "max_iter": settings.max_iter,
-        "class_weight": settings.class_weight,
-        "kernel": settings.kernel.name,
-        "degree": settings.kernel.degree,
-        "coef0": settings.kernel.coef0,
-    }
+    return {"decision": settings.decision, **settings.svc}
 
 
 def wanted(settings: Settings) -> dict[str, Any]:

@@ -24,12 +24,22 @@ from .compiled import compiled
 def inner(x):
     return x + {}
 """
+VARIANTS = """
+from numba import njit
+from .compiled import kept_by_arguments
+@kept_by_arguments
+def divider(error_model="python"):
+    @njit(cache=True, error_model=error_model)
+    def divide(x):
+        return 1.0 / x
+    return divide
+"""
 
 
-def said(folder: Path) -> list[str]:
+def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
     return subprocess.run(
-        [sys.executable, "-c", "import kernels.outer"],
+        [sys.executable, "-c", program],
         env=environment, cwd=folder.parent, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
 
@@ -45,3 +55,25 @@ def test_a_change_beside_the_function_is_seen(tmp_path: Path) -> None:
     assert said(folder) == ["2.0", "1"]  # from the disk
     (folder / "inner.py").write_text(INNER.format(2))
     assert said(folder) == ["3.0", "0"]
+
+
+def test_options_of_the_compiler_have_files_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    shutil.copy(compiled_module.__file__, folder)
+    (folder / "variants.py").write_text(VARIANTS)
+    begin = "from kernels.variants import divider\n"
+    numpys = begin + (
+        "divide = divider('numpy')\n"
+        "print(divide(0.0), sum(divide.stats.cache_hits.values()), divider('numpy') is divide)"
+    )
+    pythons = begin + (
+        "divide = divider()\n"
+        "try:\n    print(divide(0.0))\nexcept ZeroDivisionError:\n    print('refused')\n"
+        "print(sum(divide.stats.cache_hits.values()), divider(error_model='python') is divide)"
+    )
+    assert said(folder, numpys) == ["inf", "0", "True"]
+    assert said(folder, pythons) == ["refused", "0", "True"]
+    assert said(folder, numpys) == ["inf", "1", "True"]
+    assert said(folder, pythons) == ["refused", "1", "True"]

@@ -1,0 +1,77 @@
+"""The one exception for input a user can put right."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Self
+
+# Private characters, which no message has otherwise: they enclose a name and, perhaps, a value.
+_BEGIN, _IS, _END = "\ue000", "\ue001", "\ue002"
+_NAMED = re.compile(f"{_BEGIN}([^{_IS}{_END}]*)(?:{_IS}([^{_END}]*))?{_END}")
+
+
+def opt(name: str, value: Any = None) -> str:
+    """The name of a parameter in the message of an ``InputError``, perhaps with a value to give it.
+
+    >>> str(InputError(f"{opt('n_c')} must be at least 1, got 0; use {opt('device', 'cpu')}"))
+    "n_c must be at least 1, got 0; use device='cpu'"
+    """
+    return f"{_BEGIN}{name}{_END}" if value is None else f"{_BEGIN}{name}{_IS}{value}{_END}"
+
+
+class InputError(ValueError):
+    """A parameter, or an input file, breaks a rule.
+
+    The message is one line that names the parameter, the rule, the value and the way
+    out. Commands print ``flagged()`` on stderr and end with exit status 2.
+
+    Parameters
+    ----------
+    message : str
+        Parameters are written with ``opt``: from Python they read as they are
+        (``n_c``, ``device='cpu'``), on a command line as flags (``--n-c``,
+        ``--device cpu``).
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self._message = message
+
+    def __str__(self) -> str:
+        return _NAMED.sub(_as_parameter, self._message)
+
+    def flagged(self) -> str:
+        """The message as a command line says it."""
+        return _NAMED.sub(_as_flag, self._message)
+
+    def renamed(self, **names: str) -> Self:
+        """The same error from a caller whose parameters are called otherwise.
+
+        >>> str(InputError(f"{opt('folds')} must be at least 2").renamed(folds="cv"))
+        'cv must be at least 2'
+        """
+        message = self._message
+        for name, other in names.items():
+            message = re.sub(f"{_BEGIN}{name}(?=[{_IS}{_END}])", _BEGIN + other, message)
+        return type(self)(message)
+
+
+def flag_of(name: str) -> str:
+    """The command-line flag of a parameter: ``n_c`` -> ``--n-c``."""
+    return "--" + name.replace("_", "-")
+
+
+def _as_parameter(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    if value is None:
+        return name
+    try:
+        float(value)
+    except ValueError:
+        return f"{name}={value!r}"
+    return f"{name}={value}"
+
+
+def _as_flag(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    return flag_of(name) if value is None else f"{flag_of(name)} {value}"

@@ -1,0 +1,157 @@
+"""The cluster of a run: which one, what its workers are, and open for as long as it is needed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
+from cluster_setup.on_this_machine.devices import visible_gpus
+from cluster_setup.workers import describe_workers, threads_per_task
+from pipelines.errors import InputError, opt
+from pipelines.run.groups import PlaceOptions
+from pipelines.run.say import Say, aloud, silent
+from pipelines.run.tasks import OnCluster
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+NEEDS_GPU = f"{opt('device', 'gpu')} needs"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An open cluster.
+
+    Attributes
+    ----------
+    kind : str
+        A name in ``cluster_setup.KINDS``, or a scheduler's address.
+    client : distributed.Client
+    workers : list of dict
+        What ``describe_workers`` says of each.
+    device : {"cpu", "gpu"}
+        Where they compute.
+    """
+
+    kind: str
+    client: Client
+    workers: list[dict[str, Any]]
+    device: str
+
+    @cached_property
+    def runner(self) -> OnCluster:
+        """Runs units on it; one for the whole run, as the scattered data are kept with it."""
+        return OnCluster(self.client)
+
+    @property
+    def threads(self) -> int:
+        """Threads that each task may use."""
+        return threads_per_task(self.workers)
+
+
+def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
+    """The kind of cluster the options mean; to be called before anything that happens once.
+
+    Where the program was started on several ranks, one alone comes back from here, unless
+    it is a dry run.
+
+    Raises
+    ------
+    ClusterError
+        There is no such kind, or the program was not started as it needs.
+    """
+    kind = resolve_kind(options.cluster, options.profile)
+    asked = _asked(options, kind, options.workers)
+    render(asked)  # whatever is wrong with the options is said before data are read
+    if not dry_run:
+        join(asked)
+    return kind
+
+
+def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
+    """Say where a run would be carried out, with the job script where there is one."""
+    script = render(_asked(options, kind, options.workers))
+    also = f", {more}" if more else ""
+    aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
+    if script:
+        aloud(f"job script of each worker:\n{script}")
+
+
+def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
+    """What a dry run can say of ``--device gpu``.
+
+    Raises
+    ------
+    InputError
+        The workers would be processes of this machine, and it has no GPU.
+    """
+    if options.device == "gpu" and kind == "local" and not visible_gpus():
+        raise InputError(
+            f"{NEEDS_GPU} a GPU, and this machine has none; use {opt('device', 'cpu')}, "
+            f"or a {opt('cluster')} that has GPUs"
+        )
+
+
+def _asked(
+    options: PlaceOptions, kind: str, n_workers: int | None, say: Say = silent
+) -> ClusterOptions:
+    return ClusterOptions(
+        kind, n_workers, device=options.device, profile=options.profile,
+        adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, say=say,
+    )  # fmt: skip
+
+
+@contextmanager
+def opened(
+    options: PlaceOptions, kind: str, n_workers: int | None, folder: Path, say: Say
+) -> Iterator[Cluster]:
+    """Open the cluster of a run whose folder that is, and close it at the end.
+
+    Raises
+    ------
+    InputError, ClusterError
+        It cannot be had, or its workers have no GPU where one was asked for.
+    """
+    with (
+        open_cluster(_asked(options, kind, n_workers, say)) as client,
+        _performance_report(client, folder, options.performance_report),
+    ):
+        workers = describe_workers(client)
+        yield Cluster(kind, client, workers, _device(options.device, workers))
+
+
+@contextmanager
+def _performance_report(client: Client, folder: Path, wanted: bool) -> Iterator[None]:
+    """Keep Dask's own page of the session, with all it needs inside."""
+    if not wanted:
+        yield
+        return
+    from distributed import performance_report
+
+    page = str(_unused(folder / "performance.html"))
+    with client.as_current(), performance_report(page, mode="inline"):
+        yield
+
+
+def _unused(path: Path) -> Path:
+    """``path``, with a number where an earlier session has taken the name."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
+    return next(name for name in itertools.chain([path], numbered) if not name.exists())
+
+
+def _device(asked: str, workers: list[dict[str, Any]]) -> str:
+    have_gpus = all(worker["gpu"] for worker in workers)
+    if asked == "gpu" and not have_gpus:
+        raise InputError(
+            f"{NEEDS_GPU} workers with a GPU, and at least one has none; "
+            f"use {opt('device', 'cpu')}, or {opt('cluster', 'cuda')} on a machine with a GPU"
+        )
+    if asked == "auto":
+        return "gpu" if have_gpus else "cpu"
+    return asked

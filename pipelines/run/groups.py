@@ -1,0 +1,206 @@
+"""Groups of options: a command's own options are a dataclass that picks from these."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from pipelines.errors import InputError, flag_of
+from pipelines.run.options import at_least, check_options, inside_unit_interval, option, shown
+
+Chosen = TypeVar("Chosen", bound="RunOptions")
+
+
+def _seed(value: int) -> str | None:
+    return None if 0 <= value < 2**32 else "from 0 to 4294967295"
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Which data, and where they lie."""
+
+    dataset: str = option(
+        "digits",
+        "digits, mnist, fashion-mnist, or a file of your own: PATH.csv, .parquet or .npz",
+        metavar="NAME|PATH", path="file",
+    )  # fmt: skip
+    data_dir: str = option(
+        "data", "folder that holds, or receives, the data sets", metavar="DIR",
+        changes_results=False, path="folder",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LabelledOptions(DataOptions):
+    """Data whose rows have a class."""
+
+    target: str | None = option(
+        None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
+    )
+    limit: int | None = option(
+        None, "use a stratified subset of N training rows",
+        parse=int, check=at_least(2), metavar="N",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TestOptions:
+    """A part of the data that is kept for the end."""
+
+    test_size: float = option(
+        0.2, "share kept for the test, where a data set has no test set of its own",
+        parse=float, check=inside_unit_interval, metavar="SHARE",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """Cross-validation."""
+
+    folds: int = option(
+        5, "folds of the cross-validation", parse=int, check=at_least(2), metavar="N"
+    )
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Where a run is carried out."""
+
+    cluster: str = option(
+        "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
+        "scheduler: tls://host:port",
+        metavar="KIND", changes_results=False,
+    )  # fmt: skip
+    workers: int | None = option(
+        None, "number of workers (default: one for each GPU, else for each core)",
+        parse=int, check=at_least(1), metavar="N", changes_results=False,
+    )  # fmt: skip
+    adaptive: tuple[int, int] | None = option(
+        None, "in place of --workers: fewest and most jobs to have in a queue",
+        parse=int, nargs=2, metavar=("MIN", "MAX"), changes_results=False,
+    )  # fmt: skip
+    profile: str | None = option(
+        None, "what a site's queue wants to be told: a name such as generic-slurm, or a YAML file",
+        metavar="NAME|FILE", changes_results=False,
+    )  # fmt: skip
+    no_tls: bool = option(
+        False, "leave the cluster open to whoever reaches its ports", changes_results=False
+    )
+    device: str = option(
+        "auto", "where a worker computes: auto takes the GPU if the workers have one",
+        choices=("auto", "cpu", "gpu"), changes_results=False,
+    )  # fmt: skip
+    dashboard: str | None = option(
+        None, "where Dask's dashboard listens: a port of this host, host:port, or off",
+        metavar="PORT|off", changes_results=False,
+    )  # fmt: skip
+    performance_report: bool = option(
+        False, "keep Dask's own page of the run, performance.html, in its folder",
+        changes_results=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunOptions(PlaceOptions):
+    """What every command has: a cluster, one seed, and a folder."""
+
+    seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
+    results: str | None = option(
+        None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR",
+        changes_results=False,
+    )  # fmt: skip
+    resume: str | None = option(
+        None, "finish the run in this folder; nothing that is done is done again",
+        metavar="DIR", changes_results=False,
+    )  # fmt: skip
+    dry_run: bool = option(False, "say what would be run, and run nothing", changes_results=False)
+    quiet: bool = option(
+        False, "print the run's folder at the end and nothing else", changes_results=False
+    )
+
+    def check(self) -> None:
+        """Hold options against each other.
+
+        Raises
+        ------
+        InputError
+            Two of them exclude each other.
+        """
+        if self.results is not None and self.resume is not None:
+            raise InputError("--results and --resume exclude each other; --resume names the folder")
+
+
+def options_of_resumed_run(
+    kind: type[Chosen], recorded: dict[str, Any], given: dict[str, Any], folder: Path
+) -> Chosen:
+    """The recorded options of a run, with those given now that only say how to carry it out.
+
+    Raises
+    ------
+    InputError
+        An option that changes results was given with another value.
+    """
+    merged: dict[str, Any] = {}
+    anew = _given_anew(given)
+    for field in dataclasses.fields(kind):
+        name = field.name
+        old = field.default if name in anew else recorded.get(name, field.default)
+        old = tuple(old) if isinstance(old, list) else old
+        if not field.metadata["changes_results"]:
+            merged[name] = given.get(name, old)
+            continue
+        if name in given and given[name] != old:
+            raise InputError(
+                f"{flag_of(name)} must stay {shown(old)} to resume {folder}, "
+                f"got {shown(given[name])}; leave it out, or start a new run with --results"
+            )
+        merged[name] = old
+    return _as_recorded(kind, merged, folder)
+
+
+def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Chosen:
+    """Options that a record gave, held against their types and rules as those that are typed."""
+    from pydantic import TypeAdapter, ValidationError
+
+    types, options = get_type_hints(kind), kind(**merged)
+    for field in dataclasses.fields(kind):
+        name, value, choices = field.name, merged[field.name], field.metadata["choices"]
+        try:
+            TypeAdapter(types[name]).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise _damaged_options(folder, f"{flag_of(name)}: {error.errors()[0]['msg']}") from None
+        if choices and value not in choices:
+            raise _damaged_options(folder, f"{flag_of(name)} must be one of {', '.join(choices)}")
+    try:
+        check_options(options)
+    except InputError as error:
+        raise _damaged_options(folder, str(error)) from None
+    return options
+
+
+def _damaged_options(folder: Path, problem: str) -> InputError:
+    return InputError(
+        f"--resume must be a run whose options are whole, got {folder} ({problem}); "
+        "start a new run with --results"
+    )
+
+
+def deciding_results(options: RunOptions) -> dict[str, Any]:
+    """The options that change results, those that only say how to carry out a run left out."""
+    return {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(options)
+        if field.metadata["changes_results"]
+    }
+
+
+def _given_anew(given: dict[str, Any]) -> set[str]:
+    """Options that a resumed run does not take from the record, even where they are not given."""
+    anew = {"results", "resume", "dry_run", "quiet"}
+    if "cluster" in given:  # what was said of another cluster
+        anew |= {"workers", "adaptive", "profile", "no_tls"}
+    if "workers" in given or "adaptive" in given:  # one replaces the other
+        anew |= {"workers", "adaptive"}
+    return anew

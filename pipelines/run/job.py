@@ -1,0 +1,239 @@
+"""What every command is made of, and how it is carried out.
+
+A command's own file holds the job: its options, its plan, its work, its answer.
+What they have in common is here: read the command line, choose the cluster, take the
+folder, load, plan, show a dry run, open the workers, record, finish, report.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic
+
+from cluster_setup.errors import ClusterError
+from pipelines.errors import InputError
+from pipelines.run.cluster import (
+    Cluster,
+    choose_cluster,
+    opened,
+    refuse_missing_gpu,
+    show_dry_run,
+)
+from pipelines.run.errors import RunStopped
+from pipelines.run.groups import Chosen, options_of_resumed_run
+from pipelines.run.lifecycle import Data, Session, held
+from pipelines.run.options import parse_options
+from pipelines.run.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
+from pipelines.run.signals import interrupted_once
+from pipelines.run_folder.folder import refuse_taken
+
+
+class Job(ABC, Generic[Chosen]):
+    """One run of a command; its methods are called in the order in which they stand here.
+
+    Attributes
+    ----------
+    command : str
+        The module's name: ``python -m pipelines.COMMAND``.
+    description : str
+        What ``--help`` begins with.
+    kind_of_options : dataclass, a ``RunOptions``
+    asks_again : bool
+        Whether a finished run may be asked for another answer when it is resumed.
+    options : of that kind
+    record : dict
+        ``run.json`` of the run to resume; empty for a new one.
+    """
+
+    command: ClassVar[str]
+    description: ClassVar[str]
+    kind_of_options: ClassVar[type[Any]]
+    asks_again: ClassVar[bool] = False
+
+    def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
+        self.options = options
+        self.record = record
+
+    @abstractmethod
+    def load(self, kind: str) -> Data:
+        """What the run is about, on the host; for that kind of cluster."""
+
+    @abstractmethod
+    def plan(self, data: Any) -> list[str]:
+        """Decide all that is to be done; the lines that say it.
+
+        Raises
+        ------
+        InputError
+            The options and the data do not go together.
+        """
+
+    def would_use(self, kind: str) -> str:
+        """What a dry run adds to the kind of cluster."""
+        return ""
+
+    def recall(self, session: Session) -> None:
+        """Take what was done before from the folder and its journal."""
+
+    def n_workers(self, kind: str) -> int | None:
+        """Workers to open; None for as many as the cluster has GPUs or cores."""
+        n_workers: int | None = self.options.workers
+        return n_workers
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """Decide what depends on the workers; facts for ``run.json`` before the first unit."""
+        return {}
+
+    @abstractmethod
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """Compute the units that the journal lacks; facts for ``run.json``."""
+
+    @abstractmethod
+    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Reduce what was computed to the answer, and write it; facts for ``run.json``.
+
+        ``cluster`` is None where a finished run ``asks_again``.
+        """
+
+    @abstractmethod
+    def lines(self, record: Mapping[str, Any]) -> list[str]:
+        """What is said of the finished run."""
+
+    def is_whole(self, record: Mapping[str, Any]) -> bool:
+        """Whether a run is finished and nothing of it wants another try."""
+        return record.get("status") == "finished" and not record.get("n_failed")
+
+
+def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
+    """Read a command line and carry out the job; its exit status: 0, 1 (not finished) or 2."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+
+    def run() -> int:
+        options, given = parse_options(job.kind_of_options, job.command, job.description, argv)
+        record: Mapping[str, Any] = {}
+        if options.resume:
+            from pipelines.run_folder.folder import RunFolder
+
+            path = Path(options.resume)
+            record = RunFolder.open(path, job.command).record
+            options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
+            options = dataclasses.replace(options, resume=str(path))
+        return carry_out(job(options, record), argv)
+
+    return exit_status(job.command, run)
+
+
+def check(job: type[Job[Any]], argv: Sequence[str]) -> None:
+    """Raise InputError where a command line breaks a rule of its options; run nothing."""
+    parse_options(job.kind_of_options, job.command, job.description, argv)
+
+
+def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
+    """Carry out a run, new or resumed.
+
+    Parameters
+    ----------
+    job : Job
+    argv : sequence of str
+        As typed, for the record.
+
+    Returns
+    -------
+    int
+        Exit status 0.
+
+    Raises
+    ------
+    InputError, ClusterError
+        Nothing was begun; the message says what to put right.
+    RunStopped
+        The run ended early; what was computed is in its folder.
+    """
+    options = job.options
+    say = silent if options.quiet else aloud
+    kind = choose_cluster(options, options.dry_run)
+    if options.dry_run:
+        _try_dry(job, kind, say)
+        return 0
+    with interrupted_once():
+        with held(job.command, options, say) as session:
+            data = _load_and_plan(job, kind, say)
+            session.refuse_other_data(data)
+            job.recall(session)
+            if not job.is_whole(session.record):
+                n_workers = job.n_workers(kind)
+                with opened(options, kind, n_workers, session.path, say) as cluster:
+                    session.begin(job.options, argv, data, cluster, job.settle(cluster))
+                    facts = job.work(session, cluster)
+                    session.finish(facts | job.answer(session, cluster))
+            elif job.asks_again:
+                session.folder.update(**job.answer(session, None))
+        _conclude(job, session, say)
+    return 0
+
+
+def _load_and_plan(job: Job[Any], kind: str, say: Say) -> Data:
+    data = job.load(kind)
+    for line in job.plan(data):
+        say(line)
+    return data
+
+
+def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
+    """Say what a run would do, and refuse what it would refuse."""
+
+    if job.options.results:
+        refuse_taken(Path(job.options.results))
+    refuse_missing_gpu(job.options, kind)
+    _load_and_plan(job, kind, say)
+    show_dry_run(job.options, kind, job.would_use(kind))
+
+
+def _conclude(job: Job[Any], session: Session, say: Say) -> None:
+    """Say the answer of a finished run, draw its report, and say where it is."""
+    from pipelines.report import write_report  # draws figures: --help does not wait for that
+
+    for line in job.lines(session.record):
+        say(line)
+    try:
+        say(f"report     {write_report(session.path)}")
+    except OSError as error:
+        raise RunStopped(
+            f"the run is finished, its report is not: {error}; "
+            f"draw it with python -m pipelines.report {session.path}"
+        ) from None
+    if say is silent:
+        aloud(str(session.path))
+
+
+def exit_status(command: str, action: Callable[[], int]) -> int:
+    """Run ``action``; an error of the user's or an early end is one line and a status."""
+    take_any_terminal()
+    try:
+        _refuse_missing_directory()
+        return action()
+    except InputError as error:
+        complain(command, error.flagged())
+        return 2
+    except ClusterError as error:
+        complain(command, str(error))
+        return 2
+    except KeyboardInterrupt:
+        complain(command, "stopped on request")
+        return 1
+    except RunStopped as error:
+        complain(command, str(error))
+        return 1
+    finally:
+        leave_quietly()
+
+
+def _refuse_missing_directory() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise InputError("the working directory is gone; change to one that is there") from None

@@ -1,0 +1,196 @@
+"""A run's folder: made once, described by ``run.json``, never two runs in one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError
+from pipelines.run_folder.columns import ROWS, Row
+from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.names import JOURNAL, RECORD
+from pipelines.run_folder.record import read_record
+
+PART = f"{RECORD}.new"
+PROBE = ".probe"
+
+
+class RunFolder:
+    """The folder of one run, and the record that describes it."""
+
+    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+        self.path = path
+        self.record = record
+        self._wall_before = 0.0
+        self._clock = 0.0
+        self.session_started = iso_now()
+
+    @classmethod
+    def create(cls, results: str | None, command: str) -> RunFolder:
+        """Make the folder of a new run.
+
+        Parameters
+        ----------
+        results : str, optional
+            The folder, new or empty; by default ``results/COMMAND-TIME``.
+
+        Raises
+        ------
+        InputError
+            The folder cannot be written, or is not empty.
+        """
+        path = Path(results) if results else _unused(Path("results"), command)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            refuse_taken(path)
+            probe = path / PROBE
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        return cls(path, {"command": command})
+
+    @classmethod
+    def open(cls, path: Path, command: str) -> RunFolder:
+        """Open the folder of an earlier run of the same command.
+
+        Raises
+        ------
+        InputError
+            It holds no run, one of another command, or a damaged ``run.json``.
+        """
+        if not (path / RECORD).is_file():
+            raise InputError(
+                f"--resume must be the folder of a run, got {path}, which has no {RECORD}; "
+                "start a new run with --results"
+            )
+        record, known = read_record(path, "--resume")
+        if known.command != command:
+            raise InputError(
+                f"--resume must be the folder of a {command} run, got {path}, which holds a run "
+                f"of {known.command}; use python -m pipelines.{known.command} --resume {path}"
+            )
+        if "options" not in record:
+            raise InputError(
+                f"--resume must be a run that has begun, got {path}, which was stopped before; "
+                "start a new run with --results"
+            )
+        if missing := known.missing():
+            raise InputError(
+                f"--resume must be a run whose {RECORD} is whole, got {path}, which is finished "
+                f"and has no {', '.join(missing)}; start a new run with --results"
+            )
+        return cls(path, record)
+
+    def update(self, **facts: Any) -> None:
+        """Add facts to ``run.json``, which is replaced in one step."""
+        self.record.update(facts)
+        temporary = self.path / PART
+        with temporary.open("w") as file:
+            file.write(json.dumps(self.record, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # or a machine without power may leave it empty
+        os.replace(temporary, self.path / RECORD)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a session of this run got as far as its first unit."""
+        return "options" in self.record
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal lies."""
+        return self.path / JOURNAL
+
+    def journal(self) -> Journal:
+        """The journal of the run, opened for more records by this process alone."""
+        rows = ROWS.get(self.record["command"], Row)
+        return Journal(self.journal_path, rows, self.record.get("fingerprint"))
+
+    def sign(self, journal: Journal, **facts: Any) -> None:
+        """Give a new run its fingerprint, of all that decides its results, and its journal too.
+
+        A run begun by a version that had none goes on without: its records bear none.
+        """
+        if not self.has_begun:
+            content = json.dumps(facts, sort_keys=True).encode()
+            journal.fingerprint = hashlib.sha256(content).hexdigest()
+            self.record["fingerprint"] = journal.fingerprint
+
+    def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
+        """Begin to count a session's wall time, on top of that of earlier ones.
+
+        A session that was killed wrote no end: it lasted to its last record in
+        the journal.
+        """
+        before = self.record.get("wall_seconds", 0.0)
+        if self.record.get("status") == "running":
+            ends = [record["started"] + record["seconds"] for record in journal]
+            began = self.record.get("session_began", math.inf)
+            before += max(0.0, max(ends, default=0.0) - began)
+        self._wall_before, self._clock = before, time.perf_counter()
+        self.session_started = iso_now()
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of all sessions up to now."""
+        return self._wall_before + time.perf_counter() - self._clock
+
+
+def refuse_taken(path: Path) -> None:
+    """Hold a folder that is to receive a new run against what it holds.
+
+    Raises
+    ------
+    InputError
+        It is no folder, or not empty. One that is not there is as good as empty.
+    """
+    try:
+        content = sorted(entry.name for entry in path.iterdir() if not _never_began(entry))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if RECORD in content:
+        raise InputError(
+            f"--results must be a new or empty folder, got {path}, which holds a run; "
+            f"finish that one with --resume {path}, or name another folder"
+        )
+    if content:
+        raise InputError(
+            f"--results must be a new or empty folder, got {path}, which holds "
+            f"{content[0]}; name another folder"
+        )
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"--results must be a folder that can be written, got {path}: {error.strerror}; "
+        "name another folder"
+    )
+
+
+def iso_now() -> str:
+    """The time, in ISO 8601 and UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _never_began(entry: Path) -> bool:
+    """Whether a file is what a run leaves that was killed before its first unit."""
+    empty_journal = entry.name == JOURNAL and entry.stat().st_size == 0
+    return empty_journal or entry.name in (PART, PROBE)
+
+
+def _unused(parent: Path, command: str) -> Path:
+    stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = parent / stem, 2
+    while path.exists():
+        path, number = parent / f"{stem}-{number}", number + 1
+    return path

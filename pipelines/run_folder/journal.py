@@ -1,0 +1,162 @@
+"""The journal of a run: what is done, durable the moment it is known.
+
+One JSON object a line; a record is one unit with its rows. A line that a kill
+or a full disk cut short is dropped when the journal is opened again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+from pydantic_core import from_json
+
+from pipelines.errors import InputError
+from pipelines.run_folder.columns import Row
+from pipelines.run_folder.schema import Number, Part, Seconds, read_bytes
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class UnitRecord(Part, Generic[AnyRow]):
+    """A line: a unit, where and when it was done, and its rows; none where it failed whole.
+
+    ``run`` is the fingerprint of the run it belongs to; older runs have none.
+    """
+
+    unit: str
+    worker: str = ""
+    started: Number
+    seconds: Seconds
+    rows: list[AnyRow]
+    run: str | None = None
+
+
+def read_records(
+    content: bytes, rows: type[Row] = Row, fingerprint: str | None = None
+) -> tuple[list[dict[str, Any]], int]:
+    """The records of a journal's whole lines, and how many are of another run.
+
+    A line that is damaged costs its own unit, not those that follow it. So does one that
+    does not bear the run's fingerprint, where the run has one.
+    """
+    schema = UnitRecord[rows]  # type: ignore[valid-type]
+    records, n_foreign = [], 0
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        with suppress(ValueError):
+            record = from_json(line, allow_inf_nan=False)
+            belongs_to = schema.model_validate(record).run
+            if fingerprint in (None, belongs_to):
+                records.append(record)
+            else:
+                n_foreign += 1
+    return records, n_foreign
+
+
+def read_journal(
+    path: Path, rows: type[Row] = Row, fingerprint: str | None = None
+) -> list[dict[str, Any]]:
+    """The records of a run that another process may be writing; none where there is no file.
+
+    Raises
+    ------
+    OSError, ValueError
+        The file cannot be read.
+    """
+    return read_records(read_bytes(path), rows, fingerprint)[0] if path.is_file() else []
+
+
+class Journal:
+    """An append-only file of records.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made if it is not there. A partial last line is cut off.
+    rows : what the rows of its records are held against
+    fingerprint : of the run, for every record that is appended; others are passed over
+
+    Attributes
+    ----------
+    records : list of dict
+        What stood in the file when it was opened, damaged and foreign lines left out.
+    n_foreign : int
+        Records of another run.
+
+    Raises
+    ------
+    InputError
+        Another process is writing it.
+    """
+
+    def __init__(self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None) -> None:
+        self.fingerprint = fingerprint
+        self._file = _locked(path)
+        self._file.seek(0)
+        content = self._file.read()
+        self.records, self.n_foreign = read_records(content, rows, fingerprint)
+        if (whole := content.rfind(b"\n") + 1) < len(content):
+            self._file.truncate(whole)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record and wait until the disk has it.
+
+        Raises
+        ------
+        OSError
+            The record could not be stored; the file is as it was before.
+        """
+        if self.fingerprint is not None:
+            record = record | {"run": self.fingerprint}
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:]) or 0
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(before)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _locked(path: Path) -> FileIO:
+    """The file, open and locked; of two processes that want it at once one gets it."""
+    while True:
+        file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise InputError(
+                f"the folder of a run must be one that nobody is writing, got {path.parent}, "
+                "which another process has open; wait for it to end, or name another folder"
+            ) from None
+        except OSError as error:
+            # Some network file systems have no locks: better unlocked than not at all.
+            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+                raise
+            return file
+        # Between the two calls its last holder may have removed what it had made in vain.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()

@@ -1,0 +1,20 @@
+"""The files of a run's folder."""
+
+RECORD = "run.json"
+JOURNAL = "journal.jsonl"
+CELLS = "cv_results.parquet"
+CANDIDATES = "candidates.parquet"
+PREDICTIONS = "test_predictions.parquet"
+WRONG = "test_errors.npz"
+REPORT = "report.html"
+
+# Of svm_grid.
+MODEL = "model.safetensors"
+PROBABILITIES = "test_probabilities.parquet"
+
+# Of nn_bagging.
+MEMBERS = "members.csv"
+MEMBER_FILES = "members"  # a folder
+MEMBER_PROBABILITIES = "member_probabilities.npz"
+SIZES = "ensemble_sizes.parquet"
+EXPLAINED = "explained.npz"

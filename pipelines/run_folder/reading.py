@@ -1,0 +1,233 @@
+"""What a run left in its folder, read and held against its schema; what is missing stays empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from pipelines.errors import InputError
+from pipelines.run_folder import names
+from pipelines.run_folder.arrays import DAMAGE, read_arrays
+from pipelines.run_folder.columns import ROWS, Prediction, Row
+from pipelines.run_folder.journal import read_journal
+from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.schema import MOST_CLASSES, damaged, one_line
+from pipelines.run_folder.tables import as_table, read_table
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit of work: what it was, where and when it ran, and its rows.
+
+    ``started`` is in Unix seconds.
+    """
+
+    name: str
+    worker: str
+    started: float
+    seconds: float
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def ended(self) -> float:
+        return self.started + self.seconds
+
+    @property
+    def n_failed(self) -> int:
+        """Its cells that failed."""
+        return sum(str(row.get("status", "ok")).startswith("failed") for row in self.rows)
+
+
+@dataclass(frozen=True)
+class WrongImages:
+    """The wrongly classified test points of an image data set.
+
+    ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w).
+    """
+
+    row: np.ndarray
+    true: np.ndarray
+    predicted: np.ndarray
+    images: np.ndarray
+
+
+@dataclass(frozen=True)
+class Run(Generic[AnyRecord]):
+    """All that a run left, whatever its command.
+
+    ``facts`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
+    has one row per cell and ``candidates`` one per candidate; both are empty tables where
+    the run got no further. What a command leaves beside these is in a class of its own.
+    """
+
+    path: Path
+    facts: Mapping[str, Any]
+    record: AnyRecord
+    cells: pd.DataFrame
+    candidates: pd.DataFrame
+    units: tuple[Unit, ...]
+    predictions: pd.DataFrame | None
+    wrong_images: WrongImages | None
+
+    @property
+    def classes(self) -> list[str]:
+        return self.record.dataset.classes
+
+    @property
+    def n_folds(self) -> int | None:
+        """The folds asked for, else those the cells have."""
+        if self.record.options.folds is not None:
+            return self.record.options.folds
+        return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
+
+    @property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Height and width of the images in pixels; None for a table."""
+        return shape_of(self.record)
+
+
+def shape_of(record: Record) -> tuple[int, int] | None:
+    """Height and width of a run's images; None where its data are a table."""
+    if record.dataset.image_shape is None:
+        return None
+    height, width = record.dataset.image_shape
+    return height, width
+
+
+def read_run(
+    folder: Path,
+    *,
+    candidate: type[Row] = Row,
+    prediction: type[Prediction] = Prediction,
+    place: Iterable[str] = (),
+    candidates_of: Callable[[pd.DataFrame, int], pd.DataFrame] = lambda cells, n_folds: cells[:0],
+) -> Run[Any]:
+    """Read what every command leaves in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    candidate, prediction : what the rows of these tables are held against
+    place : names of the columns that tell one cell from another
+    candidates_of : function of the cells and the number of folds, gives the candidates of a
+        run that wrote no table of them
+
+    Raises
+    ------
+    InputError
+        When there is no readable ``run.json``, or a file is damaged.
+    """
+    folder = Path(folder)
+    facts, record = read_record(folder)
+    rows = ROWS.get(record.command, Row)
+    try:
+        journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
+    except (OSError, ValueError) as error:
+        raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
+    cells = read_table(folder / names.CELLS, rows)
+    if cells is None:
+        cells = cells_of(journal, rows, list(place))
+    candidates = read_table(folder / names.CANDIDATES, candidate)
+    run = Run(
+        path=folder,
+        facts=facts,
+        record=record,
+        cells=cells,
+        candidates=pd.DataFrame(),
+        units=tuple(sorted(map(_unit, journal), key=lambda unit: unit.started)),
+        predictions=_codes_known(folder, read_table(folder / names.PREDICTIONS, prediction)),
+        wrong_images=read_wrong_images(folder / names.WRONG, shape_of(record)),
+    )
+    if candidates is None:
+        candidates = candidates_of(cells, run.n_folds or 0)
+    return Run(**vars(run) | {"candidates": candidates})
+
+
+def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
+    """The cells of a run that ended before it wrote its table; one tried again counts once.
+
+    A row whose fold is -1 is no cell but a refit.
+    """
+    found = [
+        {"worker": record.get("worker", ""), **row}
+        for record in journal
+        for row in record["rows"]
+        if row.get("fold", 0) >= 0
+    ]
+    if not found:
+        return pd.DataFrame(columns=list(rows.columns()), dtype=float)
+    table = pd.DataFrame(found)
+    table = table.reindex(columns=list(dict.fromkeys([*rows.columns(), *table.columns])))
+    if place:
+        table = table.drop_duplicates(place, keep="last")
+    numbers = {
+        name: pd.to_numeric(table[name])
+        for name, column in rows.columns().items()
+        if column.dtype in ("float64", "Int64")
+    }
+    return as_table(table.assign(**numbers).reset_index(drop=True), rows)
+
+
+def _unit(record: Mapping[str, Any]) -> Unit:
+    """A record of the journal as the timeline draws it."""
+    worker = str(record.get("worker", ""))
+    return Unit(record["unit"], worker, record["started"], record["seconds"], tuple(record["rows"]))
+
+
+def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Predictions whose class codes are not beyond any number of classes."""
+    if predictions is None or predictions.empty:
+        return predictions
+    if (most := int(predictions[["true", "predicted"]].to_numpy().max())) >= MOST_CLASSES:
+        path = folder / names.PREDICTIONS
+        raise damaged(path, f"class codes below {MOST_CLASSES:,}", f"it has {most}")
+    return predictions
+
+
+def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
+    """The wrong test points of an image data set; None where there is no such file.
+
+    Raises
+    ------
+    InputError
+        The file is damaged.
+    """
+    if not path.is_file() or shape is None:
+        return None
+    try:
+        *codes, pixels = read_arrays(path, ("row", "true", "predicted", "X"))
+        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in codes)
+        if not row.shape == true.shape == predicted.shape == (len(pixels),):
+            raise ValueError("arrays of different lengths")
+        images = pixels.reshape(len(row), *shape)
+        if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
+            raise ValueError("pixels that are no numbers")
+    except DAMAGE as error:
+        rule = f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X"
+        raise damaged(path, rule, one_line(error)) from None
+    return WrongImages(row, true, predicted, images)
+
+
+def latest_run(command: str, results: str | Path = "results") -> Path:
+    """The folder of the newest run of a command below ``results``.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = [path.parent for path in Path(results).glob(f"*/{names.RECORD}")]
+    runs = [folder for folder in found if read_record(folder)[1].command == command]
+    if not runs:
+        raise InputError(
+            f"results must hold a run of {command}, got {str(results)!r}: "
+            f"start one with python -m pipelines.{command}"
+        )
+    return max(runs, key=lambda folder: (folder / names.RECORD).stat().st_mtime)

@@ -1,1 +1,0 @@
-"""Model selection: units of a solver, spread over workers, reduced to an answer."""

@@ -1,0 +1,1 @@
+"""Model selection of anything: cells, one rule for the best, scoring, calibration."""

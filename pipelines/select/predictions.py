@@ -1,0 +1,35 @@
+"""What a run says of the test rows, on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import Dataset
+from pipelines.run_folder.names import PREDICTIONS, WRONG
+
+
+def write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray, **more: Any) -> None:
+    """Write the table of predictions and, of images, those that are wrong.
+
+    Parameters
+    ----------
+    path : the run's folder
+    predicted : int array of shape (n_test,), class codes
+    more : further columns
+    """
+    import pandas as pd
+
+    truth = dataset.y_test
+    table = pd.DataFrame(
+        {"row": np.arange(len(truth)), "true": truth, "predicted": predicted, **more}
+    )
+    table.to_parquet(path / PREDICTIONS)
+    if dataset.image_shape is not None:
+        wrong = np.flatnonzero(predicted != truth)
+        np.savez_compressed(
+            path / WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
+            X=dataset.X_test[wrong],
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""The SVM grid search, from folded data to rows: what the command and the class share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, opt
+from pipelines.run.errors import RunStopped
+from pipelines.run.tasks import Outcome, Runner
+from pipelines.run_folder import columns
+from pipelines.select.scores import FAILED, reduce_scores, results_frame
+from pipelines.svm.refit import Refit
+from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
+CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
+
+
+def workers_for(solver: str, cores: int) -> int:
+    """Worker processes that fill the cores of one machine without a GPU.
+
+    A solver that shares arrays between fits holds them once for several cores.
+    """
+    shares = load_solver(solver, "cpu").shares_c
+    return max(1, cores // CORES_PER_WORKER) if shares else cores
+
+
+def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Values of an axis, ``"c"`` or ``"gamma"``, at equal distances of their logarithms.
+
+    Raises
+    ------
+    InputError
+        Several values between equal bounds.
+    """
+    if n > 1 and log_bounds[0] == log_bounds[1]:
+        raise InputError(
+            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
+            f"make the bounds of {opt(f'log_{name}')} differ"
+        )
+    return tuple(np.logspace(*log_bounds, n).tolist())
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is searched, and how a cell is fitted.
+
+    Attributes
+    ----------
+    Cs, gammas : sequences of float
+    solver : str
+        A name in ``SOLVERS``.
+    settings : Settings
+    """
+
+    Cs: Sequence[float]
+    gammas: Sequence[float]
+    solver: str
+    settings: Settings
+
+    def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
+        """The units of this grid on these data, for so many workers."""
+        solver = load_solver(self.solver, self.settings.device)
+        alone = data.scaling.kind == "standardise"
+        return cut_units(
+            self.Cs,
+            self.gammas,
+            len(data.folds),
+            data.X.shape[1],
+            shares_c=solver.shares_c,
+            shares_folds=solver.shares_folds and not alone,
+            n_groups=GROUPS_PER_WORKER * n_workers if solver.shares_gammas else None,
+        )
+
+
+def search(
+    runner: Runner, data: FoldedData, grid: Grid, units: Sequence[Unit]
+) -> Iterator[tuple[Outcome[Unit], list[Row]]]:
+    """Fit units; give each outcome with its rows, as it arrives.
+
+    Yields
+    ------
+    outcome : Outcome
+    rows : list of dict, the columns of ``columns.OF_SVM``; a unit that failed gives
+        rows whose status says why
+    """
+    work = partial(fit_unit, solver=grid.solver, settings=grid.settings)
+    for outcome in runner.outcomes(work, data, units):
+        if outcome.error is None:
+            rows = outcome.result
+        else:
+            rows = failed_rows(data, outcome.unit, outcome.error)
+        yield outcome, [{**row, "worker": outcome.worker} for row in rows]
+
+
+def rows_by_cell(rows: Iterable[Row]) -> dict[Place, Row]:
+    """Rows by what names their cell."""
+    return {(row["C"], row["gamma"], row["fold"]): row for row in rows}
+
+
+def scored_rows(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Rows of a journal that need not be computed again: a failed fit gets another try."""
+    for record in records:
+        for row in record["rows"]:
+            if not row["status"].startswith(FAILED):
+                yield row
+
+
+def tabulate(rows: Iterable[Row]) -> pd.DataFrame:
+    """Rows as the table ``cv_results``, sorted by gamma, C and fold."""
+    return results_frame(rows, columns.OF_SVM, ("gamma", "C", "fold"))
+
+
+def rank_candidates(
+    results: pd.DataFrame, n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """The candidates of a table of cells, best first; see ``reduce_scores``."""
+    return reduce_scores(results, columns.SVM_CANDIDATE, n_folds, client)
+
+
+def refit(
+    runner: Runner, data: FoldedData, grid: Grid, unit: Refit, work: Callable[..., Any]
+) -> Any:
+    """Run ``work`` (``refit_estimator`` or ``refit_and_test``) for the best candidate.
+
+    Raises
+    ------
+    RunStopped
+        The fit failed.
+    """
+    bound = partial(work, solver=grid.solver, settings=grid.settings)
+    (outcome,) = runner.outcomes(bound, data, [unit])
+    if outcome.error is not None:
+        raise RunStopped(
+            f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed: {outcome.error}"
+        )
+    return outcome.result

@@ -1,0 +1,58 @@
+"""The options of a kernel SVM, for every command that fits one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run.options import at_least, finite, inside_unit_interval, option, positive
+from pipelines.svm.kernel import KERNELS, Kernel
+
+if TYPE_CHECKING:
+    from pipelines.svm.solvers import Settings
+
+
+def _positive_or_unlimited(value: int) -> str | None:
+    return None if value == -1 or value >= 1 else "at least 1, or -1 for no limit"
+
+
+@dataclass(frozen=True)
+class SVMOptions:
+    """What is fitted, but for C and gamma, and by which solver."""
+
+    decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
+    kernel: str = option("rbf", "kernel of the machine", choices=KERNELS)
+    degree: int = option(3, "degree of --kernel poly", parse=int, check=at_least(1), metavar="N")
+    coef0: float = option(
+        0.0, "constant of --kernel poly and sigmoid", parse=float, check=finite, metavar="NUMBER"
+    )
+    class_weight: str = option(
+        "none", "balanced gives small classes a larger C", choices=("none", "balanced")
+    )
+    solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
+    tol: float = option(
+        1e-3, "tolerance of the stopping criterion",
+        parse=float, check=inside_unit_interval, metavar="TOL",
+    )  # fmt: skip
+    max_iter: int = option(
+        -1, "most iterations of one binary problem, -1 for no limit",
+        parse=int, check=_positive_or_unlimited, metavar="N",
+    )  # fmt: skip
+    memory: float = option(
+        4.0, "GiB of kernel matrices that --solver path may hold before it works in blocks",
+        parse=float, check=positive, metavar="GIB", changes_results=False,
+    )  # fmt: skip
+
+    def settings(self, **of_run: Any) -> Settings:
+        """These options as every solver takes them; ``of_run`` are its other fields."""
+        from pipelines.svm.solvers import Settings
+
+        return Settings(
+            self.decision,
+            self.tol,
+            self.max_iter,
+            Kernel(self.kernel, self.degree, self.coef0),
+            None if self.class_weight == "none" else self.class_weight,
+            memory_bytes=int(self.memory * 2**30),
+            **of_run,
+        )

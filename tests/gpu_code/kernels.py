@@ -1,0 +1,237 @@
+"""Compile every kernel of the path solver as a launch would, and hold it against what was kept.
+
+    python -m tests.gpu_code.kernels [--keep]
+
+A search and a fit are carried out with a card that stands in (``stand_in``), so what is compiled
+is what they launch: their kernels, argument types, limits of registers, shared memory. One
+process for each kernel function and architecture, as many at once as there are cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import chain, product
+from pathlib import Path
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "docs" / "gpu-kernels.md"
+FUNCTIONS = ("rbf", "linear", "poly", "sigmoid")
+ARCHITECTURES = ("8.0", "9.0")
+HEAD = (
+    "| sm | function | kernel | threads | registers | limit | spilled bytes "
+    "| shared bytes | blocks wanted | blocks resident |"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a kernel takes, on an architecture.
+
+    threads : of a block; registers : of a thread; limit : of registers, 255 for the hardware's
+    spilled : bytes stored and loaded again for want of registers, over the whole kernel
+    shared : bytes of shared memory of a block, the largest of the launches
+    wanted, resident : blocks of a multiprocessor, as launched and as there is room for
+    """
+
+    architecture: str
+    function: str
+    kernel: str
+    threads: int
+    registers: int
+    limit: int
+    spilled: int
+    shared: int
+    wanted: int
+    resident: int
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return self.architecture, self.function, self.kernel, self.threads
+
+    @property
+    def line(self) -> str:
+        """Of the kept table."""
+        figures = asdict(self).values()
+        return "| " + " | ".join(f"{f:,}" if isinstance(f, int) else f for f in figures) + " |"
+
+    def problems(self, kept: Compiled | None) -> Iterator[str]:
+        """Why a launch would fail or be slower than it was."""
+        name = " ".join(map(str, self.key))
+        if self.registers > self.limit:
+            yield f"{name}: {self.registers} registers, the launch has {self.limit}"
+        if self.resident < self.wanted:
+            yield f"{name}: room for {self.resident} blocks, the launch counts on {self.wanted}"
+        again = "python -m tests.gpu_code.kernels --keep"
+        if kept is None:
+            yield f"{name} is not in {KEPT.relative_to(ROOT)}: {again}"
+        elif self.spilled > kept.spilled:
+            yield f"{name} spills {self.spilled} bytes, was {kept.spilled}; if meant: {again}"
+
+
+def compiled(function: str, architecture: str) -> list[Compiled]:
+    """The kernels of one function for one architecture, in this process."""
+    import numpy
+
+    # numpy 2.5 has none of this name; the program must do without on any.
+    vars(numpy).pop("row_stack", None)
+    from tests.gpu_code.stand_in import CARDS, Launch, stand_in
+
+    major, minor = architecture.split(".")
+    card = CARDS[int(major), int(minor)]
+    with stand_in((int(major), int(minor))) as (launches, _):
+        _search_and_fit(function)
+    groups: dict[tuple[str, int, int | None], list[Launch]] = {}
+    for launch in launches:
+        groups.setdefault((launch.kernel, launch.block_size, launch.max_registers), []).append(
+            launch
+        )
+    return [
+        Compiled(
+            architecture, function, kernel, threads, some[0].registers, limit or 255,
+            some[0].spilled, some[0].own_shared + max(launch.shared for launch in some),
+            max(_wanted(launch, card["MULTIPROCESSOR_COUNT"]) for launch in some),
+            _resident(some, card),
+        )
+        for (kernel, threads, limit), some in groups.items()
+    ]  # fmt: skip
+
+
+def _wanted(launch, n_multiprocessors: int) -> int:
+    """Blocks that a launch wants on a multiprocessor at once: all where they are to stay."""
+    stay = launch.kernel == "smo_kernel"
+    return -(-launch.n_blocks // n_multiprocessors) if stay else 1
+
+
+def _resident(launches, card: dict[str, int]) -> int:
+    """Blocks for which a multiprocessor has registers, threads and shared memory."""
+    warps = launches[0].block_size // 32
+    registers = -(-launches[0].registers * 32 // 256) * 256 * warps
+    shared = (1 << 10) + launches[0].own_shared + max(launch.shared for launch in launches)
+    return min(
+        32, 64 // warps, card["MAX_REGISTERS_PER_MULTIPROCESSOR"] // registers,
+        card["MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"] // shared,
+    )  # fmt: skip
+
+
+def _search_and_fit(function: str) -> None:
+    """Launch what the solver launches: for problems of a few thousand rows, and a single fit.
+
+    For rbf also for small and for large problems, whose blocks are of other sizes.
+    """
+    import numpy as np
+
+    from pipelines.svm.cuda import fit, path
+
+    def no_products(rows, *_):
+        return np.zeros((len(rows), len(rows)), np.float32)
+
+    def validate(n: int, n_classes: int, decision: str, n_gammas: int) -> None:
+        rng, y = np.random.default_rng(0), np.arange(n) % n_classes
+        fold = rng.integers(5, size=n)
+        folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)[:20]) for f in range(5)]
+        path.cross_validate_path_cuda(
+            np.zeros((n, 4)), y, np.geomspace(1e-3, 1.0, n_gammas), [1.0, 10.0], folds,
+            decision=decision, kernel=function, memory_bytes=64 << 30, xp=np,
+        )  # fmt: skip
+
+    # Nothing is computed: arrays keep what happened to be in memory.
+    with (
+        np.errstate(all="ignore"),
+        patch.object(path, "symmetric_products", no_products),
+        patch.object(fit, "symmetric_products", no_products),
+    ):
+        validate(2_000, 10, "ovr", 50)
+        validate(9_600, 2, "ovo", 1)
+        fit.fit_path_cuda(
+            np.zeros((2_000, 4)), np.arange(2_000) % 2, 1.0, 0.1, kernel=function, xp=np
+        )
+        if function == "rbf":
+            validate(400, 10, "ovo", 25)
+            validate(17_000, 2, "ovr", 80)
+
+
+def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
+    """A process compiles for one architecture only, and takes nothing from an earlier cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.gpu_code.kernels", "--one", *task], cwd=ROOT,
+            env={**os.environ, "NUMBA_CACHE_DIR": folder, "NUMBA_ENABLE_CUDASIM": "0"},
+            capture_output=True, text=True,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(task)}: {done.stderr.strip().splitlines()[-1]}")
+    return [Compiled(**one) for one in json.loads(done.stdout)]
+
+
+def compile_all(functions: Iterable[str], architectures: Iterable[str]) -> list[Compiled]:
+    """Every kernel of some functions for some architectures.
+
+    Raises
+    ------
+    RuntimeError
+        One does not compile, or our code around it fails.
+    """
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(chain(*pool.map(_in_a_process, product(functions, architectures))))
+
+
+def read_kept() -> dict[tuple[str, str, str, int], Compiled]:
+    """The kept table by ``Compiled.key``."""
+    lines = KEPT.read_text().split(HEAD)[1].splitlines()[2:] if KEPT.exists() else []
+    kept = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        words = [word.strip().replace(",", "") for word in line.strip("|").split("|")]
+        kept.append(Compiled(*words[:3], *map(int, words[3:])))
+    return {one.key: one for one in kept}
+
+
+def keep(found: Iterable[Compiled]) -> None:
+    """Write the table in the place of the old one; the words around it stay."""
+    before, _, rest = KEPT.read_text().partition(HEAD)
+    after = rest[rest.index("\n\n") :] if "\n\n" in rest else "\n"
+    rule = "|---|---|---|" + "---:|" * (HEAD.count("|") - 4)
+    lines = [HEAD, rule, *(one.line for one in sorted(found, key=lambda one: one.key))]
+    KEPT.write_text(before + "\n".join(lines) + after)
+
+
+def problems() -> list[str]:
+    """All that is wrong with the kernels, a line each; prints how long that took to find out."""
+    began, kept = time.perf_counter(), read_kept()
+    found = compile_all(FUNCTIONS, ARCHITECTURES)
+    seconds = time.perf_counter() - began
+    print(f"{len(found)} kernels compiled and linked for {len(ARCHITECTURES)} architectures "
+          f"in {seconds:.0f} s")  # fmt: skip
+    return [line for one in found for line in one.problems(kept.get(one.key))]
+
+
+def main() -> int:
+    """Compile, and compare or keep; with ``--one`` as one of the processes that do it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="write the table anew")
+    parser.add_argument("--one", nargs=2, metavar=("FUNCTION", "ARCHITECTURE"))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps([asdict(one) for one in compiled(*options.one)]))
+        return 0
+    if options.keep:
+        keep(compile_all(FUNCTIONS, ARCHITECTURES))
+        return 0
+    found = problems()
+    print("\n".join(found), file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Every name that the sources take from a GPU package is there in the package itself.
+
+The names are read from the sources: what is imported, what is looked up on it, dot by dot,
+and the keywords of calls. ``xp`` is cupy: the CPU has numpy in its place. What a call gives is
+followed where it is a class's own object; what a function gives is not known here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("pipelines", "cluster_setup", "benchmarks", "tests")
+PACKAGES = {"numba", "cuda", "cupy", "cuml", "cudf", "dask_cuda", "dask_cudf", "torch"}
+CALL = "()"
+_AS_CUPY = {"xp", "_xp"}
+
+
+def sources() -> list[Path]:
+    """All Python files of the program, its benchmarks and its tests."""
+    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+class _Names(ast.NodeVisitor):
+    """Paths that a file looks up: a package's name and what follows, and calls' keywords."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[str, ...]] = {}
+        self.found: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.split(".")[0] in PACKAGES:
+                whole = tuple(alias.name.split("."))
+                name = alias.asname or whole[0]
+                self.known[name] = whole if alias.asname else whole[:1]
+                self.found.add((whole, ()))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = tuple((node.module or "").split("."))
+        if node.level == 0 and module[0] in PACKAGES:
+            for alias in node.names:
+                self.known[alias.asname or alias.name] = (*module, alias.name)
+                self.found.add(((*module, alias.name), ()))
+
+    def path_of(self, node: ast.AST) -> tuple[str, ...] | None:
+        """The path of an expression that begins at a package, or None."""
+        match node:
+            case ast.Name(id=name):
+                return ("cupy",) if name in _AS_CUPY else self.known.get(name)
+            case ast.Attribute(attr=name) if name in _AS_CUPY:
+                return ("cupy",)
+            case ast.Attribute(value=value, attr=name):
+                start = self.path_of(value)
+                return None if start is None else (*start, name)
+            case ast.Call(func=function):
+                start = self.path_of(function)
+                return None if start is None else (*start, CALL)
+        return None
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        path = self.path_of(node)
+        if path is not None:
+            self.found.add((path, ()))
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        path = self.path_of(node.func)
+        if path is not None:
+            keywords = tuple(one.arg for one in node.keywords if one.arg is not None)
+            self.found.add((path, keywords))
+        self.generic_visit(node)
+
+
+def names_in(source: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """(path, keywords of a call) of every name a source takes from the packages."""
+    tree, names = ast.parse(source), _Names()
+    # Imports first: a function may stand above the import that it uses.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.visit(node)
+    names.visit(tree)
+    return names.found
+
+
+def resolve(path: tuple[str, ...]) -> Any:
+    """What a path stands for in the installed packages, or None beyond a function's call.
+
+    Raises
+    ------
+    AttributeError, ImportError
+        It is not there.
+    """
+    found: Any = importlib.import_module(path[0])
+    module: str | None = path[0]
+    for name in path[1:]:
+        if name == CALL:
+            if not inspect.isclass(found):
+                return None  # what a function gives is not known
+            module = None
+        elif module is not None and not hasattr(found, name):
+            try:
+                found = importlib.import_module(f"{module}.{name}")
+            except ModuleNotFoundError:
+                raise AttributeError(f"{module} has no {name}") from None
+            module = f"{module}.{name}"
+        elif inspect.isclass(found) and hasattr(found, "__getattr__"):
+            return None  # it makes its attributes up
+        else:
+            found = getattr(found, name)
+            module = f"{module}.{name}" if module and inspect.ismodule(found) else None
+    return found
+
+
+def refused(path: tuple[str, ...], keywords: tuple[str, ...]) -> str | None:
+    """Why the packages do not give a path, or do not take keywords there; None if they do."""
+    shown = ".".join(path).replace("." + CALL, CALL)
+    try:
+        found = resolve(path)
+    except (AttributeError, ImportError) as error:
+        return f"{shown}: {error}"
+    if keywords and callable(found):
+        try:
+            takes = inspect.signature(found).parameters.values()
+        except (TypeError, ValueError):
+            return None  # a function of C has none
+        unknown = set(keywords) - {one.name for one in takes}
+        if unknown and not any(one.kind is one.VAR_KEYWORD for one in takes):
+            return f"{shown} takes no {', '.join(sorted(unknown))}"
+    return None
+
+
+def missing() -> Iterator[str]:
+    """A line for each name that is not there: its file, the name, and why."""
+    for source in sources():
+        for path, keywords in sorted(names_in(source.read_text())):
+            why = refused(path, keywords)
+            if why is not None:
+                yield f"{source.relative_to(ROOT)}: {why}"
+
+
+def count() -> int:
+    """How many different names are looked up."""
+    return len({path for source in sources() for path, _ in names_in(source.read_text())})

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.run.errors import RunStopped
+from pipelines.run.groups import RunOptions
+from pipelines.run.lifecycle import held
+from pipelines.run.say import silent
+from pipelines.run_folder.folder import RunFolder
+
+
+def options_of(path: Path) -> RunOptions:
+    return RunOptions(results=str(path))
+
+
+def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path) -> None:
+    """Refused at any time of the first: before its first unit, in its midst, at its end."""
+    path = tmp_path / "run"
+    with held("svm_grid", options_of(path), silent) as first:
+        for _ in range(2):
+            with (
+                pytest.raises(InputError, match="which another process has open"),
+                held("svm_grid", options_of(path), silent),
+            ):
+                raise AssertionError("it has the folder, too")
+            assert first.folder.journal_path.exists()
+        first.folder.update(options={}, status="running")
+        first.journal.append({"unit": "a", "rows": []})
+        with pytest.raises(InputError), held("svm_grid", options_of(path), silent):
+            pass
+    with first.folder.journal() as journal:
+        assert len(journal.records) == 1
+    assert (path / "run.json").exists()
+
+
+def test_a_folder_made_in_vain_is_gone_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for options in (options_of(tmp_path / "run"), RunOptions()):
+        with pytest.raises(InputError, match="no"), held("svm_grid", options, silent):
+            raise InputError("no")
+        with (
+            pytest.raises(RunStopped, match="nothing was computed"),
+            held("svm_grid", options, silent),
+        ):
+            raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def begin_and_stop(path: Path) -> None:
+    with held("svm_grid", options_of(path), silent) as session:
+        session.folder.update(options={}, status="running")
+        raise KeyboardInterrupt
+
+
+def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    path = tmp_path / "my run"
+    with pytest.raises(RunStopped, match=f"python -m pipelines.svm_grid --resume '{path}'$"):
+        begin_and_stop(path)
+    assert RunFolder.open(path, "svm_grid").record["reason"] == "stopped on request"
+
+
+def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with held("svm_grid", options_of(path), silent) as session:
+        session.folder.update(options={}, status="stopped", reason="stopped on request")
+        session.finish({"best": 1})
+    assert "reason" not in session.record
+    with (
+        pytest.raises(RunStopped, match="holds the finished run as it was"),
+        held("svm_grid", RunOptions(resume=str(path)), silent),
+    ):
+        raise KeyboardInterrupt
+    assert RunFolder.open(path, "svm_grid").record["status"] == "finished"

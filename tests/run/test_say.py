@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from pipelines.run.say import aloud, complain, take_any_terminal
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("svm_grid", "first\n  second")
+    assert capsys.readouterr().err == "svm_grid: first second\n"
+
+
+def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    take_any_terminal()
+    aloud("cv error   1.39 % ± 0.22 %")
+    assert written.getvalue() == b"cv error   1.39 % ? 0.22 %\n"
+
+
+def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    take_any_terminal()
+    aloud("nobody hears this")
+    assert not sys.stdout.isatty()
+    sys.stdout.close()

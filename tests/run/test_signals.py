@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pipelines.run.signals import HANDLED, interrupted_once
+
+
+@pytest.mark.parametrize("number", HANDLED)
+def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    with interrupted_once():
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+    assert "once more ends at once" in capsys.readouterr().err
+    assert signal.getsignal(number) == before
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupted_once():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.run_folder.folder import RunFolder
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    folder = RunFolder.create(str(tmp_path / "a" / "b"), "svm_grid")
+    folder.update(seed=3)
+    folder.update(status="finished")
+    assert json.loads((tmp_path / "a" / "b" / "run.json").read_text()) == {
+        "command": "svm_grid",
+        "seed": 3,
+        "status": "finished",
+    }
+    assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+
+
+def test_the_default_folder_is_new_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = (RunFolder.create(None, "svm_grid") for _ in range(2))
+    assert first.path != second.path
+    assert first.path.parent == second.path.parent == Path("results")
+
+
+def test_a_folder_with_a_run_is_refused(tmp_path: Path) -> None:
+    RunFolder.create(str(tmp_path), "svm_grid").update(seed=1)
+    with pytest.raises(InputError, match="which holds a run; finish that one with --resume"):
+        RunFolder.create(str(tmp_path), "svm_grid")
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"holds thesis\.tex; name another folder"):
+        RunFolder.create(str(tmp_path), "svm_grid")
+
+
+def test_a_folder_whose_run_never_began_is_taken(tmp_path: Path) -> None:
+    for name in ("journal.jsonl", "run.json.new", ".probe"):  # a launcher killed at its start
+        (tmp_path / name).touch()
+    assert RunFolder.create(str(tmp_path), "svm_grid").path == tmp_path
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match=r"holds journal\.jsonl; name another folder"):
+        RunFolder.create(str(tmp_path), "svm_grid")
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="--results must be a folder that can be written"):
+        RunFolder.create(str(tmp_path / "file" / "below"), "svm_grid")
+
+
+def test_only_a_run_of_the_same_command_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--resume must be the folder of a run.*no run\.json"):
+        RunFolder.open(tmp_path, "svm_grid")
+    RunFolder.create(str(tmp_path), "nn_bagging").update(seed=1)
+    with pytest.raises(InputError, match="holds a run of nn_bagging"):
+        RunFolder.open(tmp_path, "svm_grid")
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json, which is damaged|which is damaged"):
+        RunFolder.open(tmp_path, "svm_grid")

@@ -1,0 +1,99 @@
+"""Run folders made by an earlier version can be read, reported, compared and resumed.
+
+``kept/`` holds a finished and an interrupted run of each command, as version 0.1.0
+(commit 4b24d4b) left them; the interrupted one had the same options as the finished one.
+Their figures and pages were taken out, and the name of the host.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipelines.report import write_report
+from pipelines.report.comparison import compare_table, write_comparison
+from tests.command_runs import cells, record
+
+KEPT = Path(__file__).with_name("kept")
+COMMANDS = ("svm_grid", "nn_bagging")
+ANSWERS = {"svm_grid": ("best", "test_error"), "nn_bagging": ("vote_test_error", "members")}
+# What an equal fit gives on any machine.
+EXACT = {
+    "svm_grid": ["C", "gamma", "fold", "n_train", "n_validation", "n_errors", "status"],
+    "nn_bagging": ["member", "candidate", "fold", "network", "n_conv_layer", "kernel_size",
+                   "n_hidden_layer", "learning_rate", "momentum", "n_train", "status"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A copy of the kept runs, to write in."""
+    return shutil.copytree(KEPT, tmp_path / "kept")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("state", ["finished", "interrupted"])
+def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, state: str) -> None:
+    words = {
+        ("svm_grid", "finished"): ["cv error", "13.01 %", "15 of 180 test points", "All 9"],
+        ("svm_grid", "interrupted"): ["was stopped (stopped on request)", "18 of 27 cells"],
+        ("nn_bagging", "finished"): ["test error of the vote", "8.89 %", "16 of 180"],
+        ("nn_bagging", "interrupted"): ["was stopped (stopped on request)", "6 of 8 cells"],
+    }[command, state]
+    page = write_report(kept / f"{command}-{state}").read_text()
+    for said in words:
+        assert said in page
+    assert 'href="timeline.svg"' in page
+
+
+def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
+    folders = [kept / name for name in ("svm_grid-finished", "svm_grid-interrupted",
+                                        "nn_bagging-finished")]  # fmt: skip
+    table = compare_table(folders)
+    assert table["status"].tolist() == ["finished", "stopped", "finished"]
+    assert table["test_error"].tolist() == pytest.approx([15 / 180, float("nan"), 16 / 180],
+                                                         nan_ok=True)  # fmt: skip
+    assert "18 cells in common" in write_comparison(folders, kept / "page.html").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_finished_one_needs_nothing_when_it_is_resumed(kept: Path, command: str) -> None:
+    folder = kept / f"{command}-finished"
+    before = record(folder), (folder / "journal.jsonl").read_bytes()
+    assert main_of(command)(["--resume", str(folder), "--quiet"]) == 0
+    for name in ANSWERS[command]:
+        assert record(folder)[name] == before[0][name]
+    assert (folder / "journal.jsonl").read_bytes() == before[1]
+    assert (folder / "report.html").is_file()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
+    kept: Path, command: str
+) -> None:
+    folder, finished = kept / f"{command}-interrupted", kept / f"{command}-finished"
+    before = (folder / "journal.jsonl").read_bytes()
+    done = [row for line in before.splitlines() for row in json.loads(line)["rows"]]
+    assert main_of(command)(["--resume", str(folder), "--quiet"]) == 0
+    after = (folder / "journal.jsonl").read_bytes()
+    assert after.startswith(before), "a finished row was lost or computed anew"
+    assert len(after.splitlines()) == len((finished / "journal.jsonl").read_text().splitlines())
+    found, expected = cells(folder), cells(finished)
+    pd.testing.assert_frame_equal(found[EXACT[command]], expected[EXACT[command]])
+    place = EXACT[command][:3]
+    was = pd.DataFrame([row for row in done if row["fold"] >= 0])
+    both = was.merge(found, on=place, suffixes=("_before", ""))
+    assert (both["error"] == both["error_before"]).all()
+    assert len(both) == len(was)
+    assert found["error"].to_numpy() == pytest.approx(expected["error"].to_numpy(), abs=0.05)
+
+
+def main_of(command: str):
+    if command == "nn_bagging":
+        pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
+    return importlib.import_module(f"pipelines.{command}").main

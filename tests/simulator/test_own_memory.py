@@ -1,0 +1,77 @@
+"""Our arrays' pool: held while we work, and emptied after, whatever happens."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipelines.svm.cuda.gpu import free_bytes, own_memory, taken_bytes
+
+
+class Pool:
+    """As cupy's: what is taken stays taken until all free blocks are given back."""
+
+    def __init__(self):
+        self.taken = self.used = 0
+
+    def malloc(self, n_bytes):
+        self.taken, self.used = max(self.taken, self.used + n_bytes), self.used + n_bytes
+
+    def total_bytes(self):
+        return self.taken
+
+    def free_bytes(self):
+        return self.taken - self.used
+
+    def free_all_blocks(self):
+        self.taken = self.used
+
+
+class Cupy:
+    """cupy as RAPIDS leaves it: arrays by plain cudaMalloc unless an allocator is held."""
+
+    def __init__(self):
+        self.default, self.allocators = Pool(), []
+        device = SimpleNamespace(mem_info=(1000, 2000))
+        self.cuda = SimpleNamespace(
+            MemoryPool=Pool, Device=lambda: device, using_allocator=self.using_allocator
+        )
+
+    def get_default_memory_pool(self):
+        return self.default
+
+    @contextmanager
+    def using_allocator(self, allocator):
+        self.allocators.append(allocator)
+        try:
+            yield
+        finally:
+            self.allocators.pop()
+
+
+def test_arrays_come_from_one_pool_that_is_emptied():
+    xp = Cupy()
+    with own_memory(xp):
+        pool = xp.allocators[-1].__self__
+        xp.allocators[-1](300)
+        pool.used -= 100
+        assert taken_bytes(xp) == 300
+        assert free_bytes(xp) == 1100
+        pool.used = 0
+    assert not xp.allocators
+    assert taken_bytes(xp) == 0
+    with own_memory(xp):
+        assert xp.allocators[-1].__self__ is pool
+
+
+def test_an_error_leaves_no_allocator_behind():
+    xp = Cupy()
+    with pytest.raises(MemoryError), own_memory(xp):
+        raise MemoryError
+    assert not xp.allocators
+
+
+def test_the_simulator_has_the_hosts_memory():
+    with own_memory(np):
+        assert taken_bytes(np) == 0

@@ -1,0 +1,54 @@
+"""Whatever becomes of the terminal, nothing is lost and there is no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.command_runs import command_line, record, start, wait_for_units
+
+from .conftest import LONGER
+
+DRY = ["--dry-run", "--cluster", "local"]
+
+
+def in_shell(line: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A line of bash; ``"$@"`` in it is the command."""
+    words = ["bash", "-o", "pipefail", "-c", line, "bash", *command_line("svm_grid", *options)]
+    return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("line", ['"$@" >&-', '"$@" | true', '"$@" >&- 2>&-'])
+def test_a_stdout_that_is_closed(line: str) -> None:
+    done = in_shell(line, *DRY)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_ascii_terminal() -> None:
+    done = in_shell('"$@"', *DRY, "--target", "é", PYTHONIOENCODING="ascii")
+    assert done.returncode == 2
+    assert done.stderr.startswith("svm_grid: --target applies to")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    done = in_shell(f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"', *DRY,
+                    PYTHONPATH=os.getcwd())  # fmt: skip
+    assert done.returncode == 2
+    assert "the working directory is gone" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_session_stops_the_run_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    program = start("svm_grid", *LONGER, "--results", str(folder))
+    wait_for_units(folder, 3, program)
+    program.send_signal(signal.SIGHUP)
+    _, said = program.communicate()
+    assert program.returncode == 1
+    assert said.startswith("svm_grid: stopped on request; finished rows are in")
+    assert record(folder)["status"] == "stopped"
