@@ -108,7 +108,8 @@ def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solu
         return out
     shared = shared_products(rows, search.kernel, means.pool)
     kernel_values(shared, search.kernel, gamma, shared, means.pool)
-    solve_in_memory(shared, search, out, means.pool)
+    exact = means.exact_kernel(rows, search.kernel, gamma)
+    solve_in_memory(shared, exact, search, out, means.pool)
     return out
 
 

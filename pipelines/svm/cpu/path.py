@@ -131,7 +131,9 @@ def _search_in_memory(
         kernel_values(shared, search.kernel, gamma, values, means.pool)
         means.clock.lap("kernel")
         solutions = search.empty_solutions()
-        solve_in_memory(values, search, solutions, means.pool)
+        solve_in_memory(
+            values, means.exact_kernel(rows, search.kernel, gamma), search, solutions, means.pool
+        )
         means.clock.lap("solve")
         yield _scored(search, values, solutions, means)
 
