@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from pipelines.report.candidate_table import Cell, number_cell
-from pipelines.report.figures import OF_ANY_RUN, Made
+from pipelines.report.figures import Made, of_any_run
 from pipelines.report.graph_figures import convergence, distribution, times
-from pipelines.report.graph_folder import GraphRun, read_graph_run
+from pipelines.report.graph_folder import PLACE, GraphRun, read_graph_run
 from pipelines.report.kind import Answer, Kind
+from pipelines.report.table import Cell, number_cell
 from pipelines.report.wording import count, significant
-from pipelines.run_folder.reading import finite
 
 VARIANT_TABLE = (
     ("variant", "text"), ("iterations", "number"), ("ms an iteration", "number"),
@@ -30,18 +30,18 @@ def _convergence(run: GraphRun) -> Made:
         f"The L1 norm of the change against the iteration, {count(n_variants, 'line')}; the last "
         f"is {significant(float(run.iterations['change'].iloc[-1]))}."
     )
-    return convergence(run.iterations, finite(run.part("options").get("tol"))), alt
+    return convergence(run.iterations, run.record.options.tol), alt
 
 
 def _distribution(run: GraphRun) -> Made:
-    bounds, counts = run.distribution
-    if not len(counts):
+    found = run.record.distribution
+    if not found.counts:
         return None
     alt = (
-        f"Histogram of the ranks on logarithmic axes, from {significant(float(bounds[0]))} to "
-        f"{significant(float(bounds[-1]))}."
+        f"Histogram of the ranks on logarithmic axes, from {significant(found.bounds[0])} to "
+        f"{significant(found.bounds[-1])}."
     )
-    return distribution(bounds, counts), alt
+    return distribution(np.array(found.bounds), np.array(found.counts, float)), alt
 
 
 def _times(run: GraphRun) -> Made:
@@ -68,26 +68,28 @@ def _done(run: GraphRun) -> pd.DataFrame:
 
 
 def _size(run: GraphRun) -> str:
-    n_nodes, n_edges = run.run.get("n_nodes"), run.run.get("n_edges")
-    sizes = f"{n_nodes:,} nodes, {n_edges:,} edges" if n_nodes and n_edges else "PageRank"
-    alpha = finite(run.part("options").get("alpha"))
+    record = run.record
+    sizes = "PageRank"
+    if record.n_nodes and record.n_edges:
+        sizes = f"{record.n_nodes:,} nodes, {record.n_edges:,} edges"
+    alpha = record.options.alpha
     return sizes + (f", alpha {alpha:g}" if alpha is not None else "")
 
 
 def _answers(run: GraphRun) -> list[Answer]:
-    answers = []
-    if run.top:
-        best = run.top[0]
-        answers.append(Answer("highest", str(best["node"]), f"rank {significant(best['rank'])}"))
-    if (n_iterations := run.number("n_iterations")) is not None:
-        note = "" if run.run.get("converged") else "ended before the change reached tol"
-        answers.append(Answer("iterations", f"{n_iterations:.0f}", note))
-    for name, label, note in (
-        ("change", "change", "L1 norm, of the last iteration"),
-        ("residual", "residual", "L1 norm, measured in float64"),
-        ("bound", "error at most", "L1 norm, from the change and rounding"),
+    record, answers = run.record, []
+    if record.top:
+        best = record.top[0]
+        answers.append(Answer("highest", best.node, f"rank {significant(best.rank)}"))
+    if record.n_iterations is not None:
+        note = "" if record.converged else "ended before the change reached tol"
+        answers.append(Answer("iterations", str(record.n_iterations), note))
+    for value, label, note in (
+        (record.change, "change", "L1 norm, of the last iteration"),
+        (record.residual, "residual", "L1 norm, measured in float64"),
+        (record.bound, "error at most", "L1 norm, from the change and rounding"),
     ):
-        if (value := run.number(name)) is not None:
+        if value is not None:
             answers.append(Answer(label, f"{value:.1e}", note))
     return answers
 
@@ -96,10 +98,10 @@ def _top_rows(run: GraphRun) -> list[list[Cell]]:
     return [
         [
             number_cell(i + 1.0, str(i + 1)),
-            Cell(str(one["node"]), str(one["node"])),
-            number_cell(float(one["rank"]), f"{one['rank']:.6g}"),
+            Cell(one.node, one.node),
+            number_cell(one.rank, f"{one.rank:.6g}"),
         ]
-        for i, one in enumerate(run.top)
+        for i, one in enumerate(run.record.top or ())
     ]
 
 
@@ -129,12 +131,11 @@ def _variant_rows(run: GraphRun) -> list[list[Cell]]:
 
 
 def _content(run: GraphRun) -> dict[str, Any]:
-    left_out = run.run.get("left_out")
     return {
         "top": _top_rows(run),
         "variants": _variant_rows(run),
         "variant_columns": VARIANT_TABLE,
-        "left_out": sorted(left_out.items()) if isinstance(left_out, dict) else [],
+        "left_out": sorted(run.record.left_out.items()),
     }
 
 
@@ -146,12 +147,12 @@ GRAPH = Kind(
         "convergence": _convergence,
         "distribution": _distribution,
         "times": _times,
-        "timeline": OF_ANY_RUN["timeline"],
+        "timeline": of_any_run()["timeline"],
     },
     size=_size,
     sizes=(),
     answers=_answers,
-    place=("variant",),
-    cell_name=str,
     content=_content,
+    place=PLACE,
+    cell_name=lambda cell: str(cell["variant"]),
 )

@@ -115,9 +115,48 @@ class BaggingRow(Row):
     status: str
 
 
-ROWS: dict[str, type[Row]] = {"svm_grid": SvmRow, "nn_bagging": BaggingRow}
+class VariantRow(Row):
+    """A way of computing PageRank: what it found and what it cost; little of one that failed."""
+
+    variant: str
+    iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    preparing_seconds: Seconds | None = None
+    iterating_seconds: Seconds | None = None
+    memory_bytes: Count | None = None
+    differs_from_first: Number | None = None
+    worker: str = ""
+    status: str
+
+
+class JournalledVariant(VariantRow):
+    """The same with all its iterations, as the journal has it."""
+
+    changes: list[Number] = Field(default_factory=list)
+    seconds: list[Seconds] = Field(default_factory=list)
+
+    @classmethod
+    def columns(cls) -> dict[str, Column]:
+        """The columns of the table, which has no lists."""
+        return VariantRow.columns()
+
+
+class Iteration(Row):
+    """An iteration of a variant of PageRank."""
+
+    variant: str
+    iteration: Count
+    change: Number
+    seconds: Seconds
+
+
+ROWS: dict[str, type[Row]] = {
+    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
+}  # fmt: skip
 OF_SVM, OF_BAGGING = (
-    {name: column.dtype for name, column in row.columns().items()} for row in ROWS.values()
+    {name: column.dtype for name, column in row.columns().items()} for row in (SvmRow, BaggingRow)
 )
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")

@@ -107,6 +107,7 @@ def read_run(
     candidate: type[Row] = Row,
     prediction: type[Prediction] = Prediction,
     place: Iterable[str] = (),
+    cells_file: str = names.CELLS,
     candidates_of: Callable[[pd.DataFrame, int], pd.DataFrame] = lambda cells, n_folds: cells[:0],
 ) -> Run[Any]:
     """Read what every command leaves in a folder.
@@ -116,6 +117,7 @@ def read_run(
     folder : Path
     candidate, prediction : what the rows of these tables are held against
     place : names of the columns that tell one cell from another
+    cells_file : the table of the cells
     candidates_of : function of the cells and the number of folds, gives the candidates of a
         run that wrote no table of them
 
@@ -131,7 +133,7 @@ def read_run(
         journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
     except (OSError, ValueError) as error:
         raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
-    cells = read_table(folder / names.CELLS, rows)
+    cells = read_table(folder / cells_file, rows)
     if cells is None:
         cells = cells_of(journal, rows, list(place))
     candidates = read_table(folder / names.CANDIDATES, candidate)

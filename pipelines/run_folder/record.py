@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from pipelines.errors import InputError
@@ -90,6 +90,7 @@ class Record(Part):
 
     # What a finished run has said at its end, and is said again when it is resumed.
     answer: ClassVar[Sequence[str]] = ()
+    tests_rows: ClassVar[bool] = True  # its answer counts errors on test rows
 
     command: str
     argv: list[str] = []
@@ -124,7 +125,9 @@ class Record(Part):
             return []
         wanted = ("wall_seconds", "n_cells", *self.answer)
         lacks = [name for name in wanted if getattr(self, name) is None]
-        return lacks if self.dataset.n_test is not None else [*lacks, "dataset.n_test"]
+        if self.tests_rows and self.dataset.n_test is None:
+            lacks.append("dataset.n_test")
+        return lacks
 
 
 class SvmOptions(OptionFacts):
@@ -200,7 +203,57 @@ class BaggingRecord(Record):
     referral: ReferralFacts | None = None
 
 
-RECORDS: dict[str, type[Record]] = {"svm_grid": SvmRecord, "nn_bagging": BaggingRecord}
+class GraphOptions(OptionFacts):
+    """The walk of ``pagerank`` and where it ends."""
+
+    alpha: Share | None = None
+    tol: Number | None = None
+
+
+class RankedNode(Part):
+    """A node and its rank."""
+
+    node: str
+    rank: Share
+
+
+class Distribution(Part):
+    """How many nodes have a rank between one bound and the next."""
+
+    bounds: list[Positive] = []
+    counts: list[Count] = []
+
+    @model_validator(mode="after")
+    def _a_count_between_two_bounds(self) -> Self:
+        if len(self.bounds) != len(self.counts) + bool(self.bounds):
+            raise ValueError("a count lies between two bounds")
+        return self
+
+
+class GraphRecord(Record):
+    """What ``pagerank`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = (
+        "top", "n_iterations", "change", "residual", "bound", "converged",
+    )  # fmt: skip
+    tests_rows: ClassVar[bool] = False
+
+    options: GraphOptions = GraphOptions()
+    n_nodes: Count | None = None
+    n_edges: Count | None = None
+    n_iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    converged: bool | None = None
+    top: list[RankedNode] | None = None
+    distribution: Distribution = Distribution()
+    left_out: dict[str, str] = {}
+
+
+RECORDS: dict[str, type[Record]] = {
+    "svm_grid": SvmRecord, "nn_bagging": BaggingRecord, "pagerank": GraphRecord,
+}  # fmt: skip
 
 
 def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:
