@@ -43,6 +43,19 @@ def _parser() -> OneLineParser:
     return parser
 
 
+def time_on_gpu() -> None:
+    """The study's case on a GPU, for ``make gpu-check``: what each variant took."""
+    from benchmarks.gpu.figures import note
+
+    record = measure(10_000, 50, 200, "gpu")
+    for line in record["lines"]:
+        note(
+            f"{line['variant']}: {line['preparing_seconds']:.3f} s, then "
+            f"{line['iterating_seconds']:.3f} s"
+        )
+    note(_lesson(record))
+
+
 def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict[str, Any]:
     """Every variant that can run on the device, once to warm up on a small graph, then once."""
     import numpy as np
