@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
 from pipelines.graph.options import GraphOptions
-from pipelines.graph.source import GraphSource, graph_source
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
@@ -22,6 +21,7 @@ from pipelines.run.summary import wall_time
 
 if TYPE_CHECKING:
     from pipelines.graph.iteration import Array
+    from pipelines.graph.source import GraphSource
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 BY_VARIANT = "by_variant"  # folder of each variant's ranks, until they have been compared
@@ -61,6 +61,8 @@ class PageRank(job.Job[Options]):
 
     def load(self, kind: str) -> GraphSource:
         """The head of the file; edges are read by ``plan``, or by the workers."""
+        from pipelines.graph.source import graph_source  # --help does not wait for pyarrow
+
         options = self.options
         options.stop()  # what is wrong with these is said before anything is read
         return graph_source(

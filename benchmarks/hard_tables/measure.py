@@ -39,10 +39,12 @@ def measure_table(name: str, rows: int | None, n: int, cap: int, n_folds: int) -
     folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
     some = sample(n)
     began = time.process_time()
-    ours = cross_validate_path(X, y, GAMMAS[some], CS, folds, n_threads=1)
+    ours = cross_validate_path(X, y, GAMMAS[some].tolist(), CS.tolist(), folds, n_threads=1)
     seconds = time.process_time() - began
+    train, validation = folds[0]
     cells = [
-        _peer_cell(X, y, *folds[0], CS[c], GAMMAS[g], cap) | {"C": CS[c], "gamma": GAMMAS[g]}
+        _peer_cell(X, y, train, validation, CS[c], GAMMAS[g], cap)
+        | {"C": CS[c], "gamma": GAMMAS[g]}
         for g in some
         for c in some
     ]
@@ -122,4 +124,4 @@ def warm_up(names: Sequence[str]) -> None:
     X, y = make_table(names[0], 600)
     train, validation = np.arange(400), np.arange(400, 600)
     Cs = np.logspace(-1, 5, 8)
-    cross_validate_path(X, y, [0.3], Cs, [(train, validation)], n_threads=1)
+    cross_validate_path(X, y, [0.3], Cs.tolist(), [(train, validation)], n_threads=1)

@@ -189,9 +189,7 @@ class _Run:
         self._over_parts(partial(_deal, source, split, where), numbered)
         n_edges = self._over_parts(partial(_compress, split, len(parts)), list(range(n_partitions)))
         if not sum(n_edges):
-            raise InputError(
-                f"{opt('edges')} must hold at least one edge, got none; check where they come from"
-            )
+            raise _no_edges()
         for p in range(n_partitions):
             shutil.rmtree(split.path(p, tasks.PIECES).with_suffix(""), ignore_errors=True)
         weighted = isinstance(edges, EdgeFile) and edges.weight is not None
@@ -213,6 +211,8 @@ class _Run:
         if isinstance(edges, RandomGraph):
             return Source(edges), pd.RangeIndex(edges.n_nodes)
         source = Source(edges)
+        if not source.parts(part_bytes):
+            raise _no_edges()
         if edges.nodes is not None:
             return source, edges.nodes
         names = self._union(source, part_bytes)
@@ -404,6 +404,12 @@ class _Held:
             workers=home,
             allow_other_workers=home is not None,
         )
+
+
+def _no_edges() -> InputError:
+    return InputError(
+        f"{opt('edges')} must hold at least one edge, got none; check where they come from"
+    )
 
 
 def _union_of(names: Any) -> Any:

@@ -73,7 +73,8 @@ class Stop:
             )
         if self.tol is None and self.iterations is None:
             raise InputError(
-                f"{opt('tol')} or iterations must be given, got neither; one ends the iteration"
+                f"{opt('tol')} or {opt('iterations')} must be given, got neither; one ends the "
+                f"iteration"
             )
 
     def most(self, alpha: float) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pipelines.report.style import GREY, INK, NARROW, VERMILLION
 
@@ -31,6 +35,7 @@ def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
     if tol:
         axes.axhline(tol, color=INK, linewidth=0.8, linestyle="--")
         axes.annotate(f"tol {tol:g}", (1, tol), xytext=(0, 4), textcoords="offset points")
+    powers_of_ten(axes.yaxis)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="upper right")
     return figure
@@ -48,6 +53,8 @@ def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
     axes = figure.add_subplot(xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(counts, bounds, fill=True, color=VERMILLION, alpha=0.75, baseline=0.5)
     axes.set_ylim(0.5, 2 * max(1.0, float(counts.max(initial=1))))
+    powers_of_ten(axes.xaxis)
+    powers_of_ten(axes.yaxis)
     axes.grid(alpha=0.3)
     return figure
 
@@ -71,6 +78,20 @@ def times(variants: pd.DataFrame) -> Figure:
         markeredgewidth=2, label="before the first",
     )  # fmt: skip
     axes.set_yticks(place, ordered["variant"])
+    powers_of_ten(axes.xaxis)
     axes.grid(alpha=0.3, axis="x")
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     return figure
+
+
+def powers_of_ten(axis: Axis) -> None:
+    """Labels of a logarithmic axis: 10⁻³, 10⁻², ..."""
+    axis.set_major_locator(LogLocator(numticks=7))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """``0.001`` as ``10⁻³``."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"

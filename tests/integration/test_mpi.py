@@ -22,7 +22,7 @@ SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2", "--so
 
 
 def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command; Open MPI wants to be told that root, and few cores, are meant."""
+    """The command on so many ranks; Open MPI wants to be told that few cores are meant."""
     return subprocess.run(
         ["mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, "-m", "pipelines.svm_grid",
          *SMALL, "--cluster", "mpi", *arguments],

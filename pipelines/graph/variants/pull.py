@@ -44,6 +44,7 @@ def run(
 ) -> Iterated:
     """PageRank by ``pull``; see ``pipelines.graph.variants.run``."""
     n_threads = n_threads or len(os.sched_getaffinity(0))
+    _compile(graph, walk, precision(stop))
     with ThreadPoolExecutor(n_threads) as pool:
         return iterate(
             lambda: Pull(graph, walk, start, precision(stop), pool, n_threads),
@@ -51,6 +52,16 @@ def run(
             walk.alpha,
             told,
         )
+
+
+def _compile(graph: Graph, walk: Walk, kind: type) -> None:
+    """Have numba compile what is needed, or load it, before anything is timed."""
+    first, source = np.array([0, 0, 1], np.int64), np.zeros(1, np.int32)
+    rows = Rows(first, source, None if graph.rows.weight is None else np.ones(1))
+    personal = None if walk.personal is None else np.ones((2, walk.n_vectors))
+    small = Walk(2, walk.alpha, personal, walk.dangling)
+    with ThreadPoolExecutor(1) as pool:
+        Pull(Graph(graph.nodes[:2], rows), small, small.start(), kind, pool, 1).advance()
 
 
 class Pull:

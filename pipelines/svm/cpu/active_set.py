@@ -32,7 +32,7 @@ _RESOLVED64, _RESOLVED32 = 1e-14, 3e-7
 _ADDED_SHARE = 0.05
 
 # Steps in a row that neither move nor end: the method has no more to give.
-_MOST_IDLE = 30
+_MOST_IDLE = 200
 
 
 @compiled(*_FAST)
@@ -318,7 +318,7 @@ def solve_active(
         return 0, STALLED
     _factorise(kernel, shift, ridge, factor, ones, free, f)
     _solve_forward(residual, factor, free, f, forward)
-    idle, batch = 0, 1
+    idle, batch, alone = 0, 1, False
     for done in range(limit):
         level = 0.0
         if f >= 2:
@@ -362,14 +362,18 @@ def solve_active(
                 if f == 0 or free[0] != k:
                     f = _append(kernel, shift, ridge, factor, ones, free, f, k)
         else:
+            if batch == 0 and alone:  # a row alone can always move, but for rounding
+                _factorise(kernel, shift, ridge, factor, ones, free, f)
             batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
+            alone = batch == 1
             room = min(batch, capacity - f)
             if room <= 0:
                 return done, STALLED
             n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
             for p in range(n_new):
                 f = _append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
-            idle = 0 if n_new else idle + 1
+            if n_new == 0:
+                idle += 1
         _solve_forward(residual, factor, free, f, forward)
     for k in range(n):
         if pending[k] != 0.0:

@@ -37,6 +37,11 @@ class ExactKernel:
             np.fill_diagonal(values, 0)
         return _apply(values, self._kernel, self._gamma)
 
+    def between(self, places: np.ndarray) -> np.ndarray:
+        """The kernel of some rows against all, float64 (m, n)."""
+        rows = np.asarray(self._rows, np.float64)
+        return exact_values(rows[places], rows, self._kernel, self._gamma)
+
     def of_all(self) -> np.ndarray | None:
         """The kernel of all rows, made once."""
         with self._guard:
@@ -46,6 +51,18 @@ class ExactKernel:
                     return None
                 self._all = found
             return self._all
+
+
+def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
+    """The kernel between two sets of rows, float64 (len(rows), len(others)).
+
+    For ``rbf`` the rows are best centred, as ``prepare_rows`` does.
+    """
+    values = rows @ others.T
+    if kernel.of_distances:
+        norms = np.einsum("ij,ij->i", rows, rows)
+        finish_distances(values, norms, np.einsum("ij,ij->i", others, others), values)
+    return _apply(values, kernel, gamma)
 
 
 def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
@@ -59,7 +76,10 @@ def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
         values -= 1.0
         return values
     values += kernel.coef0
-    np.power(values, kernel.degree, out=values)
+    if kernel.name == "poly":
+        np.power(values, kernel.degree, out=values)
+    else:
+        np.tanh(values, out=values)
     return values
 
 

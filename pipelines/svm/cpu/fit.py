@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.exact import exact_values
 from pipelines.svm.cpu.in_memory import solve_in_memory
-from pipelines.svm.cpu.kernels import cross_products, kernel_values, prepare_rows, shared_products
+from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Means, open_pool
@@ -149,13 +150,13 @@ def decision_values(
     Returns float64 (len(X), n_problems).
     """
     mean = support_rows.mean(axis=0, dtype=np.float64) if form.of_distances else 0.0
-    shared = cross_products(
+    values = exact_values(
         np.subtract(X, mean, dtype=np.float64),
         np.subtract(support_rows, mean, dtype=np.float64),
         form,
+        gamma,
     )
-    values = kernel_values(shared, form, gamma, shared)
-    return values.astype(np.float64) @ model.dual_coef.T + model.intercept
+    return values @ model.dual_coef.T + model.intercept
 
 
 def predict_codes(model: FittedPath, values: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ def _open_whole(
         class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
 
     list(pool.map(run, range(0, n, step)))
-    better = exact and partial(exact.of_all)
+    better = None if exact is None else exact.of_all
     return partial(walk, kernel, np.diagonal(kernel).copy(), better), pulls
 
 
@@ -97,7 +97,7 @@ def _solve_pairs(
         for number, fold in tasks:
             rows = search.problems[number].pair_rows(search.layout)
             rows = rows[search.weights[fold, rows] > 0]
-            better = exact and partial(exact.of, rows)
+            better = None if exact is None else partial(exact.of, rows)
             opened = partial(open_block, kernel, rows, None, better)
             solve_pair(search, number, fold, rows, opened, out)
 

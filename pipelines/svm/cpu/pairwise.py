@@ -55,7 +55,7 @@ def _solve_pair_all(
         for fold, weight in enumerate(search.weights):
             places = np.flatnonzero(weight[members])
             exact = means.exact_kernel(rows, search.kernel, gamma)
-            better = exact and partial(exact.of, members[places])
+            better = None if exact is None else partial(exact.of, members[places])
             open_kernel = partial(open_block, shared, places, transform, better)
             solve_pair(search, number, fold, members[places], open_kernel, out)
     drop_scratch()

@@ -17,6 +17,11 @@ _PART_BYTES = 1 << 25
 _LARGE = 30.0
 
 
+def are_large(multipliers: np.ndarray) -> bool:
+    """Whether decision values need double precision."""
+    return bool(max(multipliers.max(initial=0.0), -multipliers.min(initial=0.0)) > _LARGE)
+
+
 def pair_parts(
     kernel_of: Callable[[slice], np.ndarray], coefficients: np.ndarray, layout: Layout, n_C: int
 ) -> np.ndarray:
@@ -29,12 +34,11 @@ def pair_parts(
     """
     parts = []
     some = coefficients[:, :, :n_C]
-    large = max(some.max(initial=0.0), -some.min(initial=0.0)) > _LARGE
-    dtype = np.float64 if large else np.float32
+    dtype = np.dtype(np.float64 if are_large(some) else np.float32)
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
         factors = some[columns].astype(dtype).reshape(columns.stop - columns.start, -1)
-        product = kernel_of(columns).astype(dtype, copy=False) @ factors
+        product = np.asarray(kernel_of(columns), dtype) @ factors
         parts.append(product.reshape(-1, layout.n_classes, n_C))
     return np.stack(parts)
 
@@ -49,7 +53,7 @@ def score_pairs(
 ) -> Scores:
     """One-vs-one predictions of a fold for some rows of ``kernel``.
 
-    kernel : float32 (m, n), some rows against all sorted rows
+    kernel : float (m, n), some rows against all sorted rows
     rows : int64 (n_rows,), the rows of ``kernel`` to score
     """
     n_C = solutions.intercepts.shape[2]

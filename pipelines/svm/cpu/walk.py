@@ -38,6 +38,13 @@ _ITERATION_NS, _ROW_NS = 150.0, 1.2
 # rows in iterations to find who is free.
 _HARD_SHARE, _SMO_SHARE = 0.6, 0.3
 
+# Rounds in a row without progress after which it has stalled.
+_MOST_IDLE = 20
+
+# A kernel in single precision is off by this share of its values; where that makes of a
+# residual more than this share of the tolerance, the problem is hard, too.
+_SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
+
 # Beside the words for how a solution ended: it is hard, and has not ended.
 _HARD = -1
 
@@ -146,9 +153,9 @@ def _solve_one_C(
             return done, CONVERGED, n_members
         if done >= limit:
             return done, ITERATION_LIMIT, n_members
-        if idle == 2:
+        if idle == _MOST_IDLE:
             return done, STALLED, n_members
-        if may_be_hard and (left <= 0.0 or idle == 1):
+        if may_be_hard and (left <= 0.0 or idle > 0):
             return done, _HARD, n_members
         count = select(residual, beta, lower, upper, level, i, j, members.chosen)
         lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
@@ -172,6 +179,19 @@ def _solve_one_C(
         done += max(1, iterations)
         # What a round leaves undone without a step, the next would leave, too.
         idle = idle + 1 if iterations == 0 or status == STALLED else 0
+
+
+@compiled()
+def _rounded(kernel: np.ndarray, beta: np.ndarray) -> float:
+    """About how much a kernel in single precision lets residuals be off.
+
+    As many roundings as there are multipliers, of either sign, in the row of the largest.
+    """
+    row, total = kernel[np.argmax(np.abs(beta))], 0.0
+    for k in range(beta.size):
+        part = np.float64(row[k]) * beta[k]
+        total += part * part
+    return _SINGLE * np.sqrt(total)
 
 
 @compiled()
@@ -216,6 +236,8 @@ def _walk_on(
             kernel, diagonal, state, level, tolerance_at(Cs[c], tol, span, size), limit - before,
             members, n_members, hard, may_be_hard,
         )  # fmt: skip
+        if may_be_hard and _rounded(kernel, state.beta) > _ROUNDED_SHARE * tol:
+            out.status[c] = _HARD
         if out.status[c] == _HARD:
             return c, True
         out.iterations[c] += before
