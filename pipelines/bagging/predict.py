@@ -17,8 +17,8 @@ from pipelines.nn.needs import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run.say import aloud, complain
 from pipelines.run_folder.record import BaggingRecord, read_record
+from pipelines.say import aloud, complain
 
 
 def predict(options: PredictOptions) -> int:

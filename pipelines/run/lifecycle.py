@@ -22,9 +22,9 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, deciding_results
 from pipelines.run.ledger import Ledger, ledger
 from pipelines.run.outcomes import Unit
-from pipelines.run.say import Say, silent
 from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
 from pipelines.run_folder.journal import Journal
+from pipelines.say import Say, silent
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
