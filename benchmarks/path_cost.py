@@ -22,8 +22,10 @@ from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.path_cost"
 COUNTS = "path-cost-counts.json"
-SHAPES = ((512, 2), (512, 1), (256, 4), (256, 2), (128, 8))
-CAPACITY = 8954  # members that a block of the first kernel, one of two, holds residuals of
+SHAPES = ((512, 2), (256, 4), (256, 3), (256, 2), (128, 8), (128, 4))
+# Of MNIST's 60,000 rows, those that a block of the first kernel, one of two, held the
+# residuals of; of more members it worked on all rows of the problem.
+CAPACITY, ALL_ROWS = 8954, 60_000
 # What is replayed: rows of the subset, gammas of the 24, binary problems; see ``grown``.
 EVERY = tuple(range(24))
 REPLAYS: dict[str, tuple[tuple[int | None, tuple[int, ...], tuple[int, ...] | None], ...]] = {
@@ -52,6 +54,8 @@ def _parser() -> OneLineParser:
     add_count(parser, "--fixed", None, "fixed instructions of a warp and iteration, by nvdisasm")
     add_count(parser, "--member", None, "instructions for each 32 members, by nvdisasm")
     add("--sass", metavar="FILE", help="nvdisasm -c's text of the kernel, to count them from")
+    add_count(parser, "--members", None, "an inner solve works on at most")
+    add("--order", default="rows", choices=("rows", "iterations"), help="of the queue")
     add("--gathers", action="store_true", help="inner solves copy their members' kernel first")
     return parser
 
@@ -65,7 +69,8 @@ def _run(options: argparse.Namespace) -> None:
         raise InputError(f"--results must hold {COUNTS}, {options.results} does not; use --count")
     record = predict_all(json.loads(path.read_text()), options)
     text = page(record)
-    print(f"{text}\nkept in {keep(Path(options.results), 'path-cost', record, text)}")
+    name = "path-cost-compiled" if options.sass else "path-cost"
+    print(f"{text}\nkept in {keep(Path(options.results), name, record, text)}")
 
 
 def count(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
@@ -86,8 +91,11 @@ def count(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
                 limit=limit,
                 data_dir=options.data_dir,
             )
+            # A pair is about as large as the capacity, and never needs so many members.
+            rows = len(grid.dataset.y_train) if decision == "ovr" else ALL_ROWS
+            capacity = CAPACITY * rows // ALL_ROWS
             found.setdefault(decision, []).append(
-                count_grid(grid, decision, CAPACITY, 1.0, numbers)
+                count_grid(grid, decision, capacity, 1.0, numbers)
             )
     return found
 
@@ -126,7 +134,7 @@ def predict_all(counts: dict[str, Any], options: argparse.Namespace) -> dict[str
     lines, walked = [], []
     for decision, records in counts.items():
         jobs = grown(records, options.rows)
-        walks = walks_of(jobs, options.folds)
+        walks = walks_of(jobs, options.folds, options.order, options.members or float("inf"))
         iterations = float(walks.iterations.sum())
         walked.append(
             {
@@ -163,7 +171,7 @@ def predict_all(counts: dict[str, Any], options: argparse.Namespace) -> dict[str
         "rows": options.rows,
         "kernel": {
             "fixed": kernel.fixed, "member": kernel.member, "member_bytes": kernel.member_bytes,
-            "gathers": kernel.gathers,
+            "gathers": kernel.gathers, "members": options.members, "order": options.order,
         },
         "walks": walked,
         "lines": lines,
@@ -174,6 +182,8 @@ def predict_all(counts: dict[str, Any], options: argparse.Namespace) -> dict[str
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     kernel = record["kernel"]
+    limits = f", of which a solve has at most {kernel['members']}" if kernel["members"] else ""
+    limits += ", whose kernel it copies first" if kernel["gathers"] else ""
     walks = markdown_table(
         ["decision", "iterations", "members, mean", "longest chain"],
         [
@@ -198,7 +208,8 @@ def page(record: dict[str, Any]) -> str:
         f"{record['dataset']}, {record['rows']:,} rows, 24 C × 24 gamma × 5 folds. Nothing here "
         f"was measured on a GPU; an iteration's cost may be wrong by a factor of two either way. "
         f"A warp's instructions in an iteration: {kernel['fixed']}, and {kernel['member']:.0f} for "
-        f"each 32 members.\n\n{walks}\n\n{seconds}\n\n"
+        f"each 32 members{limits}; the queue is in order of {kernel['order']}.\n\n{walks}\n\n"
+        f"{seconds}\n\n"
         f"Repeat it: `python -m {COMMAND}`; `--count` replays the walks.\n"
     )
 

@@ -28,7 +28,6 @@ PACKAGES = {
     "dask_cudf": ("dask-cudf-cu13", RAPIDS),
     "dask_cuda": ("dask-cuda", RAPIDS),
     "torch": ("torch", ""),
-    "torchvision": ("torchvision", ""),
     "dask_jobqueue": ("dask-jobqueue", ""),
 }
 

@@ -66,12 +66,14 @@ def grown(records: Sequence[Mapping[str, Any]], n_train: int) -> np.ndarray:
     return jobs
 
 
-def walks_of(jobs: np.ndarray, n_folds: int, order: str = "rows") -> Walks:
+def walks_of(jobs: np.ndarray, n_folds: int, order: str = "rows", most: float = np.inf) -> Walks:
     """A launch over all folds, each as the one that was replayed.
 
     order : {"rows", "iterations"}
         What leaves the queue first: most rows, then the smallest gamma, as the solver has
-        it; or most iterations times members.
+        began; or most iterations times members, the best a guide can do.
+    most : members that an inner solve is given, in the mean of a job; its iterations are
+        taken to be the same.
     """
     every = np.tile(jobs, (n_folds, 1))
     keys = {
@@ -80,7 +82,8 @@ def walks_of(jobs: np.ndarray, n_folds: int, order: str = "rows") -> Walks:
             1, every[:, ITERATIONS]))),),
     }  # fmt: skip
     iterations = every[:, ITERATIONS]
+    members = np.minimum(most, every[:, VISITED] / np.maximum(1, iterations))
     return Walks(
-        every[:, ROWS], iterations, every[:, VISITED] / np.maximum(1, iterations),
+        every[:, ROWS], iterations, members,
         every[:, SOLVES], every[:, TAKEN_OFF], np.lexsort(keys[order]),
     )  # fmt: skip

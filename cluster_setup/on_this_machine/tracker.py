@@ -1,7 +1,7 @@
 """Python's resource tracker may be killed, and its successor told what it knew.
 
-It is a process of multiprocessing's that unlinks the semaphores of a program that is killed. When
-it is itself, by a machine short of memory, Python starts another, which prints a traceback for each
+It is a process of multiprocessing that unlinks the semaphores of a program that is killed. When it
+is itself, by a machine short of memory, Python starts another, which prints a traceback for each
 semaphore of a worker that is let go later and of which it has not heard.
 """
 

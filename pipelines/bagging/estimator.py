@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from importlib.util import find_spec
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,14 +23,18 @@ from pipelines.bagging.tables import reduce_candidates, tabulate
 from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Ensemble, Member
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import PRECISIONS, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
 class BaggedNets(ClassifierMixin, BaseEstimator):
@@ -82,6 +88,16 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     (3, 5, 3)
     """
 
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **{name: [AT_LEAST_1] for name in ("n_bootstrap", "n_tuning", "batch_size", "max_epochs")},
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "space": [str, dict],
+        "standardise": ["boolean"],
+        "precision": [StrOptions(set(PRECISIONS))],
+        "device": [StrOptions({"auto", "cpu", "gpu"})],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         n_bootstrap: int = 12,
@@ -133,7 +149,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
-        self._check()
+        self._validate_params()
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
@@ -145,19 +161,15 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             device=self._device(),
         )  # fmt: skip
         seed = int(check_random_state(self.random_state).randint(2**31))
-        plan = Plan.draw(
-            codes, self._inputs(X), self._space(), self._training, n_bootstrap=self.n_bootstrap,
-            n_tuning=self.n_tuning, n_folds=self.cv, seed=seed,
-        )  # fmt: skip
+        try:
+            plan = Plan.draw(
+                codes, self._inputs(X), self._space(), self._training, n_folds=self.cv, seed=seed,
+                n_bootstrap=self.n_bootstrap, n_tuning=self.n_tuning,
+            )  # fmt: skip
+        except InputError as error:
+            raise error.renamed(folds="cv") from None
         self._train(self._runner(), data, plan)
         return self
-
-    def _check(self) -> None:
-        for name, least in (("n_bootstrap", 1), ("n_tuning", 1), ("cv", 2), ("batch_size", 1),
-                            ("max_epochs", 1)):  # fmt: skip
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
 
     def _inputs(self, X: np.ndarray) -> Inputs:
         shape = None if self.image_shape is None else tuple(self.image_shape)

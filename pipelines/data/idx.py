@@ -1,4 +1,4 @@
-"""Read IDX files, the format of MNIST.
+"""Read and write IDX files, the format of MNIST.
 
 Format: http://yann.lecun.com/exdb/mnist/ (two zero bytes, a type byte, the number of
 dimensions, each length as a big-endian uint32, then the values, big-endian).
@@ -55,6 +55,12 @@ def read_idx(path: str | Path, ndim: int | None = None) -> NDArray[Any]:
         raise _bad(path, f"hold at least one value, it declares shape {shape}")
     values = np.frombuffer(content, dtype, offset=start)
     return values.reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
+    """Write an array of unsigned bytes as an IDX file."""
+    header = bytes([0, 0, 0x08, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(header + array.tobytes())
 
 
 def _content(path: Path) -> bytes:

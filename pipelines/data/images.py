@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.dataset import Source
-from pipelines.data.idx import read_idx
+from pipelines.data.idx import read_idx, write_idx
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 
-# Name on the command line -> class of torchvision.datasets, whose folder bears the same name.
-TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}
+# Name on the command line -> number of the data set at openml.org: the rows of the training set,
+# and after them those of the test set.
+OPENML = {"mnist": 554, "fashion-mnist": 40996}
+N_TRAIN, SIDE = 60_000, 28
+TORCHVISIONS = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}  # its folders
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -62,11 +65,7 @@ def load_mnist_like(name: str, data_dir: str | Path) -> Source:
     if files is None:
         _download(name, data_dir)
         files = _find(name, data_dir)
-    if files is None:
-        raise InputError(
-            f"{opt('data_dir')} must hold {name} after its download, '{data_dir}' does not; "
-            f"put {', '.join(TRAIN + TEST)} there"
-        )
+        assert files is not None
     X, y = _read_part(*(files[stem] for stem in TRAIN))
     X_test, y_test = _read_part(*(files[stem] for stem in TEST))
     if X.shape[1:] != X_test.shape[1:]:
@@ -98,7 +97,7 @@ def is_here(name: str, data_dir: str | Path) -> bool:
 def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
     """The four files by name, or None where not one of them is there."""
     # Both data sets use the same file names: a folder that bears the name is the surer one.
-    folders = (data_dir / name, data_dir / TORCHVISION[name] / "raw", data_dir)
+    folders = (data_dir / name, data_dir / TORCHVISIONS[name] / "raw", data_dir)
     found = [(folder, _files_in(folder)) for folder in folders]
     for _, files in found:
         if len(files) == len(TRAIN + TEST):
@@ -114,7 +113,6 @@ def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
-    # The gzipped file first: torchvision checks its sum, then unpacks it beside itself.
     found: dict[str, Path] = {}
     for stem in TRAIN + TEST:
         for path in (folder / f"{stem}.gz", folder / stem):
@@ -124,21 +122,24 @@ def _files_in(folder: Path) -> dict[str, Path]:
 
 
 def _download(name: str, data_dir: Path) -> None:
-    wanted = f"put {', '.join(TRAIN + TEST)} into {opt('data_dir')} '{data_dir}'"
+    """Fetch a data set from openml.org, and write the four files it is read from ever after."""
+    from sklearn.datasets import fetch_openml
+
+    folder = data_dir / name
     try:
-        from torchvision import datasets
-    except ImportError:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = fetch_openml(data_id=OPENML[name], as_frame=False, cache=False)
+        X = found.data.astype(np.uint8).reshape(-1, SIDE, SIDE)
+        y = found.target.astype(np.uint8)
+        for stem, array in zip(
+            TRAIN + TEST, (X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]), strict=True
+        ):
+            write_idx(folder / stem, array)
+    except (OSError, ValueError) as error:  # URLError is an OSError
         raise InputError(
-            f"{opt('dataset', name)} is not in {opt('data_dir')} and its download needs "
-            "torchvision; "
-            f"install the nn extra: pip install -c constraints.txt '.[nn]', or {wanted}"
-        ) from None
-    try:
-        getattr(datasets, TORCHVISION[name])(data_dir, train=True, download=True)
-    except (RuntimeError, OSError) as error:  # URLError is an OSError
-        raise InputError(
-            f"{opt('dataset', name)} could not be downloaded ({' '.join(str(error).split())}); "
-            f"check the network and that the folder can be written, or {wanted}"
+            f"{opt('dataset', name)} is not in {opt('data_dir')} and could not be downloaded "
+            f"({' '.join(str(error).split())}); check the network and that the folder can be "
+            f"written, or put {', '.join(TRAIN + TEST)} into {opt('data_dir')} '{data_dir}'"
         ) from None
 
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,10 +28,9 @@ from pipelines.select.cv_results import as_grid_search_cv
 from pipelines.select.scoring import DEFAULT, resolve_scoring
 from pipelines.svm.grid import Grid, rank_candidates, refit, search, tabulate
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.parameters import CONSTRAINTS, factors_by_code
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings, load_solver, resolve_solver
-from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -101,6 +101,14 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
     {'C': 1.0, 'gamma': 0.1}
     """
 
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **CONSTRAINTS,
+        "solver": [str],
+        "device": [StrOptions({"auto", "cpu", "gpu"})],
+        "probability": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
         C: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
@@ -156,7 +164,7 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
         Cs, gammas = _positive("C", self.C), _positive("gamma", self.gamma)
-        self._check()
+        self._validate_params()
         scoring = resolve_scoring(self.scoring)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -184,11 +192,6 @@ class SVMGridSearch(ClassifierMixin, BaseEstimator):
         self.scorer_ = scoring.scorer if scoring else get_scorer(DEFAULT)
         self._search(self._runner(shares), data, Grid(Cs, gammas, solver, settings))
         return self
-
-    def _check(self) -> None:
-        """Hold what ``Settings`` takes against the rules of ``PathSVC``."""
-        names = ("kernel", "degree", "coef0", "class_weight", "decision", "tol", "max_iter")
-        check_parameters(PathSVC(**{name: getattr(self, name) for name in names}))
 
     def _class_weight(self, solver: str) -> dict[Any, float] | str | None:
         if not isinstance(self.class_weight, dict):

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -18,8 +19,8 @@ from pipelines.errors import InputError
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS, factors_by_code
 from pipelines.svm.solutions import ITERATION_LIMIT
-from pipelines.svm.svc_parameters import check_parameters, factors_by_code
 
 
 class PathSVC(ClassifierMixin, BaseEstimator):
@@ -72,6 +73,14 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     array([0, 0])
     """
 
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **CONSTRAINTS,
+        "C": [ABOVE_0],
+        "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
+        "n_threads": [AT_LEAST_1, None],
+        "memory_bytes": [AT_LEAST_1],
+    }
+
     def __init__(
         self,
         C: float = 1.0,
@@ -121,7 +130,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
-        check_parameters(self)
+        self._validate_params()
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
@@ -272,7 +281,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         if isinstance(parameters["class_weight"], list):
             parameters["class_weight"] = dict(parameters["class_weight"])
         restored = cls(**parameters)
-        check_parameters(restored)
+        restored._validate_params()
         support, n_support = arrays["support"], arrays["n_support"]
         if support.shape != (len(machine.support_vectors),):
             raise ValueError(f"its support has the shape {support.shape}")

@@ -75,11 +75,12 @@ def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: Bagged
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"cv": 1}, "cv must be a whole number of at least 2, got 1"),
+        ({"cv": 1}, "The 'cv' parameter of BaggedNets must be an int in the range .* Got 1"),
+        ({"cv": 400}, "^cv must not exceed the training rows, got 400 for .*; use cv="),
         ({"n_bootstrap": 0}, "n_bootstrap"),
         ({"image_shape": (8, 9)}, "image_shape must be"),
-        ({"space": "smal"}, "did you mean 'small'"),
-        ({"image_shape": None, "space": "small"}, "mlp"),
+        ({"space": "smal"}, "^space must be one of .* did you mean 'small'"),
+        ({"image_shape": None, "space": "small"}, "^space has a convolution, .* use space='mlp'$"),
     ],
 )
 def test_bad_parameters_are_named(parameters: dict[str, Any], says: str) -> None:

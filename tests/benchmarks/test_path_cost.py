@@ -142,6 +142,7 @@ def test_the_longest_may_be_first() -> None:
     walks = walks_of(jobs, 5, "iterations")
     assert len(walks.n) == 5 * len(jobs)
     assert (np.diff(walks.iterations[walks.order]) <= 0).all()
+    assert walks_of(jobs, 5, most=20).members.max() == 20
     by_rows = walks_of(jobs, 5)
     assert sorted(by_rows.order.tolist()) == list(range(5 * len(jobs)))
 
@@ -207,8 +208,11 @@ def test_the_command_keeps_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Nothing here was measured" in " ".join(capsys.readouterr().out.split())
     options = ["--sass", str(sass), "--gathers", "--rows", "4000"]
     assert path_cost.main([*options, "--results", str(tmp_path)]) == 0
-    second = json.loads(path.read_text())
-    assert second["kernel"] == {"fixed": 8, "member": 7 / 4, "member_bytes": 8, "gathers": True}
+    second = json.loads(next(tmp_path.glob("*-path-cost-compiled.json")).read_text())
+    assert second["kernel"] == {
+        "fixed": 8, "member": 7 / 4, "member_bytes": 8, "gathers": True, "members": None,
+        "order": "rows",
+    }  # fmt: skip
     for one, other in zip(first["lines"], second["lines"], strict=True):
         assert other["seconds"] < one["seconds"]
 

@@ -1,42 +1,23 @@
-import sys
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 
-from pipelines.data.images import TORCHVISION, load_digits, load_mnist_like
+from pipelines.data.images import OPENML, load_digits, load_mnist_like
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 
 MNIST = Path(__file__).parents[2] / "../shared/data/mnist"
-NAMES = list(TORCHVISION)
+NAMES = list(OPENML)
 
 
 @pytest.fixture
-def no_torchvision(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchvision", None)
+def no_network(monkeypatch):
+    def fetch(**named):
+        raise AssertionError("the network was asked")
 
-
-@pytest.fixture
-def fake_torchvision(monkeypatch):
-    """Put a torchvision in place whose two data sets call the given function when made."""
-
-    def install(download):
-        module = ModuleType("torchvision")
-        module.datasets = ModuleType("torchvision.datasets")
-        for folder in TORCHVISION.values():
-
-            def make(root, train, download, folder=folder, fetch=download):
-                assert train
-                assert download
-                fetch(Path(root) / folder / "raw")
-
-            setattr(module.datasets, folder, make)
-        monkeypatch.setitem(sys.modules, "torchvision", module)
-        monkeypatch.setitem(sys.modules, "torchvision.datasets", module.datasets)
-
-    return install
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
 
 
 def test_digits():
@@ -50,7 +31,7 @@ def test_digits():
     np.testing.assert_array_equal(np.unique(source.y), np.arange(10))
 
 
-@pytest.mark.usefixtures("no_torchvision")
+@pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize(
     ("name", "folder"),
@@ -58,7 +39,7 @@ def test_digits():
     + [(name, name) for name in NAMES]
     + [("mnist", "MNIST/raw"), ("fashion-mnist", "FashionMNIST/raw")],
 )
-def test_files_that_are_there_need_no_torchvision(name, folder, zipped, tmp_path, write_mnist):
+def test_files_that_are_there_need_no_network(name, folder, zipped, tmp_path, write_mnist):
     write_mnist(tmp_path / folder, zipped)
     source = load_mnist_like(name, tmp_path)
     assert source.X.shape == (30, 12)
@@ -89,43 +70,43 @@ def test_complete_folder_counts_beside_an_incomplete_one(tmp_path, write_mnist):
     assert len(load_mnist_like("mnist", tmp_path).X) == 30
 
 
-@pytest.mark.usefixtures("no_torchvision")
 @pytest.mark.parametrize("name", NAMES)
-def test_no_files_and_no_torchvision(name, tmp_path, refused):
-    words = [f"--dataset {name}", "pip install -c constraints.txt '.[nn]'", "--data-dir"]
-    words += ["train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
-    refused(lambda: load_mnist_like(name, tmp_path / "absent"), *words)
+def test_a_download_is_made_once(name, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 256, (35, 12)), rng.integers(0, 10, 35)
+    asked = []
 
+    def fetch(**named):
+        asked.append(named["data_id"])
+        return SimpleNamespace(data=X.astype(float), target=y.astype(str).astype(object))
 
-@pytest.mark.parametrize("name", NAMES)
-def test_download_through_torchvision(name, tmp_path, write_mnist, fake_torchvision):
-    fake_torchvision(lambda raw: write_mnist(raw, zipped=True))
-    assert load_mnist_like(name, tmp_path).X.shape == (30, 12)
-    assert (tmp_path / TORCHVISION[name] / "raw").is_dir()
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    monkeypatch.setattr("pipelines.data.images.N_TRAIN", 30)
+    monkeypatch.setattr("pipelines.data.images.SIDE", 2)
+    X = X[:, :4]
+    for _ in range(2):
+        source = load_mnist_like(name, tmp_path / "new")
+        np.testing.assert_array_equal(source.X, X[:30])
+        np.testing.assert_array_equal(source.y_test, y[30:])
+    assert asked == [OPENML[name]]
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        RuntimeError("Error downloading\ntrain-images"),
+        ValueError("Dataset with data_id\n554 not found."),
         URLError("no route to host"),
         PermissionError(13, "Permission denied"),
     ],
 )
-def test_download_fails(error, tmp_path, fake_torchvision, refused):
-    def fail(raw):
+def test_download_fails(error, tmp_path, monkeypatch, refused):
+    def fail(**named):
         raise error
 
-    fake_torchvision(fail)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
     words = ["--dataset mnist", "could not be downloaded", "--data-dir", "train-images-idx3"]
     message = refused(lambda: load_mnist_like("mnist", tmp_path), *words)
-    assert any(word in message for word in ("downloading train", "no route", "denied"))
-
-
-def test_download_that_brings_nothing(tmp_path, fake_torchvision, refused):
-    fake_torchvision(lambda raw: None)
-    words = ["--data-dir", "after its download"]
-    refused(lambda: load_mnist_like("mnist", tmp_path), *words)
+    assert any(word in message for word in ("data_id 554", "no route", "denied"))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +127,7 @@ def test_files_that_do_not_fit_together(arrays, words, tmp_path, write_mnist, re
 
 
 @pytest.mark.skipif(not MNIST.is_dir(), reason="the real MNIST files are not on this machine")
-@pytest.mark.usefixtures("no_torchvision")
+@pytest.mark.usefixtures("no_network")
 def test_real_mnist():
     source = load_mnist_like("mnist", MNIST)
     assert source.X.shape == (60000, 784)

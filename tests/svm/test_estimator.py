@@ -169,10 +169,10 @@ print(search.best_params_)
     [
         ({"C": []}, "C must be positive finite numbers, at least one"),
         ({"gamma": [0.1, -1]}, "gamma must be positive finite numbers"),
-        ({"decision": "all"}, "decision must be 'ovo' or 'ovr', got 'all'"),
-        ({"solver": "svc"}, "--solver must be auto or one of"),
-        ({"kernel": "rbg"}, "kernel must be one of rbf, linear, poly, sigmoid, got 'rbg'"),
-        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict"),
+        ({"decision": "all"}, "'decision' parameter of SVMGridSearch .* Got 'all'"),
+        ({"solver": "svc"}, "^solver must be auto or one of"),
+        ({"kernel": "rbg"}, "'kernel' parameter .* Got 'rbg'"),
+        ({"class_weight": "even"}, "'class_weight' parameter .*'balanced'"),
         (
             {"class_weight": {1: 2.0}, "decision": "ovr", "solver": "sklearn"},
             "class_weight must be None or 'balanced' for decision='ovr' with solver='sklearn'",

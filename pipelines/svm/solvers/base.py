@@ -54,6 +54,18 @@ class Settings:
     device: str = "cpu"
     scoring: Scoring | None = None
 
+    @property
+    def svc(self) -> dict[str, Any]:
+        """What a class like ``sklearn.svm.SVC`` takes besides C and gamma."""
+        return {
+            "kernel": self.kernel.name,
+            "degree": self.kernel.degree,
+            "coef0": self.kernel.coef0,
+            "class_weight": self.class_weight,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+
 
 @dataclass(frozen=True)
 class Cell:

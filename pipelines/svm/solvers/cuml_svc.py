@@ -68,17 +68,9 @@ class CumlSolver(Solver):
         binary, rows_of = [], []
         for positive, negative in problems(len(classes), settings.decision):
             rows = _rows(codes, positive, negative)
-            svc = SVC(
-                C=C,
-                gamma=gamma,
-                kernel=settings.kernel.name,
-                degree=settings.kernel.degree,
-                coef0=settings.kernel.coef0,
-                class_weight=_factors(classes, codes, positive, negative, settings),
-                tol=settings.tol,
-                max_iter=settings.max_iter,
-                output_type="cupy",
-            )
+            factors = _factors(classes, codes, positive, negative, settings)
+            parameters = settings.svc | {"class_weight": factors}
+            svc = SVC(C=C, gamma=gamma, **parameters, output_type="cupy")
             target = (codes[rows] == positive).astype(np.float32)
             svc.fit(X[to_device(rows, "gpu")], to_device(target, "gpu"))
             binary.append(svc)

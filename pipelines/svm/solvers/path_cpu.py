@@ -112,15 +112,7 @@ class PathSolver(Solver):
 
 def problem_options(settings: Settings) -> dict[str, Any]:
     """What is solved, as the path solver's functions and ``PathSVC`` take it."""
-    return {
-        "decision": settings.decision,
-        "tol": settings.tol,
-        "max_iter": settings.max_iter,
-        "class_weight": settings.class_weight,
-        "kernel": settings.kernel.name,
-        "degree": settings.kernel.degree,
-        "coef0": settings.kernel.coef0,
-    }
+    return {"decision": settings.decision, **settings.svc}
 
 
 def wanted(settings: Settings) -> dict[str, Any]:

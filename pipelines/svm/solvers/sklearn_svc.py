@@ -23,16 +23,7 @@ class SklearnSolver(Solver):
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
-        svc = self.svc()(
-            C=C,
-            gamma=gamma,
-            kernel=settings.kernel.name,
-            degree=settings.kernel.degree,
-            coef0=settings.kernel.coef0,
-            class_weight=settings.class_weight,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-        )
+        svc = self.svc()(C=C, gamma=gamma, **settings.svc)
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)
         with warnings.catch_warnings():
