@@ -56,25 +56,25 @@ CHECKS = (
         (*PATH, "sklearn", "threadpoolctl"),
         150,
     ),
-    Check("time of the study's grid", "benchmarks.gpu.path_grid:time_grid", (*PATH, "sklearn"), 90),
+    Check("time of the study's grid", "benchmarks.gpu.path_grid:time_grid", (*PATH, "sklearn"), 75),
     Check("svm_grid --cluster cuda, end to end", "tests/gpu/test_svm_grid.py", COMMAND, 60),
     Check(
         "stacked networks agree with the CPU's",
         "tests/gpu/test_nn.py",
         ("torch", "sklearn", "yaml", "safetensors"),
-        45,
+        35,
     ),
     Check(
         "time of the study's networks",
         "benchmarks.gpu.nn_folds:compare_training",
         ("torch", "sklearn", "yaml", "safetensors"),
-        45,
+        35,
     ),
     Check(
-        "every variant of PageRank agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 40
+        "every variant of PageRank agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 20
     ),
-    Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 60),
-    Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 30),
+    Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 25),
+    Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 25),
     Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 60),
     Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", SOLVER, 40),
 )

@@ -32,17 +32,17 @@ def plan_of(max_epochs: int = 2, memory_bytes: int | None = None) -> Plan:
     )  # fmt: skip
 
 
-def rows(*losses: float | None) -> list[dict[str, Any]]:
-    return [{"loss": loss} for loss in losses]
+def rows(candidate: int, *losses: float | None) -> list[dict[str, Any]]:
+    return [{"candidate": candidate, "loss": loss} for loss in losses]
 
 
 def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
     first, second, third = plan_of().candidates[:3]
     some = [first, second, third]
-    assert best_candidate(some, [rows(3, 1), rows(1, 2), rows(2, 2)]) is second
-    assert best_candidate(some, [rows(1, 2), rows(2, 1), rows(2, 2)]) is first  # a tie
-    assert best_candidate(some, [rows(1, 2), rows(0, None), None]) is first
-    assert best_candidate(some, [rows(None), rows(0, None), None]) is None
+    assert best_candidate(some, [rows(0, 3, 1), rows(1, 1, 2), rows(2, 2, 2)]) is second
+    assert best_candidate(some, [rows(0, 1, 2), rows(1, 2, 1), rows(2, 2, 2)]) is first  # a tie
+    assert best_candidate(some, [rows(0, 1, 2), rows(1, 0, None), None]) is first
+    assert best_candidate(some, [rows(0, None), rows(1, 0, None), None]) is None
 
 
 def test_a_member_needs_its_own_candidates_alone() -> None:
@@ -56,7 +56,7 @@ def test_a_member_needs_its_own_candidates_alone() -> None:
 def test_the_task_of_a_member_refits_the_best() -> None:
     plan = plan_of()
     member = plan.members[0]
-    needed = [rows(3, 3), rows(1, 1), None]
+    needed = [rows(0, 3, 3), rows(1, 1, 1), None]
     settings = {"inputs": plan.inputs, "training": plan.training}
     made = carry_out(DATA, member, needed, **settings)
     assert isinstance(made, Refitted)
