@@ -8,7 +8,7 @@ from collections.abc import Callable
 from benchmarks.keep import RESULTS
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
-from pipelines.run.say import complain
+from pipelines.say import complain
 
 # Tables are left out: each fold scales them in its own way, so no two lines share arrays.
 IMAGES = ("digits", "mnist", "fashion-mnist")

@@ -22,7 +22,7 @@ from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.path_cost"
 COUNTS = "path-cost-counts.json"
-SHAPES = ((512, 2), (256, 4), (256, 3), (128, 8), (128, 4))
+SHAPES = ((512, 2), (256, 4), (256, 3), (256, 2), (128, 8), (128, 4))
 # Of MNIST's 60,000 rows, those that a block of the first kernel, one of two, held the
 # residuals of; of more members it worked on all rows of the problem.
 CAPACITY, ALL_ROWS = 8954, 60_000

@@ -62,6 +62,9 @@ def _asked(
             kind = resolve_kind(chosen.kind, chosen.profile)
             chosen = dataclasses.replace(chosen, kind=kind)
             chosen.refuse_what_the_kind_does_not_take()
+            refuse = getattr(_module(kind), "refuse", None)
+            if refuse:
+                refuse(chosen)
             return function(chosen)
 
         asked.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "srun": ("profile",),
 }
 QUEUES = tuple(kind for kind, takes in KINDS.items() if "adaptive" in takes)
+MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been seen to serve
 
 _DASHBOARD = re.compile(r"off|([^:\s]+:)?\d{1,5}")
 
@@ -86,6 +87,10 @@ class ClusterOptions:
             raise ClusterError(
                 f"--workers must be at least 1, got {self.workers}; leave it out for all"
             )
+        most = max(self.workers or 0, *(self.adaptive or (0,)))
+        if most > MOST_WORKERS:
+            flag = "--adaptive" if self.adaptive else "--workers"
+            raise ClusterError(f"{flag} must be at most {MOST_WORKERS}, got {most}; ask for fewer")
         if self.dashboard is not None and not _is_dashboard(self.dashboard):
             raise ClusterError(
                 f"--dashboard must be a port, host:port or off, got {self.dashboard!r}; "

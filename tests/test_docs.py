@@ -64,6 +64,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
     table["species"] = np.where(table.a > 0, "cat", "dog")
     table.to_csv(folder / "mine.csv", index=False)
+    write_graphs(folder, rng)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
         picture = np.full((60, 60), 250, np.uint8)
         picture[10:50, 27:33] = 20
@@ -73,8 +74,22 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     named = {name for _, command in commands() for name in re.findall(r"results/\S+", command)}
     for name in sorted(named | {"RUN", "OTHER", "ENSEMBLE"}):
         kind = f"{bagging} {SMALL_NETS}" if "nn_bagging" in name or name == "ENSEMBLE" else svm
+        if "pagerank" in name:
+            kind = "python -m pipelines.pagerank --edges links.csv --quiet"
         run(f"{kind} --results {name}", folder)
     return folder
+
+
+def write_graphs(folder: Path, rng: np.random.Generator) -> None:
+    """One small graph in the forms that the page of PageRank reads, and two vectors on it."""
+    frame = pd.DataFrame(rng.integers(0, 50, (200, 2)), columns=["from", "to"])
+    frame["clicks"] = rng.integers(1, 9, 200)
+    frame.to_csv(folder / "links.csv", index=False)
+    frame.to_parquet(folder / "links.parquet")
+    frame.to_csv(folder / "huge.tsv", sep="\t", index=False)
+    frame.to_csv(folder / "soc-LiveJournal1.txt", sep="\t", header=False, index=False)
+    topics = pd.DataFrame({"node": frame["from"].unique()[:5], "science": 1.0, "music": 2.0})
+    topics.to_csv(folder / "topics.csv", index=False)
 
 
 def write_images(folder: Path, rng: np.random.Generator) -> None:

@@ -12,6 +12,7 @@ GPU = "a GPU"
 SOLVER = ("cupy", "cuml", "sklearn")
 PATH = ("cupy", "numba", "numba_cuda")
 CLUSTER = ("cupy", "dask", "distributed", "dask_cuda", "pynvml")
+GRAPH = ("torch", "numba", "pandas", "pyarrow", "scipy")
 COMMAND = (
     *PATH, *CLUSTER[1:], "sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "rich",
     "safetensors",
@@ -69,6 +70,10 @@ CHECKS = (
         ("torch", "sklearn", "yaml", "safetensors"),
         45,
     ),
+    Check(
+        "every variant of PageRank agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 40
+    ),
+    Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 60),
     Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 30),
     Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 60),
     Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", SOLVER, 40),

@@ -6,11 +6,32 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from cluster_setup import on_this_machine
+from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.options import ClusterOptions
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+BYTES_OF_A_WORKER = 2**27  # before it has any data
+
+
+def refuse(options: ClusterOptions) -> None:
+    """Refuse more workers than this machine's memory holds, idle as they are.
+
+    Raises
+    ------
+    ClusterError
+    """
+    import psutil
+
+    most = psutil.virtual_memory().total // BYTES_OF_A_WORKER
+    if options.workers is not None and options.workers > most:
+        raise ClusterError(
+            f"--workers must be at most {most} with --cluster local, what this machine's memory "
+            f"holds, got {options.workers}; leave it out for one for each core"
+        )
 
 
 def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:

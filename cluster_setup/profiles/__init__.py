@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,6 +16,7 @@ from typing import Any
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import QUEUES
+from cluster_setup.profiles.rules import broken_rule, is_one_line
 
 SHIPPED = Path(__file__).parent
 
@@ -148,15 +149,27 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(f"--profile {path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
-        where = f" at line {place.line + 1}" if place else ""
+        where = f" at line {place.line + 1}" if place else f" ({_first_line(error)})"
         raise ClusterError(f"--profile {path} must be YAML, it is not{where}") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
     _refuse_unknown(values, path)
     base = values.pop("base", None)
+    if base is not None and not is_one_line(base):
+        raise ClusterError(
+            f"--profile {path}: base must be the name of a profile, got {_short(base)}"
+        )
     return values if base is None else _read(base, (*seen, str(path))) | values
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _path(name: str) -> Path:
@@ -193,40 +206,10 @@ def _checked(values: dict[str, Any], name: str) -> Profile:
         if key == "walltime" and type(value) is int:  # YAML reads 12:00:00 as a number to base 60
             hours, rest = divmod(value, 3600)
             value = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
-        rule = _broken_rule(key, value)
+        rule = broken_rule(key, KEYS[key], value)
         if rule:
-            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {value!r}")
+            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {_short(value)}")
         ready[key] = tuple(value) if isinstance(value, list) else value
     if "queue" not in ready:
         raise ClusterError(f"--profile {name}: queue must be one of {', '.join(QUEUES)}, got none")
     return Profile(**ready, name=name)
-
-
-def _broken_rule(key: str, value: Any) -> str | None:
-    """The rule that a value breaks, or None."""
-    kind = KEYS[key]
-    if value is None and "None" in kind:
-        return None
-    if kind.startswith("tuple"):
-        lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
-        return None if lines else "a list of lines of text"
-    if kind in ("int", "float"):
-        number = isinstance(value, (int, float) if kind == "float" else int)
-        good = number and not isinstance(value, bool) and value > 0
-        return None if good else "a number above 0" if kind == "float" else "a whole number above 0"
-    if not isinstance(value, str) or "\n" in value:
-        return "one line of text"
-    if key == "queue" and value not in QUEUES:
-        return f"one of {', '.join(QUEUES)}"
-    if key == "walltime" and not re.fullmatch(r"(\d+-)?\d+:[0-5]?\d:[0-5]?\d", value):
-        return "HH:MM:SS or D-HH:MM:SS"
-    return _broken_memory(value) if key == "memory" else None
-
-
-def _broken_memory(value: str) -> str | None:
-    from dask.utils import parse_bytes
-
-    try:
-        return None if parse_bytes(value) >= 2**20 else "at least 1 MiB"
-    except ValueError:
-        return "a size such as 32 GiB"

@@ -91,15 +91,37 @@ def up(folder: Path = FOLDER) -> None:
 
 
 def down(folder: Path = FOLDER) -> None:
-    """Stop what ``up`` started in ``folder``, jobs included, and remove the folder."""
+    """Stop what ``up`` started in ``folder``, jobs included, and remove the folder.
+
+    Returns when all of it has ended.
+    """
     pids = _running(folder)
     if any(name == "slurmctld" for name in pids.values()):
         with suppress(subprocess.SubprocessError, OSError):
-            _client(folder, "scancel", "--full", "--user", str(os.geteuid()))
+            _cancel_all_jobs(folder)
+    # What they have started, too: the controller's helper outlives it for a while.
+    family = {pid: {pid, *_children(pid)} for pid in pids}
     # The controller first: the nodes then have nobody to take leave of, and stop at once.
     for name in ("slurmctld", "slurmd", "munged"):
-        _stop([pid for pid, program in pids.items() if program == name])
+        daemons = [pid for pid, program in pids.items() if program == name]
+        _stop(daemons, set().union(*(family[pid] for pid in daemons)))
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cancel_all_jobs(folder: Path) -> None:
+    """Jobs outlive a controller that ends while it cancels them."""
+    _client(folder, "scancel", "--full", "--user", str(os.geteuid()))
+    until = time.monotonic() + SECONDS_TO_STOP
+    while _client(folder, "squeue", "--noheader").strip() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def _children(pid: int) -> list[int]:
+    import psutil
+
+    with suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    return []
 
 
 def _write_configuration(folder: Path) -> None:
@@ -181,18 +203,20 @@ def _running(folder: Path) -> dict[int, str]:
     return found
 
 
-def _stop(pids: list[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    until = time.monotonic() + SECONDS_TO_STOP
-    while any(_alive(pid) for pid in pids):
-        if time.monotonic() > until:
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+def _stop(pids: list[int], family: set[int]) -> None:
+    """Ask ``pids`` to end; return when all of the family have, killed if need be."""
+    for number, ask, limit in (
+        (signal.SIGTERM, pids, SECONDS_TO_STOP),
+        (signal.SIGKILL, family, 5),
+    ):
+        for pid in ask:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        until = time.monotonic() + limit
+        while any(_alive(pid) for pid in family) and time.monotonic() < until:
+            time.sleep(0.1)
+        if not any(_alive(pid) for pid in family):
             return
-        time.sleep(0.1)
 
 
 def _alive(pid: int) -> bool:

@@ -35,10 +35,11 @@ def script(
     """
     module = command if "." in command else f"{PACKAGE}.{command}"
     try:
-        found = importlib.util.find_spec(module)
+        named = all(part.isidentifier() for part in module.split("."))
+        found = named and importlib.util.find_spec(module)
     except ModuleNotFoundError:
         found = None
-    if found is None:
+    if not found:
         raise ClusterError(f"sbatch needs a command such as svm_grid, got {command!r}")
     for flag in ("--cluster", "--profile", "--workers", "--device"):
         if any(word == flag or word.startswith(f"{flag}=") for word in arguments):

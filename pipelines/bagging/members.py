@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble, Member
 from pipelines.run_folder import names
+from pipelines.run_folder.arrays import DAMAGE, read_array
 
 
 class MemberFiles:
@@ -32,8 +34,13 @@ class MemberFiles:
         return self.path / f"member-{member:02d}.npy"
 
     def has(self, member: int) -> bool:
-        """Whether both files of a member are there."""
-        return self.weights(member).is_file() and self._probabilities(member).is_file()
+        """Whether both files of a member are there, and whole: others are as good as none."""
+        try:
+            Ensemble.load(self.weights(member))
+            said = self.probabilities(member)
+            return said.ndim == 2 and bool(np.isfinite(said).all())
+        except (*DAMAGE, InputError):
+            return False
 
     def save(
         self, number: int, member: Member, probabilities: np.ndarray, classes: np.ndarray
@@ -63,14 +70,14 @@ class MemberFiles:
         _write_whole(self._probabilities(number), write)
 
     def probabilities(self, member: int) -> np.ndarray:
-        """What a member said, as ``save`` was given it."""
-        found: np.ndarray = np.load(self._probabilities(member), allow_pickle=False)
-        return found
+        """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
+        return read_array(self._probabilities(member))
 
     def numbers(self) -> list[int]:
         """The members that have weights here, in order."""
         found = self.path.glob("member-*.safetensors")
-        return sorted(int(path.stem.removeprefix("member-")) for path in found)
+        numbers = (path.stem.removeprefix("member-") for path in found)
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def _write_whole(path: Path, write: Callable[[Path], None]) -> None:

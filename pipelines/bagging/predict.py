@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from pipelines.nn.needs import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run.say import aloud, complain
-from pipelines.run_folder.reading import read_record
+from pipelines.run_folder.record import BaggingRecord, read_record
+from pipelines.say import aloud, complain
 
 
 def predict(options: PredictOptions) -> int:
@@ -83,25 +82,30 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
     said, classes = [], np.empty(0)
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number))
+        others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
+        if others or ensemble.members[0].inputs.n_features != rows.shape[1]:
+            raise InputError(
+                f"RUN must hold members of the same data, got {files.weights(number)}, which was "
+                "trained on others; remove it"
+            )
         said.append(ensemble.member_proba(rows)[0])
         classes = ensemble.classes_
     return np.stack(said), [str(label) for label in classes]
 
 
 def _form(run: Path) -> PictureForm:
-    record: dict[str, Any] = read_record(run)
-    if record.get("command") != "nn_bagging":
+    _, record = read_record(run)
+    if not isinstance(record, BaggingRecord):
         raise InputError(
             f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "
-            f"{record.get('command')}"
+            f"{record.command}"
         )
-    form = record.get("image_form")
-    if not isinstance(form, dict):
+    if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
             "use BaggedNets in Python for new rows of a table"
         )
-    return PictureForm.from_record(form)
+    return PictureForm.from_record(record.image_form.model_dump())
 
 
 def _lines(

@@ -26,25 +26,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.errors import InputError
     from pipelines.report.comparison import write_comparison
     from pipelines.report.page import write_page
+    from pipelines.say import aloud, complain, leave_quietly, take_any_terminal
 
+    take_any_terminal()
     name, target = "RUN", None
     try:
         if given.compare:
             name, target = "--compare", given.compare
-            print(write_comparison(given.runs, given.compare))
+            aloud(str(write_comparison(given.runs, given.compare)))
             return 0
         for target in given.runs:
-            print(write_page(target))
+            aloud(str(write_page(target)))
         return 0
     except InputError as error:
-        print(error, file=sys.stderr)
+        complain("report", str(error))
     except OSError as error:
         kind = "file" if given.compare else "folder"
-        print(
+        complain(
+            "report",
             f"{name} must be a {kind} that can be written, got {str(target)!r} "
             f"({error.strerror or error}): name one in a place of your own",
-            file=sys.stderr,
         )
+    finally:
+        leave_quietly()
     return 2
 
 

@@ -15,14 +15,15 @@ from pipelines.report.bagging_figures import (
     referral,
 )
 from pipelines.report.bagging_folder import BaggingRun, read_bagging_run
-from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.certainty import certainty_panels, said
-from pipelines.report.figures import OF_ANY_RUN, Made
+from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.wording import count, percent, significant
+from pipelines.report.table import table_of
+from pipelines.report.wording import count, percent
 from pipelines.run_folder.columns import BAGGING_CELL
 
 ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
+MOST_POINTS = 40  # of a group, each with a panel
 GROUPS = {
     "disagreement": "the test points on which the members disagree most",
     "chosen": "the test points that were chosen with --explain",
@@ -31,7 +32,7 @@ GROUPS = {
 
 
 def _certainty(run: BaggingRun, group: str) -> Made:
-    points = run.explained.get(group)
+    points = run.explained.get(group, [])[:MOST_POINTS]
     if not points:
         return None
     words = "; ".join(f"{point.name}: {said(point, run.classes)}" for point in points)
@@ -48,14 +49,14 @@ def _ensemble_size(run: BaggingRun) -> Made:
         f"{count(int(by_size.index[0]), 'member')}, {percent(by_size.iloc[-1])} with "
         f"{int(by_size.index[-1])}, means over subsets."
     )
-    return ensemble_size(run.sizes, run.number("vote_test_error")), alt
+    return ensemble_size(run.sizes, run.record.vote_test_error), alt
 
 
 def _calibration(run: BaggingRun) -> Made:
     table = run.predictions
     if table is None or table.empty:
         return None
-    error = run.number("test_calibration_error")
+    error = run.record.test_calibration_error
     is_right = (table["true"] == table["predicted_by_mean"]).to_numpy()
     alt = "Share of right answers against the certainty of the mean probability"
     alt += "." if error is None else f"; the expected calibration error is {percent(error)}."
@@ -76,11 +77,10 @@ def _referral(run: BaggingRun) -> Made:
 
 
 def _referred(run: BaggingRun) -> Referred | None:
-    n_test, rule = run.part("dataset").get("n_test"), run.part("referral")
-    n_kept, n_wrong = rule.get("n_kept"), rule.get("n_wrong_kept")
-    if not (isinstance(n_test, int) and isinstance(n_kept, int) and isinstance(n_wrong, int)):
+    n_test, rule = run.record.dataset.n_test, run.record.referral
+    if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
         return None
-    return Referred(n_kept / n_test, n_wrong / n_kept) if n_test and n_kept else None
+    return Referred(rule.n_kept / n_test, rule.n_wrong_kept / rule.n_kept)
 
 
 def _member_searches(run: BaggingRun) -> Made:
@@ -95,28 +95,25 @@ def _member_searches(run: BaggingRun) -> Made:
 
 
 def _size(run: BaggingRun) -> str:
-    options = run.part("options")
-    n_bootstrap, n_tuning = options.get("n_bootstrap"), options.get("n_tuning")
-    if not (isinstance(n_bootstrap, int) and isinstance(n_tuning, int)):
+    n_bootstrap, n_tuning = run.record.options.n_bootstrap, run.record.options.n_tuning
+    if n_bootstrap is None or n_tuning is None:
         return "An ensemble"
     return f"{count(n_bootstrap, 'member')}, each the best of {count(n_tuning, 'candidate')}"
 
 
 def _answers(run: BaggingRun) -> list[Answer]:
-    answers = []
-    n_test = run.part("dataset").get("n_test")
-    for label, key, errors in (
-        ("test error of the vote", "vote_test_error", "n_vote_errors"),
-        ("of the mean probability", "mean_test_error", "n_mean_errors"),
+    answers, record = [], run.record
+    for label, error, n_wrong in (
+        ("test error of the vote", record.vote_test_error, record.n_vote_errors),
+        ("of the mean probability", record.mean_test_error, record.n_mean_errors),
     ):
-        if (error := run.number(key)) is not None:
-            answers.append(
-                Answer(label, percent(error), f"{run.run.get(errors)} of {n_test} test points")
-            )
-    if (mean := run.number("members_mean_test_error")) is not None:
-        best = run.number("members_best_test_error")
+        if error is not None:
+            note = f"{n_wrong} of {record.dataset.n_test} test points"
+            answers.append(Answer(label, percent(error), note))
+    if (mean := record.members_mean_test_error) is not None:
+        best = record.members_best_test_error
         answers.append(Answer("of a single member", percent(mean), f"mean; best {percent(best)}"))
-    if (error := run.number("test_calibration_error")) is not None:
+    if (error := record.test_calibration_error) is not None:
         answers.append(Answer("calibration error", percent(error), "expected, 15 bins"))
     if (rule := _referred(run)) is not None:
         note = f"of the {percent(rule.kept)} not referred to a person"
@@ -124,37 +121,12 @@ def _answers(run: BaggingRun) -> list[Answer]:
     return answers
 
 
-def _cell_name(member: float, candidate: float, fold: float) -> str:
-    return f"member {member:.0f}, candidate {candidate:.0f}, fold {fold:.0f}"
-
-
-def _value(name: str, value: Any) -> Cell:
-    if isinstance(value, str):
-        return Cell(value, value)
-    number = float(value)
-    return number_cell(number, percent(number) if name in ERRORS else significant(number))
-
-
-def _member_table(run: BaggingRun) -> tuple[list[tuple[str, str]], list[list[Cell]]]:
-    if run.members is None:
-        return [], []
-    columns = [
-        (str(name), "text" if run.members[name].dtype == object else "number")
-        for name in run.members.columns
-    ]
-    rows = [
-        [_value(str(name), value) for name, value in row.items()]
-        for row in run.members.to_dict("records")
-    ]
-    return [(name.replace("_", " "), kind) for name, kind in columns], rows
-
-
 def _content(run: BaggingRun) -> dict[str, Any]:
-    columns, rows = _member_table(run)
+    columns, rows = ([], []) if run.members is None else table_of(run.members, ERRORS)
     return {
         "member_columns": columns,
         "members": rows,
-        "rule": str(run.part("referral").get("rule") or ""),
+        "rule": "" if run.record.referral is None else run.record.referral.rule,
         "has_members": run.members is not None,
     }
 
@@ -171,12 +143,11 @@ BAGGING = Kind(
         "calibration": _calibration,
         "referral": _referral,
         "member_searches": _member_searches,
-        **OF_ANY_RUN,
+        **of_any_run(),
     },
     size=_size,
     sizes=("n_bootstrap", "n_tuning", "folds"),
     answers=_answers,
     place=BAGGING_CELL,
-    cell_name=_cell_name,
     content=_content,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,43 +15,31 @@ from matplotlib.patches import Patch
 from pipelines.report.style import BLUE, PALE, SKY, VERMILLION
 
 
-@dataclass(frozen=True)
-class BoxStatistics:
-    """Quartiles of some numbers, and the furthest of them within 1.5 box lengths."""
-
-    low: float
-    q1: float
-    median: float
-    q3: float
-    high: float
-
-
-def box_statistics(values: np.ndarray) -> BoxStatistics:
-    """What a box shows of the finite values, shape (n,) with n >= 1, after Tukey."""
-    q1, median, q3 = (float(value) for value in np.percentile(values, [25, 50, 75]))
-    reach = 1.5 * (q3 - q1)
-    inside = values[(values >= q1 - reach) & (values <= q3 + reach)]
-    return BoxStatistics(
-        low=min(q1, float(inside.min())), q1=q1, median=median, q3=q3,
-        high=max(q3, float(inside.max())),
-    )  # fmt: skip
-
-
-def add_boxes(axes: Axes, boxes: list[tuple[float, BoxStatistics, bool]], half: float) -> None:
-    """Draw boxes, each with its place on the x axis and whether it stands out.
+def add_boxes(axes: Axes, boxes: Sequence[tuple[float, np.ndarray, bool]], half: float) -> None:
+    """Draw boxes after Tukey, each of some finite numbers at a place, some that stand out.
 
     They are collections: hundreds of boxes one by one would take seconds.
+
+    Parameters
+    ----------
+    axes : Axes
+    boxes : places on the x axis, numbers of shape (n,) with n >= 1, whether it stands out
+    half : float
+        Half the width of a box.
     """
+    places = [x for x, *_ in boxes]
+    found = [one for _, values, _ in boxes for one in boxplot_stats(values)]
+    both_of = list(zip(places, found, strict=True))
     bodies = [
-        [(x - half, s.q1), (x + half, s.q1), (x + half, s.q3), (x - half, s.q3)]
-        for x, s, _ in boxes
+        [(x - half, s["q1"]), (x + half, s["q1"]), (x + half, s["q3"]), (x - half, s["q3"])]
+        for x, s in both_of
     ]
     whiskers = [
         [(x, start), (x, end)]
-        for x, s, _ in boxes
-        for start, end in ((s.low, s.q1), (s.q3, s.high))
+        for x, s in both_of
+        for start, end in ((s["whislo"], s["q1"]), (s["q3"], s["whishi"]))
     ]
-    medians = [[(x - half, s.median), (x + half, s.median)] for x, s, _ in boxes]
+    medians = [[(x - half, s["med"]), (x + half, s["med"])] for x, s in both_of]
     faces = [VERMILLION if is_best else SKY for *_, is_best in boxes]
     edges = [VERMILLION if is_best else BLUE for *_, is_best in boxes]
     both = [edge for edge in edges for _ in range(2)]

@@ -1,28 +1,15 @@
-"""The table of all candidates on the page of a run."""
+"""The table of the candidates on the page of a run of ``svm_grid``."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from pipelines.report.svm_folder import ACCURACY, SvmRun
+from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
 from pipelines.report.wording import percent, significant
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of an HTML table: what is read, and what a sort goes by."""
-
-    text: str
-    sort: float | str
-
-
-def number_cell(value: float, text: str, missing: str = "–") -> Cell:
-    """A cell of a number and its text; one that is not finite comes last in a sort."""
-    return Cell(text, float(value)) if math.isfinite(value) else Cell(missing, "")
-
-
-def candidate_columns(run: SvmRun) -> list[tuple[str, str]]:
+def candidate_columns(run: SvmRun) -> Columns:
     """Names and kinds of the columns; the score has one where it is not accuracy."""
     names = ["rank", "C", "gamma", "cv error", "standard deviation", "folds with a score",
              "support vectors", "fit time (s)"]  # fmt: skip
@@ -37,8 +24,10 @@ def candidate_rows(run: SvmRun) -> list[list[Cell]]:
         return []
     table, with_score = run.candidates, _has_score(run)
     if not run.cells.empty:
-        work = run.cells.groupby(["C", "gamma"], as_index=False).agg(
-            n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum")
+        work = (
+            run.cells.astype({"n_support": "float64"})
+            .groupby(["C", "gamma"], as_index=False)
+            .agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
         )
         table = table.merge(work, on=["C", "gamma"], how="left")
     else:
@@ -55,7 +44,7 @@ def candidate_rows(run: SvmRun) -> list[list[Cell]]:
             number_cell(row["n_support"], f"{row['n_support']:.0f}"),
             number_cell(row["fit_seconds"], f"{row['fit_seconds']:.2f}"),
         ]
-        for row in table.to_dict("records")
+        for row in table.head(MOST_ROWS).to_dict("records")
     ]
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pipelines.report.bagging_folder import ExplainedPoint
-from pipelines.report.boxes import add_boxes, box_statistics, grid_lines
+from pipelines.report.boxes import add_boxes, grid_lines
 from pipelines.report.classification_figures import class_name
 from pipelines.report.style import GREY, INK, NARROW, VERMILLION, WIDE
 from pipelines.report.wording import shortened
@@ -82,8 +82,7 @@ def _draw_boxes(axes: Axes, point: ExplainedPoint, classes: Sequence[str]) -> No
     half = 0.36
     grid_lines(axes)
     boxes = [
-        (float(code), box_statistics(point.probabilities[:, code]), code == point.vote)
-        for code in range(n_classes)
+        (float(code), point.probabilities[:, code], code == point.vote) for code in range(n_classes)
     ]
     add_boxes(axes, boxes, half)
     # Side by side, as points one above the other would hide each other.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.report.candidate_table import Cell, number_cell
 from pipelines.report.figures import Drawn
 from pipelines.report.kind import Kind
 from pipelines.report.kinds import kind_of
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
+from pipelines.report.table import Cell, number_cell
 from pipelines.report.templates import template
 from pipelines.report.wording import count, duration, percent
-from pipelines.run_folder.reading import RunFolder, finite, read_record
+from pipelines.run_folder.reading import Run
+from pipelines.run_folder.record import read_record
 
 COLUMNS = [
     ("run", "text"), ("data", "text"), ("searched", "text"), ("cv error", "number"),
@@ -38,26 +40,29 @@ class Compared:
 
     name: str
     kind: Kind
-    run: RunFolder
+    run: Run[Any]
 
     @property
     def cv_error(self) -> tuple[float, float]:
         """Mean and standard deviation over the folds of the best candidate."""
-        best = self.run.part("best")
-        return _number(best.get("error_mean")), _number(best.get("error_std"))
+        best = self.run.record.best
+        return (
+            (math.nan, math.nan)
+            if best is None
+            else (_number(best.error_mean), _number(best.error_std))
+        )
 
     @property
     def test_error(self) -> float:
-        return _number(self.run.run.get("test_error"))
+        return _number(self.run.record.test_error)
 
     @property
     def wall_seconds(self) -> float:
-        return _number(self.run.run.get("wall_seconds"))
+        return _number(self.run.record.wall_seconds)
 
 
-def _number(value: object) -> float:
-    number = finite(value)
-    return float("nan") if number is None else number
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def read_runs(folders: Sequence[Path]) -> list[Compared]:
@@ -72,7 +77,7 @@ def read_runs(folders: Sequence[Path]) -> list[Compared]:
     common = Path(os.path.commonpath([path.parent for path in paths]))
     runs = []
     for path in paths:
-        kind = kind_of(read_record(path))
+        kind = kind_of(read_record(path)[1])
         runs.append(Compared(str(path.relative_to(common)), kind, kind.read(path)))
     return runs
 
@@ -88,18 +93,18 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
     """
     rows = {}
     for compared in read_runs(folders):
-        run, dataset = compared.run, compared.run.part("dataset")
+        record = compared.run.record
         mean, std = compared.cv_error
         rows[compared.name] = {
-            "command": run.run.get("command"),
-            "data": dataset.get("name"),
-            "n_train": dataset.get("n_train"),
+            "command": record.command,
+            "data": record.dataset.name,
+            "n_train": record.dataset.n_train,
             "cv_error_mean": mean,
             "cv_error_std": std,
             "test_error": compared.test_error,
             "wall_seconds": compared.wall_seconds,
-            "n_workers": run.part("cluster").get("n_workers"),
-            "status": run.run.get("status"),
+            "n_workers": record.cluster.n_workers,
+            "status": record.status,
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -127,7 +132,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
         columns=COLUMNS,
         rows=[_row(compared) for compared in runs],
         names=[compared.name for compared in runs],
-        differing=differing_options([compared.run.part("options") for compared in runs]),
+        differing=differing_options([compared.run.facts.get("options", {}) for compared in runs]),
         shared=_shared_cells(runs),
     )
     page.write_text(text, encoding="utf-8")
@@ -135,21 +140,19 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
 
 
 def _row(compared: Compared) -> list[Cell]:
-    run, dataset = compared.run, compared.run.part("dataset")
-    mean, std = compared.cv_error
-    n_workers = run.part("cluster").get("n_workers")
-    status = str(run.run.get("status", "–"))
-    data = f"{dataset.get('name', '–')}, {dataset.get('n_train', '–')} rows"
+    record, mean, std = compared.run.record, *compared.cv_error
+    name, n_train = record.dataset.name or "–", record.dataset.n_train
+    data = f"{name}, {'–' if n_train is None else n_train} rows"
     spread = f" ± {percent(std)}" if np.isfinite(std) else ""
     return [
         Cell(compared.name, compared.name),
         Cell(data, data),
-        Cell(compared.kind.size(run), compared.kind.size(run)),
+        Cell(size := compared.kind.size(compared.run), size),
         number_cell(mean, percent(mean) + spread),
         number_cell(compared.test_error, percent(compared.test_error)),
         number_cell(compared.wall_seconds, duration(compared.wall_seconds)),
-        number_cell(_number(n_workers), str(n_workers)),
-        Cell(status, status),
+        number_cell(_number(record.cluster.n_workers), str(record.cluster.n_workers)),
+        Cell(record.status, record.status),
     ]
 
 
@@ -184,6 +187,8 @@ def _shared_cells(runs: Sequence[Compared]) -> list[str]:
             )
             continue
         columns = [*place, "n_errors"]
+        if not place or not all(set(columns) <= set(one.run.cells) for one in (first, other)):
+            continue
         both = first.run.cells[columns].merge(other.run.cells[columns], on=place)
         apart = (both.n_errors_x - both.n_errors_y).abs().dropna()
         if apart.empty:
@@ -198,12 +203,8 @@ def _shared_cells(runs: Sequence[Compared]) -> list[str]:
 
 def _split(compared: Compared) -> tuple[Any, ...]:
     """What has to be the same for a cell to be the same: the rows, and how they fall into folds."""
-    options = compared.run.part("options")
-    return (
-        compared.run.part("dataset").get("fingerprint"),
-        options.get("folds"),
-        options.get("seed"),
-    )
+    record = compared.run.record
+    return record.dataset.fingerprint, record.options.folds, record.options.seed
 
 
 def _draw(runs: Sequence[Compared]) -> Figure:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,9 +21,9 @@ from pipelines.report.classification_figures import (
 from pipelines.report.style import figure_style, save
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
-from pipelines.run_folder.reading import RunFolder
+from pipelines.run_folder.reading import Run
 
-AnyRun = TypeVar("AnyRun", bound=RunFolder)
+AnyRun = TypeVar("AnyRun", bound=Run[Any])
 # A figure and what it shows in words; None where the run has no pieces for it.
 Made = tuple[Figure, str] | None
 Draw = Callable[[AnyRun], Made]
@@ -58,7 +59,7 @@ def _embed(name: str, figure: Figure, alt: str, path: Path) -> Drawn:
     return Drawn(name, round(96 * width), round(96 * height), alt, uri)
 
 
-def _of_confusion(run: RunFolder) -> Made:
+def _of_confusion(run: Run[Any]) -> Made:
     """The confusion matrix of the test points."""
     if run.predictions is None or run.predictions.empty:
         return None
@@ -77,7 +78,7 @@ def _of_confusion(run: RunFolder) -> Made:
     return confusion_matrix(counts, names), alt + "."
 
 
-def _of_wrong_test_points(run: RunFolder) -> Made:
+def _of_wrong_test_points(run: Run[Any]) -> Made:
     """The images of wrong test points."""
     if run.wrong_images is None or not len(run.wrong_images.row):
         return None
@@ -87,7 +88,7 @@ def _of_wrong_test_points(run: RunFolder) -> Made:
     )
 
 
-def _of_timeline(run: RunFolder) -> Made:
+def _of_timeline(run: Run[Any], colour_by: str) -> Made:
     """The units of every worker."""
     if not run.units:
         return None
@@ -97,26 +98,26 @@ def _of_timeline(run: RunFolder) -> Made:
         f"Timeline of {count(len(run.units), 'unit')} on {count(n_workers, 'worker')}, one lane "
         "for each worker; the table of the workers says the same in numbers."
     )
-    return timeline(run.units, addresses), alt
+    return timeline(run.units, addresses, colour_by), alt
 
 
-def worker_addresses(run: RunFolder) -> list[str]:
+def worker_addresses(run: Run[Any]) -> list[str]:
     """The workers of ``run.json`` that ran a unit, in its order.
 
     Workers that ran none are kept too, as idle lanes, unless the journal names
     no worker that ``run.json`` knows: then the two speak of different runs.
     """
-    workers = run.part("cluster").get("workers")
-    known = [
-        str(worker["address"])
-        for worker in (workers if isinstance(workers, list) else [])
-        if isinstance(worker, dict) and worker.get("address")
-    ]
+    known = [worker.address for worker in run.record.cluster.workers]
     return known if {unit.worker for unit in run.units} & set(known) else []
 
 
-OF_ANY_RUN: Mapping[str, Draw[RunFolder]] = {
-    "confusion_matrix": _of_confusion,
-    "test_errors": _of_wrong_test_points,
-    "timeline": _of_timeline,
-}
+def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:
+    """The figures that do not depend on the command.
+
+    ``colour_by`` names the column of positive numbers that tells one unit from another.
+    """
+    return {
+        "confusion_matrix": _of_confusion,
+        "test_errors": _of_wrong_test_points,
+        "timeline": partial(_of_timeline, colour_by=colour_by),
+    }

@@ -25,7 +25,7 @@ class Kind:
 
     Attributes
     ----------
-    title : str
+    title : str, empty for the command's name
     template : str
         Beside this file; it extends ``page.html``.
     read : function of the folder's path, gives the run
@@ -33,9 +33,9 @@ class Kind:
     size : what was searched, the beginning of the page's first sentence
     sizes : names of the options whose product is the number of cells
     answers : the large figures, less those that every run has
-    place : names of the columns that tell one cell from another
-    cell_name : of the values in ``place``
     content : what the template takes beside what every page has
+    place : names of the columns that tell one cell from another; by default those up to the fold
+    cell_name : of a cell, by the names in ``place``
     """
 
     title: str
@@ -45,6 +45,8 @@ class Kind:
     size: Callable[[Any], str]
     sizes: Sequence[str]
     answers: Callable[[Any], list[Answer]]
-    place: Sequence[str]
-    cell_name: Callable[..., str]
     content: Callable[[Any], dict[str, Any]]
+    place: Sequence[str] = ()
+    cell_name: Callable[[Mapping[str, Any]], str] = lambda cell: ", ".join(
+        f"{name} {value}" for name, value in cell.items()
+    )

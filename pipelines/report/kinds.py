@@ -1,17 +1,17 @@
-"""The commands whose runs have a page."""
+"""The commands whose runs have a page of their own; that of any other shows its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from pipelines.report.any_page import ANY
 from pipelines.report.bagging_page import BAGGING
+from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
+from pipelines.run_folder.record import Record
 
-KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING}
+KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH}
 
 
-def kind_of(record: Mapping[str, Any]) -> Kind:
+def kind_of(record: Record) -> Kind:
     """The kind of a run, by the command in its ``run.json``."""
-    return KINDS.get(str(record.get("command")), SVM)
+    return KINDS.get(record.command, ANY)

@@ -14,9 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from pipelines.report.boxes import (
-    BoxStatistics,
     add_boxes,
-    box_statistics,
     grid_lines,
     title_and_key,
 )
@@ -35,16 +33,17 @@ from pipelines.report.style import (
     percent_y_axis,
     spans_a_decade,
 )
-from pipelines.report.svm_folder import Candidate
 from pipelines.report.wording import percent, significant
+from pipelines.run_folder.record import BestOfSvm
 
 LOG_C, LOG_GAMMA = "log₁₀ C", "log₁₀ gamma"
+MOST_PANELS = 24  # gammas with a panel of their own; the table of the candidates has all
 MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
 
 
 def heat_map(
     candidates: pd.DataFrame,
-    best: Candidate | None,
+    best: BestOfSvm | None,
     all_C: Sequence[float] = (),
     all_gamma: Sequence[float] = (),
 ) -> Figure:
@@ -108,7 +107,7 @@ def heat_map(
     return figure
 
 
-def fold_errors_best(cells: pd.DataFrame, best: Candidate) -> Figure:
+def fold_errors_best(cells: pd.DataFrame, best: BestOfSvm) -> Figure:
     """Box plot of the fold errors against log10 C at the best gamma, each fold a point."""
     gammas = grid_values(cells["gamma"])
     gamma = gammas[nearest(gammas, [best.gamma])[0]]
@@ -132,10 +131,16 @@ def fold_errors_best(cells: pd.DataFrame, best: Candidate) -> Figure:
     return figure
 
 
-def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
-    """Box plots of the fold errors against log10 C, a panel for each gamma, on shared axes."""
-    gammas = grid_values(cells["gamma"])
-    best_gamma = None if best is None else gammas[nearest(gammas, [best.gamma])[0]]
+def fold_errors(cells: pd.DataFrame, best: BestOfSvm | None) -> Figure:
+    """Box plots of the fold errors against log10 C, a panel for each gamma, on shared axes.
+
+    Of more than ``MOST_PANELS`` gammas it shows the best, and others at equal steps.
+    """
+    every_gamma = grid_values(cells["gamma"])
+    best_place = None if best is None else int(nearest(every_gamma, [best.gamma])[0])
+    best_gamma = None if best_place is None else every_gamma[best_place]
+    gammas = every_gamma[_shown(len(every_gamma), best_place)]
+    cells = cells[cells["gamma"].isin(gammas)]
     n_columns = _columns(len(gammas))
     n_rows = -(-len(gammas) // n_columns)
     width = WIDE if n_columns > 2 else NARROW
@@ -144,7 +149,13 @@ def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
     height = top + bottom + n_rows * panel + (n_rows - 1) * gap
     figure = Figure(figsize=(width, height))
     figure.suptitle(
-        "Fold errors for each gamma", x=0.15 / width, y=1 - 0.12 / height, ha="left", va="top"
+        "Fold errors for each gamma"
+        if len(gammas) == len(every_gamma)
+        else f"Fold errors for {len(gammas)} of {len(every_gamma)} gammas",
+        x=0.15 / width,
+        y=1 - 0.12 / height,
+        ha="left",
+        va="top",
     )
     panels = figure.subplots(
         n_rows, n_columns, sharex=True, sharey=True, squeeze=False,
@@ -179,6 +190,14 @@ def fold_errors(cells: pd.DataFrame, best: Candidate | None) -> Figure:
     return figure
 
 
+def _shown(n_panels: int, best: int | None) -> np.ndarray:
+    """Which panels are drawn: all, or ``MOST_PANELS`` at equal steps, the best in its place."""
+    shown = np.unique(np.linspace(0, n_panels - 1, min(n_panels, MOST_PANELS)).round().astype(int))
+    if best is not None:
+        shown[np.abs(shown - best).argmin()] = best
+    return shown
+
+
 def _columns(n_panels: int) -> int:
     """Four panels a row, or three where that leaves fewer places empty."""
     return n_panels if n_panels < 4 else min((4, 3), key=lambda columns: -n_panels % columns)
@@ -195,8 +214,12 @@ def grid_values(present: pd.Series, every: Sequence[float] = ()) -> np.ndarray:
 
 def nearest(grid: np.ndarray, values: pd.Series | Sequence[float] | np.ndarray) -> np.ndarray:
     """Place of the nearest grid value, in log10, to each of the values."""
-    distance = np.log10(grid)[:, None] - np.log10(np.asarray(values, dtype=float))[None, :]
-    return np.abs(distance).argmin(axis=0)
+    places, wanted = np.log10(grid), np.log10(np.asarray(values, dtype=float))
+    after = np.clip(np.searchsorted(places, wanted), 1, max(1, len(grid) - 1))
+    if len(grid) == 1:
+        return np.zeros(len(wanted), dtype=int)
+    is_after = places[after] - wanted < wanted - places[after - 1]
+    return np.where(is_after, after, after - 1)
 
 
 def _finite(errors: pd.Series) -> np.ndarray:
@@ -257,18 +280,19 @@ def _draw_boxes(
     log_C = np.log10(grid_values(cells["C"]) if every_C is None else every_C)
     spacing = np.diff(log_C).min() if len(log_C) > 1 else 1.0
     half = 0.36 * spacing
-    boxes: list[tuple[float, BoxStatistics, bool]] = []
+    boxes: list[tuple[float, np.ndarray, bool]] = []
     points: list[np.ndarray] = []
     failed: list[float] = []
+    by_C = dict(list(cells.sort_values("fold").groupby("C")))
     for C in grid_values(cells["C"]):
-        of_C = cells[cells["C"] == C].sort_values("fold")
+        of_C = by_C[C]
         x, errors = float(np.log10(C)), of_C["error"].to_numpy(dtype=float)
         offsets = x + np.linspace(-0.6, 0.6, len(errors)) * half if len(errors) > 1 else [x]
         points.append(np.column_stack([offsets, errors]))
         failed += list(np.asarray(offsets)[np.isnan(errors)])
         if np.isfinite(errors).any():
             is_best = best_C is not None and bool(np.isclose(C, best_C))
-            boxes.append((x, box_statistics(errors[np.isfinite(errors)]), is_best))
+            boxes.append((x, errors[np.isfinite(errors)], is_best))
     add_boxes(axes, boxes, half)
     every_point = np.concatenate(points)
     axes.scatter(

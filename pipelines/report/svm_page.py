@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipelines.report.candidate_table import candidate_columns, candidate_rows
-from pipelines.report.figures import OF_ANY_RUN, Made
+from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
-from pipelines.report.svm_folder import ACCURACY, Candidate, SvmRun, read_svm_run
+from pipelines.report.svm_figures import MOST_PANELS, fold_errors, fold_errors_best, heat_map
+from pipelines.report.svm_folder import ACCURACY, SvmRun, read_svm_run
+from pipelines.report.table import MOST_ROWS
 from pipelines.report.wording import count, log10, percent, significant
-from pipelines.run_folder.reading import finite
+from pipelines.run_folder.columns import SVM_CELL
+from pipelines.run_folder.record import BestOfSvm
+
+MOST_POINTS = 100_000  # of a grid's axis
 
 
 def _heat_map(run: SvmRun) -> Made:
@@ -26,7 +30,8 @@ def _heat_map(run: SvmRun) -> Made:
             f"; the best{_by_scoring(run)} is C = {significant(run.best.C)}, "
             f"gamma = {significant(run.best.gamma)} with an error of {percent(run.best.error_mean)}"
         )
-    grids = (_grid(run, "log_c", "n_c"), _grid(run, "log_gamma", "n_gamma"))
+    options = run.record.options
+    grids = _grid(options.log_c, options.n_c), _grid(options.log_gamma, options.n_gamma)
     return heat_map(candidates, run.best, *grids), alt + "."
 
 
@@ -34,16 +39,13 @@ def _by_scoring(run: SvmRun) -> str:
     return "" if run.scoring == ACCURACY else f" by {run.scoring}"
 
 
-def _grid(run: SvmRun, bounds: str, number: str) -> list[float]:
+def _grid(ends: Sequence[float] | None, n_points: int | None) -> list[float]:
     """The whole grid of C or gamma as the options say it; empty where they do not."""
-    options = run.part("options")
-    ends, n_points = options.get(bounds), options.get(number)
-    if not isinstance(ends, list | tuple) or len(ends) != 2 or not isinstance(n_points, int):
+    if ends is None or len(ends) != 2 or not n_points or n_points > MOST_POINTS:
         return []
-    low, high = finite(ends[0]), finite(ends[1])
-    if low is None or high is None or n_points < 1:
+    if max(map(abs, ends)) > 300:  # beyond what a double can hold
         return []
-    return [float(value) for value in np.logspace(low, high, n_points)]
+    return [float(value) for value in np.logspace(ends[0], ends[1], n_points)]
 
 
 def _fold_errors_best(run: SvmRun) -> Made:
@@ -63,15 +65,16 @@ def _fold_errors(run: SvmRun) -> Made:
     n_gamma = run.cells["gamma"].nunique()
     alt = (
         "Box plots of the validation errors of the folds against log10 C, "
-        f"{count(n_gamma, 'panel')}, one for each gamma, on the same axes."
+        f"{count(min(n_gamma, MOST_PANELS), 'panel')}, one for each gamma"
+        + ("" if n_gamma <= MOST_PANELS else f" of {MOST_PANELS} among {n_gamma}")
+        + ", on the same axes."
     )
     return fold_errors(run.cells, run.best), alt
 
 
 def _size(run: SvmRun) -> str:
-    options = run.part("options")
-    n_C, n_gamma = options.get("n_c"), options.get("n_gamma")
-    if not run.candidates.empty and not (isinstance(n_C, int) and isinstance(n_gamma, int)):
+    n_C, n_gamma = run.record.options.n_c, run.record.options.n_gamma
+    if not run.candidates.empty and None in (n_C, n_gamma):
         n_C, n_gamma = run.candidates["C"].nunique(), run.candidates["gamma"].nunique()
     return f"{n_C} C × {n_gamma} gamma" if n_C and n_gamma else "A search"
 
@@ -86,38 +89,42 @@ def _answers(run: SvmRun) -> list[Answer]:
                 "cv error",
                 percent(best.error_mean),
                 f"± {percent(best.error_std)}, standard deviation over the folds"
-                if math.isfinite(best.error_std)
+                if best.error_std is not None
                 else "mean over the folds",
             ),
             *_score_answer(run, best),
         ]
-    if (test_error := run.number("test_error")) is not None:
-        n_wrong, n_test = run.run.get("n_test_errors"), run.part("dataset").get("n_test")
+    record = run.record
+    if (test_error := record.test_error) is not None:
+        n_wrong, n_test = record.n_test_errors, record.dataset.n_test
         note = f"{n_wrong} of {n_test} test points" if None not in (n_wrong, n_test) else ""
         answers.append(Answer("test error", percent(test_error), note))
-    if (log_loss := run.number("test_log_loss")) is not None:
-        error = run.number("test_calibration_error")
+    if (log_loss := record.test_log_loss) is not None:
+        error = record.test_calibration_error
         note = f"calibration error {percent(error)}" if error is not None else ""
         answers.append(Answer("test log loss", f"{log_loss:.4f}", note))
     return answers
 
 
-def _score_answer(run: SvmRun, best: Candidate) -> list[Answer]:
+def _score_answer(run: SvmRun, best: BestOfSvm) -> list[Answer]:
     """The score that chose the best candidate, where it was not the error."""
-    if run.scoring == ACCURACY or not math.isfinite(best.score_mean):
+    if run.scoring == ACCURACY or best.score_mean is None:
         return []
-    note = f"± {best.score_std:.4f}; it chose the best candidate"
+    note = f"± {best.score_std or 0:.4f}; it chose the best candidate"
     return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
 
 
-def _cell_name(C: float, gamma: float, fold: float) -> str:
-    return f"C = {significant(C)}, gamma = {significant(gamma)}, fold {fold:.0f}"
+def _cell_name(cell: Mapping[str, Any]) -> str:
+    C, gamma = significant(cell["C"]), significant(cell["gamma"])
+    return f"C = {C}, gamma = {gamma}, fold {cell['fold']:.0f}"
 
 
 def _content(run: SvmRun) -> dict[str, Any]:
     return {
         "has_best": run.best is not None,
         "candidates": candidate_rows(run),
+        "n_candidates": len(run.candidates),
+        "most_rows": MOST_ROWS,
         "candidate_columns": candidate_columns(run),
         "scoring": run.scoring if run.scoring != ACCURACY else "",
     }
@@ -131,12 +138,12 @@ SVM = Kind(
         "heat_map": _heat_map,
         "fold_errors_best": _fold_errors_best,
         "fold_errors": _fold_errors,
-        **OF_ANY_RUN,
+        **of_any_run(colour_by="gamma"),
     },
     size=_size,
     sizes=("n_c", "n_gamma", "folds"),
     answers=_answers,
-    place=("C", "gamma", "fold"),
+    place=SVM_CELL,
     cell_name=_cell_name,
     content=_content,
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
-from pipelines.report.candidate_table import Cell
 from pipelines.report.classification_figures import MOST_IMAGES, class_name
+from pipelines.report.table import Cell
 from pipelines.report.wording import count
-from pipelines.run_folder.reading import RunFolder
+from pipelines.run_folder.reading import Run
 
 MOST_WRONG_ROWS = 100
 
 
-def wrong_rows(run: RunFolder) -> list[list[Cell]]:
+def wrong_rows(run: Run[Any]) -> list[list[Cell]]:
     """The wrong test points of a table, which has no images to show."""
     wrong = _wrong(run)
     if wrong is None or run.wrong_images is not None:
@@ -29,7 +31,7 @@ def wrong_rows(run: RunFolder) -> list[list[Cell]]:
     ]
 
 
-def wrong_note(run: RunFolder) -> str:
+def wrong_note(run: Run[Any]) -> str:
     """How many test points are wrong, and how many of them are shown."""
     wrong = _wrong(run)
     if wrong is None:
@@ -45,7 +47,7 @@ def wrong_note(run: RunFolder) -> str:
     return f"{count(len(wrong), 'wrong test point')}."
 
 
-def _wrong(run: RunFolder) -> pd.DataFrame | None:
+def _wrong(run: Run[Any]) -> pd.DataFrame | None:
     if run.predictions is None:
         return None
     return run.predictions[run.predictions["true"] != run.predictions["predicted"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,11 +40,10 @@ class Pause:
 
 def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
     """The units of each worker: the known workers first, then those only the journal names."""
-    order = list(dict.fromkeys([*workers, *(unit.worker for unit in units)]))
-    return [
-        Lane(worker, own := tuple(u for u in units if u.worker == worker), _covered_seconds(own))
-        for worker in order
-    ]
+    own: dict[str, list[Unit]] = {worker: [] for worker in workers}
+    for unit in units:
+        own.setdefault(unit.worker, []).append(unit)
+    return [Lane(worker, tuple(some), _covered_seconds(some)) for worker, some in own.items()]
 
 
 def pauses(units: Sequence[Unit]) -> list[Pause]:
@@ -81,8 +81,11 @@ def worker_name(address: str) -> str:
     return shortened(address.rpartition("://")[2] or "unknown", 24)
 
 
-def timeline(units: Sequence[Unit], workers: Sequence[str] = ()) -> Figure:
-    """Bars of the units in one lane for each worker; what stays pale was idle."""
+def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str = "") -> Figure:
+    """Bars of the units in one lane for each worker; what stays pale was idle.
+
+    ``colour_by`` names the column of positive numbers whose logarithm tells a unit's colour.
+    """
     rows = lanes(units, workers)
     lane = min(0.36, 9.0 / len(rows))
     height = 1.15 + lane * len(rows)
@@ -100,7 +103,7 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = ()) -> Figure:
 
     end = max(total + seam * len(breaks), 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
-    colours = _GammaColours([unit.gamma for unit in units])
+    colours = _Colours(units, colour_by)
     bars, faces, edges = [], [], []
     for number, row in enumerate(rows):
         for unit, level, n_levels in _levels(row.units):
@@ -108,7 +111,7 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = ()) -> Figure:
             top = number - 0.4 + 0.8 * level / n_levels
             low, right = top + 0.8 / n_levels, left + max(unit.seconds, 1e-3 * end)
             bars.append([(left, top), (right, top), (right, low), (left, low)])
-            faces.append(colours.of(unit.gamma))
+            faces.append(colours.of(unit))
             edges.append(VERMILLION if unit.n_failed else "white")
         share = f"{100 * row.busy_seconds / total:.0f} %" if total else ""
         if len(rows) <= MOST_LABELS:
@@ -162,23 +165,30 @@ def _round_step(length: float) -> float:
     return float(power * max(digit for digit in (1, 2, 5) if digit * power <= length / 5))
 
 
-class _GammaColours:
-    """A unit's colour tells its gamma, as gamma decides how long a unit takes."""
+class _Colours:
+    """A unit's colour tells what its rows share, such as the gamma that decides its time."""
 
-    def __init__(self, gammas: Sequence[float]) -> None:
-        known = np.log10([gamma for gamma in gammas if gamma > 0])
+    def __init__(self, units: Sequence[Unit], name: str) -> None:
+        self.name = name
+        known = np.array([value for unit in units if (value := self._log10(unit)) is not None])
         self.values = np.unique(known)
         self.norm = Normalize(*((known.min(), known.max()) if known.size else (0, 1)))
         self.map = matplotlib.colormaps["cividis"]
 
-    def of(self, gamma: float) -> tuple[float, ...] | str:
-        return self.map(self.norm(np.log10(gamma))) if gamma > 0 else SKY
+    def _log10(self, unit: Unit) -> float | None:
+        found = {row.get(self.name) for row in unit.rows}
+        value = found.pop() if len(found) == 1 else None
+        return math.log10(value) if isinstance(value, int | float) and value > 0 else None
+
+    def of(self, unit: Unit) -> tuple[float, ...] | str:
+        value = self._log10(unit)
+        return SKY if value is None else self.map(self.norm(value))
 
     def draw_key(self, figure: Figure) -> None:
         if self.values.size > 1:
             bar = figure.colorbar(
                 matplotlib.cm.ScalarMappable(self.norm, self.map),
-                ax=figure.axes[0], pad=0.06, fraction=0.03, aspect=14, label="log₁₀ gamma",
+                ax=figure.axes[0], pad=0.06, fraction=0.03, aspect=14, label=f"log₁₀ {self.name}",
             )  # fmt: skip
             bar.outline.set(edgecolor=GREY)
             log10_labels(bar.ax.yaxis, self.values, most=5)

@@ -15,8 +15,8 @@ from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import PlaceOptions
-from pipelines.run.say import Say, aloud, silent
 from pipelines.run.tasks import OnCluster
+from pipelines.say import Say, aloud, silent
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from pipelines.errors import InputError, flag_of
-from pipelines.run.options import at_least, inside_unit_interval, option, shown
+from pipelines.run.options import at_least, check_options, inside_unit_interval, option, shown
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
@@ -157,7 +157,43 @@ def options_of_resumed_run(
                 f"got {shown(given[name])}; leave it out, or start a new run with --results"
             )
         merged[name] = old
-    return kind(**merged)
+    return _as_recorded(kind, merged, folder)
+
+
+def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Chosen:
+    """Options that a record gave, held against their types and rules as those that are typed."""
+    from pydantic import TypeAdapter, ValidationError
+
+    types, options = get_type_hints(kind), kind(**merged)
+    for field in dataclasses.fields(kind):
+        name, value, choices = field.name, merged[field.name], field.metadata["choices"]
+        try:
+            TypeAdapter(types[name]).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise _damaged_options(folder, f"{flag_of(name)}: {error.errors()[0]['msg']}") from None
+        if choices and value not in choices:
+            raise _damaged_options(folder, f"{flag_of(name)} must be one of {', '.join(choices)}")
+    try:
+        check_options(options)
+    except InputError as error:
+        raise _damaged_options(folder, str(error)) from None
+    return options
+
+
+def _damaged_options(folder: Path, problem: str) -> InputError:
+    return InputError(
+        f"--resume must be a run whose options are whole, got {folder} ({problem}); "
+        "start a new run with --results"
+    )
+
+
+def deciding_results(options: RunOptions) -> dict[str, Any]:
+    """The options that change results, those that only say how to carry out a run left out."""
+    return {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(options)
+        if field.metadata["changes_results"]
+    }
 
 
 def _given_anew(given: dict[str, Any]) -> set[str]:

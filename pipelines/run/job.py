@@ -27,9 +27,9 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.lifecycle import Data, Session, held
 from pipelines.run.options import parse_options
-from pipelines.run.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.folder import refuse_taken
+from pipelines.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
 
 
 class Job(ABC, Generic[Chosen]):

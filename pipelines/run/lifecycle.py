@@ -19,12 +19,12 @@ from cluster_setup.workers import how_to_watch
 from pipelines.errors import InputError, opt
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
-from pipelines.run.groups import RunOptions
+from pipelines.run.groups import RunOptions, deciding_results
 from pipelines.run.ledger import Ledger, ledger
 from pipelines.run.outcomes import Unit
-from pipelines.run.say import Say, silent
 from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
 from pipelines.run_folder.journal import Journal
+from pipelines.say import Say, silent
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
@@ -103,6 +103,13 @@ class Session:
         watched = options.dashboard != "off"
         for line in how_to_watch(cluster.client) if watched else ["dashboard  off"]:
             self.say(line)
+        if self.journal.n_foreign:
+            self.say(
+                f"attention  {self.journal.n_foreign} records of the journal are of another run "
+                "and are not used"
+            )
+        deciding = deciding_results(options)
+        self.folder.sign(self.journal, data=data.fingerprint, options=deciding, facts=dict(facts))
         self.folder.update(
             # A resumed run is reproduced by the command that began it.
             argv=record.get("argv", ["python", "-m", f"pipelines.{record['command']}", *argv]),

@@ -1,47 +1,218 @@
-"""The columns of a run's tables of cells, with their dtypes."""
+"""The rows of a run's tables, declared once: types in the journal, dtypes and bounds in a table.
+
+A column that may be None lacks its value where a fit failed, or in runs begun before there
+was such a column.
+"""
 
 from __future__ import annotations
 
-OF_SVM = {
-    "C": "float64",
-    "gamma": "float64",
-    "fold": "int64",
-    "n_train": "int64",
-    "n_validation": "int64",
-    "n_errors": "Int64",
-    "error": "float64",
-    "score": "float64",
-    "n_support": "Int64",
-    "n_iterations": "Int64",
-    "fit_seconds": "float64",
-    "score_seconds": "float64",
-    "worker": "str",
-    "status": "str",
-}
-SVM_CANDIDATE = ("C", "gamma")  # what tells one candidate from another
-SVM_CELL = (*SVM_CANDIDATE, "fold")
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Annotated, Self, get_args, get_origin
 
-OF_BAGGING = {
-    "member": "int64",
-    "candidate": "int64",
-    "fold": "int64",
-    "network": "str",
-    "n_conv_layer": "int64",
-    "kernel_size": "int64",
-    "n_hidden_layer": "int64",
-    "learning_rate": "float64",
-    "momentum": "float64",
-    "n_train": "int64",
-    "n_validation": "int64",
-    "n_errors": "Int64",
-    "error": "float64",
-    "score": "float64",
-    "loss": "float64",
-    "n_epochs": "Int64",
-    "fit_seconds": "float64",
-    "score_seconds": "float64",
-    "worker": "str",
-    "status": "str",
-}
-BAGGING_CANDIDATE = ("member", "candidate")
-BAGGING_CELL = (*BAGGING_CANDIDATE, "fold")
+from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
+
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Scalar, Seconds, Share
+
+DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of a table may hold: a dtype, and the bounds of its numbers."""
+
+    dtype: str
+    may_lack: bool
+    bounds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> Column:
+        """The column of a field of a row."""
+        kinds, rules = set(), list(field.metadata)
+        for kind in get_args(field.annotation) or (field.annotation,):
+            if get_origin(kind) is Annotated:
+                kind, *more = get_args(kind)
+                rules += more
+            kinds.add(kind)
+        (dtype,) = (name for kind, name in DTYPES.items() if kind in kinds)
+        # Field(gt=0) keeps its rules one level below.
+        rules = [rule for one in rules for rule in getattr(one, "metadata", [one])]
+        found = {
+            name: value
+            for name in ("gt", "ge", "lt", "le")
+            for rule in rules
+            if (value := getattr(rule, name, None)) is not None
+        }
+        may_lack = NoneType in kinds
+        return cls("Int64" if dtype == "int64" and may_lack else dtype, may_lack, found)
+
+
+class Row(Part):
+    """A row of any table: nothing in it has parts."""
+
+    __pydantic_extra__: dict[str, Scalar] = Field(init=False)
+
+    @classmethod
+    def columns(cls) -> dict[str, Column]:
+        """The columns of a table of such rows."""
+        return {name: Column.of(field) for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def required(cls) -> list[str]:
+        """The columns without which a table is none of these rows."""
+        return [name for name, field in cls.model_fields.items() if field.is_required()]
+
+
+class SvmRow(Row):
+    """A cell of ``svm_grid``."""
+
+    C: Positive
+    gamma: Positive
+    fold: Count
+    n_train: Count
+    n_validation: Count
+    n_errors: Count | None
+    error: Share | None
+    score: Number | None = None
+    n_support: Count | None
+    n_iterations: Count | None
+    fit_seconds: Seconds | None
+    score_seconds: Seconds | None
+    worker: str = ""
+    status: str
+
+    @model_validator(mode="after")
+    def _has_an_error(self) -> Self:
+        if self.error is None and not self.status.startswith("failed"):
+            raise ValueError("a fit that did not fail has an error")
+        return self
+
+
+class BaggingRow(Row):
+    """A cell of ``nn_bagging``; its fold is -1 for the refit of a member."""
+
+    member: Count
+    candidate: Count
+    fold: int = Field(ge=-1, lt=2**31)
+    network: str
+    n_conv_layer: Count
+    kernel_size: Count
+    n_hidden_layer: Count
+    learning_rate: Number
+    momentum: Number
+    n_train: Count
+    n_validation: Count
+    n_errors: Count | None
+    error: Share | None
+    score: Number | None = None
+    loss: Number | None
+    n_epochs: Count | None = None
+    fit_seconds: Seconds | None = None
+    score_seconds: Seconds | None = None
+    worker: str = ""
+    status: str
+
+
+class VariantRow(Row):
+    """A way of computing PageRank: what it found and what it cost; little of one that failed."""
+
+    variant: str
+    iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    preparing_seconds: Seconds | None = None
+    iterating_seconds: Seconds | None = None
+    memory_bytes: Count | None = None
+    differs_from_first: Number | None = None
+    worker: str = ""
+    status: str
+
+
+class JournalledVariant(VariantRow):
+    """The same with all its iterations, as the journal has it."""
+
+    changes: list[Number] = Field(default_factory=list)
+    seconds: list[Seconds] = Field(default_factory=list)
+
+    @classmethod
+    def columns(cls) -> dict[str, Column]:
+        """The columns of the table, which has no lists."""
+        return VariantRow.columns()
+
+
+class Iteration(Row):
+    """An iteration of a variant of PageRank."""
+
+    variant: str
+    iteration: Count
+    change: Number
+    seconds: Seconds
+
+
+ROWS: dict[str, type[Row]] = {
+    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
+}  # fmt: skip
+OF_SVM, OF_BAGGING = (
+    {name: column.dtype for name, column in row.columns().items()} for row in (SvmRow, BaggingRow)
+)
+# What tells one candidate from another, and one cell.
+SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
+SVM_CELL, BAGGING_CELL = (*SVM_CANDIDATE, "fold"), (*BAGGING_CANDIDATE, "fold")
+
+
+class SvmCandidate(Row):
+    """A candidate of ``svm_grid``, its mean error and score over the folds."""
+
+    C: Positive
+    gamma: Positive
+    error_mean: Share | None
+    error_std: Number | None
+    score_mean: Number | None = None
+    score_std: Number | None = None
+    n_ok: Count
+    rank: Count
+
+
+class BaggingCandidate(Row):
+    """A candidate of ``nn_bagging``, its mean loss and error over the folds."""
+
+    member: Count
+    candidate: Count
+    loss_mean: Number | None
+    error_mean: Share | None
+    is_best: bool
+
+
+class Prediction(Row):
+    """A test point and the class it was given, both as codes."""
+
+    row: Count
+    true: Count
+    predicted: Count
+
+
+class VotedPrediction(Prediction):
+    """A test point and what an ensemble said of it."""
+
+    certainty: Share
+    predicted_by_mean: Count
+    certainty_of_mean: Share
+    disagreement: Share
+
+
+class SubsetErrors(Row):
+    """Errors of a subset of the members."""
+
+    size: Count
+    vote_error: Share
+    mean_error: Share
+
+
+class MemberErrors(Row):
+    """A member of an ensemble."""
+
+    member: Count
+    test_error: Share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError
+from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.names import JOURNAL, RECORD
+from pipelines.run_folder.record import read_record
 
 PART = f"{RECORD}.new"
 PROBE = ".probe"
@@ -61,30 +64,28 @@ class RunFolder:
         Raises
         ------
         InputError
-            It holds no run, or one of another command.
+            It holds no run, one of another command, or a damaged ``run.json``.
         """
-        try:
-            record = json.loads((path / RECORD).read_text())
-            found = record["command"]
-        except OSError as error:
+        if not (path / RECORD).is_file():
             raise InputError(
-                f"--resume must be the folder of a run, got {path}: {RECORD}: {error.strerror}; "
+                f"--resume must be the folder of a run, got {path}, which has no {RECORD}; "
                 "start a new run with --results"
-            ) from None
-        except (ValueError, TypeError, KeyError):
-            raise InputError(
-                f"--resume must be the folder of a run, got {path}, whose {RECORD} is damaged; "
-                "start a new run with --results"
-            ) from None
-        if found != command:
+            )
+        record, known = read_record(path, "--resume")
+        if known.command != command:
             raise InputError(
                 f"--resume must be the folder of a {command} run, got {path}, which holds a run "
-                f"of {found}; use python -m pipelines.{found} --resume {path}"
+                f"of {known.command}; use python -m pipelines.{known.command} --resume {path}"
             )
         if "options" not in record:
             raise InputError(
                 f"--resume must be a run that has begun, got {path}, which was stopped before; "
                 "start a new run with --results"
+            )
+        if missing := known.missing():
+            raise InputError(
+                f"--resume must be a run whose {RECORD} is whole, got {path}, which is finished "
+                f"and has no {', '.join(missing)}; start a new run with --results"
             )
         return cls(path, record)
 
@@ -110,7 +111,18 @@ class RunFolder:
 
     def journal(self) -> Journal:
         """The journal of the run, opened for more records by this process alone."""
-        return Journal(self.journal_path)
+        rows = ROWS.get(self.record["command"], Row)
+        return Journal(self.journal_path, rows, self.record.get("fingerprint"))
+
+    def sign(self, journal: Journal, **facts: Any) -> None:
+        """Give a new run its fingerprint, of all that decides its results, and its journal too.
+
+        A run begun by a version that had none goes on without: its records bear none.
+        """
+        if not self.has_begun:
+            content = json.dumps(facts, sort_keys=True).encode()
+            journal.fingerprint = hashlib.sha256(content).hexdigest()
+            self.record["fingerprint"] = journal.fingerprint
 
     def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
         """Begin to count a session's wall time, on top of that of earlier ones.

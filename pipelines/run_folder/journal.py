@@ -13,9 +13,65 @@ import os
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
+
+from pydantic_core import from_json
 
 from pipelines.errors import InputError
+from pipelines.run_folder.columns import Row
+from pipelines.run_folder.schema import Number, Part, Seconds, read_bytes
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class UnitRecord(Part, Generic[AnyRow]):
+    """A line: a unit, where and when it was done, and its rows; none where it failed whole.
+
+    ``run`` is the fingerprint of the run it belongs to; older runs have none.
+    """
+
+    unit: str
+    worker: str = ""
+    started: Number
+    seconds: Seconds
+    rows: list[AnyRow]
+    run: str | None = None
+
+
+def read_records(
+    content: bytes, rows: type[Row] = Row, fingerprint: str | None = None
+) -> tuple[list[dict[str, Any]], int]:
+    """The records of a journal's whole lines, and how many are of another run.
+
+    A line that is damaged costs its own unit, not those that follow it. So does one that
+    does not bear the run's fingerprint, where the run has one.
+    """
+    schema = UnitRecord[rows]  # type: ignore[valid-type]
+    records, n_foreign = [], 0
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        with suppress(ValueError):
+            record = from_json(line, allow_inf_nan=False)
+            belongs_to = schema.model_validate(record).run
+            if fingerprint in (None, belongs_to):
+                records.append(record)
+            else:
+                n_foreign += 1
+    return records, n_foreign
+
+
+def read_journal(
+    path: Path, rows: type[Row] = Row, fingerprint: str | None = None
+) -> list[dict[str, Any]]:
+    """The records of a run that another process may be writing; none where there is no file.
+
+    Raises
+    ------
+    OSError, ValueError
+        The file cannot be read.
+    """
+    return read_records(read_bytes(path), rows, fingerprint)[0] if path.is_file() else []
 
 
 class Journal:
@@ -25,11 +81,15 @@ class Journal:
     ----------
     path : Path
         The file; made if it is not there. A partial last line is cut off.
+    rows : what the rows of its records are held against
+    fingerprint : of the run, for every record that is appended; others are passed over
 
     Attributes
     ----------
     records : list of dict
-        What stood in the file when it was opened.
+        What stood in the file when it was opened, damaged and foreign lines left out.
+    n_foreign : int
+        Records of another run.
 
     Raises
     ------
@@ -37,27 +97,14 @@ class Journal:
         Another process is writing it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None) -> None:
+        self.fingerprint = fingerprint
         self._file = _locked(path)
-        self.records = self._recover()
-
-    def _recover(self) -> list[dict[str, Any]]:
         self._file.seek(0)
         content = self._file.read()
-        records = []
-        whole = 0
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            whole += len(line)
-            # A damaged line costs its own unit, not those that follow it.
-            with suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and isinstance(record.get("rows"), list):
-                    records.append(record)
-        if whole < len(content):
+        self.records, self.n_foreign = read_records(content, rows, fingerprint)
+        if (whole := content.rfind(b"\n") + 1) < len(content):
             self._file.truncate(whole)
-        return records
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record and wait until the disk has it.
@@ -67,6 +114,8 @@ class Journal:
         OSError
             The record could not be stored; the file is as it was before.
         """
+        if self.fingerprint is not None:
+            record = record | {"run": self.fingerprint}
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
         before = os.fstat(self._file.fileno()).st_size
         try:

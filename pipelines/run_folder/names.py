@@ -18,3 +18,8 @@ MEMBER_FILES = "members"  # a folder
 MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
+
+# Of pagerank.
+RANKS = "ranks.parquet"
+VARIANTS = "variants.parquet"
+ITERATIONS = "iterations.parquet"

@@ -1,40 +1,48 @@
-"""Read what a run left in its folder; pieces that are missing stay empty."""
+"""What a run left in its folder, read and held against its schema; what is missing stays empty."""
 
 from __future__ import annotations
 
-import json
-import math
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from pipelines.errors import InputError
 from pipelines.run_folder import names
+from pipelines.run_folder.arrays import DAMAGE, read_arrays
+from pipelines.run_folder.columns import ROWS, Prediction, Row
+from pipelines.run_folder.journal import read_journal
+from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.schema import MOST_CLASSES, damaged, one_line
+from pipelines.run_folder.tables import as_table, read_table
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit of work: what it was, and where and when it ran.
+    """One unit of work: what it was, where and when it ran, and its rows.
 
-    ``started`` is in Unix seconds; ``gamma`` is NaN where the unit's rows do
-    not share one.
+    ``started`` is in Unix seconds.
     """
 
     name: str
     worker: str
     started: float
     seconds: float
-    gamma: float = math.nan
-    n_failed: int = 0
+    rows: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def ended(self) -> float:
         return self.started + self.seconds
+
+    @property
+    def n_failed(self) -> int:
+        """Its cells that failed."""
+        return sum(str(row.get("status", "ok")).startswith("failed") for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -51,69 +59,67 @@ class WrongImages:
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """All that a report draws from.
+class Run(Generic[AnyRecord]):
+    """All that a run left, whatever its command.
 
-    ``cells`` has one row per cell and ``candidates`` one per candidate, best
-    first; both are empty tables where the run got no further. What a command
-    leaves beside these is in a class of its own.
+    ``facts`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
+    has one row per cell and ``candidates`` one per candidate; both are empty tables where
+    the run got no further. What a command leaves beside these is in a class of its own.
     """
 
     path: Path
-    run: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    record: AnyRecord
     cells: pd.DataFrame
     candidates: pd.DataFrame
     units: tuple[Unit, ...]
     predictions: pd.DataFrame | None
     wrong_images: WrongImages | None
 
-    def part(self, key: str) -> Mapping[str, Any]:
-        """A section of ``run.json``, such as ``dataset``; empty where it is missing."""
-        value = self.run.get(key)
-        return value if isinstance(value, Mapping) else {}
-
-    def number(self, key: str) -> float | None:
-        """A number of ``run.json``; None where it is missing or not finite."""
-        return finite(self.run.get(key))
-
     @property
     def classes(self) -> list[str]:
-        return [str(name) for name in self.part("dataset").get("classes") or []]
+        return self.record.dataset.classes
 
     @property
     def n_folds(self) -> int | None:
         """The folds asked for, else those the cells have."""
-        folds = self.part("options").get("folds")
-        if isinstance(folds, int):
-            return folds
-        return None if self.cells.empty else int(self.cells["fold"].nunique())
+        if self.record.options.folds is not None:
+            return self.record.options.folds
+        return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
 
     @property
     def image_shape(self) -> tuple[int, int] | None:
         """Height and width of the images in pixels; None for a table."""
-        shape = self.part("dataset").get("image_shape")
-        if not isinstance(shape, list | tuple) or [type(side) for side in shape] != [int, int]:
-            return None
-        return shape[0], shape[1]
+        return shape_of(self.record)
 
 
-def read_run_folder(
+def shape_of(record: Record) -> tuple[int, int] | None:
+    """Height and width of a run's images; None where its data are a table."""
+    if record.dataset.image_shape is None:
+        return None
+    height, width = record.dataset.image_shape
+    return height, width
+
+
+def read_run(
     folder: Path,
     *,
-    cells: Sequence[str],
-    candidates: Sequence[str],
-    predictions: Sequence[str],
-    cells_of: Callable[[list[dict[str, Any]]], pd.DataFrame],
-    candidates_of: Callable[[RunFolder], pd.DataFrame],
-) -> RunFolder:
+    candidate: type[Row] = Row,
+    prediction: type[Prediction] = Prediction,
+    place: Iterable[str] = (),
+    cells_file: str = names.CELLS,
+    candidates_of: Callable[[pd.DataFrame, int], pd.DataFrame] = lambda cells, n_folds: cells[:0],
+) -> Run[Any]:
     """Read what every command leaves in a folder.
 
     Parameters
     ----------
     folder : Path
-    cells, candidates, predictions : columns that these tables must have
-    cells_of : function of the journal, gives the cells of a run that wrote no table of them
-    candidates_of : function of such a run, gives its candidates
+    candidate, prediction : what the rows of these tables are held against
+    place : names of the columns that tell one cell from another
+    cells_file : the table of the cells
+    candidates_of : function of the cells and the number of folds, gives the candidates of a
+        run that wrote no table of them
 
     Raises
     ------
@@ -121,96 +127,70 @@ def read_run_folder(
         When there is no readable ``run.json``, or a file is damaged.
     """
     folder = Path(folder)
-    record, journal = read_record(folder), list(read_journal(folder / names.JOURNAL))
-    found = read_table(folder / names.CELLS, cells)
-    run = RunFolder(
-        path=folder,
-        run=record,
-        cells=cells_of(journal) if found is None else found,
-        candidates=pd.DataFrame(),
-        units=tuple(sorted(map(unit_of, journal), key=lambda unit: unit.started)),
-        predictions=read_table(folder / names.PREDICTIONS, predictions),
-        wrong_images=None,
-    )
-    found = read_table(folder / names.CANDIDATES, candidates)
-    return replace(
-        run,
-        candidates=candidates_of(run) if found is None else found,
-        wrong_images=read_wrong_images(folder / names.WRONG, run.image_shape),
-    )
-
-
-def finite(value: object) -> float | None:
-    """The number, or None where there is none or it is not finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
-def latest_run(command: str, results: str | Path = "results") -> Path:
-    """The folder of the newest run of a command below ``results``.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    found = [path.parent for path in Path(results).glob("*/run.json")]
-    runs = [folder for folder in found if read_record(folder).get("command") == command]
-    if not runs:
-        raise InputError(
-            f"results must hold a run of {command}, got {str(results)!r}: "
-            f"start one with python -m pipelines.{command}"
-        )
-    return max(runs, key=lambda folder: (folder / names.RECORD).stat().st_mtime)
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """The content of ``run.json``.
-
-    Raises
-    ------
-    InputError
-        There is none, or it holds no JSON object.
-    """
-    way_out = "name a folder that a command wrote with --results"
-    path = folder / names.RECORD
-    if not path.is_file():
-        problem = "with a run.json" if folder.is_dir() else "that exists"
-        raise InputError(f"RUN must be a run folder {problem}, got {str(folder)!r}: {way_out}")
+    facts, record = read_record(folder)
+    rows = ROWS.get(record.command, Row)
     try:
-        run = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(
-            f"RUN must hold a run.json that is JSON, got {str(path)!r} ({_one_line(error)}): "
-            f"{way_out}"
-        ) from None
-    if not isinstance(run, dict):
-        raise InputError(
-            f"RUN must hold a run.json with one object, got {str(path)!r} with a "
-            f"{type(run).__name__}: {way_out}"
-        )
-    return run
-
-
-def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
-    """A Parquet file with these columns; None where there is none.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or a column is missing.
-    """
-    if not path.is_file():
-        return None
-    try:
-        table = pd.read_parquet(path)
+        journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
     except (OSError, ValueError) as error:
-        raise damaged(path, "a Parquet file", error) from None
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise damaged(path, "a table with " + ", ".join(columns), f"no {', '.join(missing)}")
-    return table
+        raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
+    cells = read_table(folder / cells_file, rows)
+    if cells is None:
+        cells = cells_of(journal, rows, list(place))
+    candidates = read_table(folder / names.CANDIDATES, candidate)
+    run = Run(
+        path=folder,
+        facts=facts,
+        record=record,
+        cells=cells,
+        candidates=pd.DataFrame(),
+        units=tuple(sorted(map(_unit, journal), key=lambda unit: unit.started)),
+        predictions=_codes_known(folder, read_table(folder / names.PREDICTIONS, prediction)),
+        wrong_images=read_wrong_images(folder / names.WRONG, shape_of(record)),
+    )
+    if candidates is None:
+        candidates = candidates_of(cells, run.n_folds or 0)
+    return Run(**vars(run) | {"candidates": candidates})
+
+
+def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
+    """The cells of a run that ended before it wrote its table; one tried again counts once.
+
+    A row whose fold is -1 is no cell but a refit.
+    """
+    found = [
+        {"worker": record.get("worker", ""), **row}
+        for record in journal
+        for row in record["rows"]
+        if row.get("fold", 0) >= 0
+    ]
+    if not found:
+        return pd.DataFrame(columns=list(rows.columns()), dtype=float)
+    table = pd.DataFrame(found)
+    table = table.reindex(columns=list(dict.fromkeys([*rows.columns(), *table.columns])))
+    if place:
+        table = table.drop_duplicates(place, keep="last")
+    numbers = {
+        name: pd.to_numeric(table[name])
+        for name, column in rows.columns().items()
+        if column.dtype in ("float64", "Int64")
+    }
+    return as_table(table.assign(**numbers).reset_index(drop=True), rows)
+
+
+def _unit(record: Mapping[str, Any]) -> Unit:
+    """A record of the journal as the timeline draws it."""
+    worker = str(record.get("worker", ""))
+    return Unit(record["unit"], worker, record["started"], record["seconds"], tuple(record["rows"]))
+
+
+def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Predictions whose class codes are not beyond any number of classes."""
+    if predictions is None or predictions.empty:
+        return predictions
+    if (most := int(predictions[["true", "predicted"]].to_numpy().max())) >= MOST_CLASSES:
+        path = folder / names.PREDICTIONS
+        raise damaged(path, f"class codes below {MOST_CLASSES:,}", f"it has {most}")
+    return predictions
 
 
 def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
@@ -224,66 +204,32 @@ def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages 
     if not path.is_file() or shape is None:
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            row, true, predicted, pixels = (
-                arrays[name] for name in ("row", "true", "predicted", "X")
-            )
+        *codes, pixels = read_arrays(path, ("row", "true", "predicted", "X"))
+        row, true, predicted = (np.asarray(one, dtype=np.int64) for one in codes)
+        if not row.shape == true.shape == predicted.shape == (len(pixels),):
+            raise ValueError("arrays of different lengths")
         images = pixels.reshape(len(row), *shape)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise damaged(
-            path,
-            f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X",
-            error,
-        ) from None
+        if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
+            raise ValueError("pixels that are no numbers")
+    except DAMAGE as error:
+        rule = f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X"
+        raise damaged(path, rule, one_line(error)) from None
     return WrongImages(row, true, predicted, images)
 
 
-def damaged(path: Path, rule: str, problem: object) -> InputError:
-    """The error of a file in the folder that breaks its rule."""
-    return InputError(
-        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({_one_line(problem)}): "
-        "remove that file to draw the rest, or resume the run to write it again"
-    )
+def latest_run(command: str, results: str | Path = "results") -> Path:
+    """The folder of the newest run of a command below ``results``.
 
-
-def _one_line(problem: object) -> str:
-    lines = str(problem).splitlines()
-    return lines[0] if lines else type(problem).__name__
-
-
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of units that have a time; lines that are damaged are passed over."""
-    if not path.is_file():
-        return
-    # A run that was killed may have cut a line anywhere, even inside a character.
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict) and None not in (
-                finite(entry.get("started")),
-                finite(entry.get("seconds")),
-            ):
-                yield entry
-
-
-def rows_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a record of the journal."""
-    rows = entry.get("rows")
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def unit_of(entry: Mapping[str, Any]) -> Unit:
-    """A record of the journal as the timeline draws it."""
-    rows = rows_of(entry)
-    gammas = {gamma for row in rows if (gamma := finite(row.get("gamma"))) is not None}
-    return Unit(
-        name=str(entry.get("unit", "")),
-        worker=str(entry.get("worker", "")),
-        started=float(entry["started"]),
-        seconds=max(0.0, float(entry["seconds"])),
-        gamma=gammas.pop() if len(gammas) == 1 else math.nan,
-        n_failed=sum(str(row.get("status", "ok")).startswith("failed") for row in rows),
-    )
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = [path.parent for path in Path(results).glob(f"*/{names.RECORD}")]
+    runs = [folder for folder in found if read_record(folder)[1].command == command]
+    if not runs:
+        raise InputError(
+            f"results must hold a run of {command}, got {str(results)!r}: "
+            f"start one with python -m pipelines.{command}"
+        )
+    return max(runs, key=lambda folder: (folder / names.RECORD).stat().st_mtime)

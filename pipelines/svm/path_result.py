@@ -65,11 +65,22 @@ def check_input(
         raise ValueError(f"X must have shape (n, n_features) with n = len(y), got {X.shape}")
     if not np.isfinite(X).all():
         raise ValueError("X must be finite, got NaN or infinity")
+    check_size(X)
     for name, values in (("gammas", gammas), ("Cs", Cs)):
         if values.size == 0 or not (np.isfinite(values) & (values > 0)).all():
             raise ValueError(f"{name} must be finite and above 0, got {values.tolist()}")
     if not folds:
         raise ValueError("folds must hold at least 1 (train, validation) pair, got 0")
+
+
+def check_size(X: np.ndarray) -> None:
+    """Squares of values are kept in single precision, which ends at 3e38."""
+    largest = float(np.abs(X).max(initial=0.0))
+    if largest**2 * X.shape[1] > 1e37:
+        raise ValueError(
+            f"X must hold values below {np.sqrt(1e37 / X.shape[1]):.0e} in size, got "
+            f"{largest:.3g}; scale its columns"
+        )
 
 
 def empty_result(

@@ -1,5 +1,6 @@
 """One call's problems, prepared, and what it may use."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,9 @@ import numpy as np
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import ClassWeight, Layout, Problem
 from pipelines.svm.solutions import Solutions, empty_solutions
+
+# Multipliers of one gamma beyond this are kept in single precision.
+_DOUBLE_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Search:
         return empty_solutions(len(self.weights), len(self.problems), n_C, n)
 
     def empty_coefficients(self) -> np.ndarray:
-        """Room for ``Solutions.coefficients``, all 0."""
+        """Room for ``Solutions.coefficients``, all 0: in double precision where it is small."""
         n_C, n = self.settings.Cs.size, len(self.layout.order)
-        return np.zeros((len(self.weights), n, self.layout.n_classes, n_C), np.float32)
+        shape = (len(self.weights), n, self.layout.n_classes, n_C)
+        small = 8 * math.prod(shape) <= _DOUBLE_BYTES
+        return np.zeros(shape, np.float64 if small else np.float32)

@@ -16,7 +16,7 @@ class Solutions:
     intercepts, objectives : float64; iterations, status : int64
     solved : int64 (n_folds, n_problems), the number of different solutions
     seconds : float64 (n_folds, n_problems), wall time on the thread that solved it
-    coefficients : float32 (n_folds, n, n_classes, n_C) or None
+    coefficients : float64, or float32 where that is large, (n_folds, n, n_classes, n_C), or None
         ``ovo``: the multipliers of each sorted row in the problem of its class
         against each other class.
     multipliers : float32 (1, n_classes, n_C, n) or None

@@ -13,6 +13,9 @@ from cluster_setup import ClusterError, open_cluster
         ({"adaptive": (3, 2)}, "--adaptive must be two numbers, 1 or more, the smaller first"),
         ({"adaptive": (1, 2), "workers": 2}, "--workers and --adaptive exclude each other"),
         ({"workers": 0}, "--workers must be at least 1, got 0"),
+        ({"workers": 10**11}, "--workers must be at most 10000, got 100000000000; ask for fewer"),
+        ({"workers": 10**4}, "with --cluster local, what this machine's memory holds, got 10000"),
+        ({"adaptive": (1, 10**5)}, "--adaptive must be at most 10000, got 100000; ask for fewer"),
     ],
 )
 def test_options_that_cannot_be(options: dict, words: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None
     for tried in (address, address.replace("tls://", "tcp://")):
         with pytest.raises((OSError, TypeError, RuntimeError, ValueError)):
             Client(tried, timeout=3, set_as_default=False)
+        gc.collect()  # what is left of it would hold up the start of the next, wherever collected
     with pytest.raises(OSError, match=r"(?i)tls|ssl|certificate|closed|timed out"):
         Client(address, security=Security.temporary(), timeout=3, set_as_default=False)
     assert one_worker.submit(sum, (1, 2)).result() == 3  # nobody is hurt
@@ -79,9 +81,7 @@ def test_a_host_whose_name_begins_as_ours_keeps_its_keys(
 def test_a_shared_folder_that_all_may_change_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with (
-        pytest.raises(
-            ClusterError, match=r"must not be open to all who may write.*mode 777; chmod"
-        ),
+        pytest.raises(ClusterError, match=r"open to all who may write.*mode 777; chmod"),
         private_folder(tmp_path),
     ):
         pass

@@ -48,20 +48,25 @@ def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[...,
     """Writes a profile for this Slurm, with the keys given; fails if a job outlives the test."""
 
     def write(**changes: object) -> str:
-        values = {
-            "queue": "slurm", "walltime": "00:10:00", "cores": 1, "memory": "1 GiB",
-            "interface": "lo", "shared_folder": str(shared), "check_every": 0.5,
-            "death_timeout": 20,
-        }  # fmt: skip
-        path = tmp_path / "profile.yaml"
-        path.write_text(yaml.safe_dump(values | changes))
-        return str(path)
+        return write_profile(tmp_path, **changes)
 
     yield write
     left = jobs_in_queue()
     subprocess.run(["scancel", "--full", *left], check=False)
     wait_until(lambda: not jobs_in_queue())
     assert left == [], "jobs outlived their run"
+
+
+def write_profile(folder: Path, **changes: object) -> str:
+    """A profile for this Slurm, with the keys given; the name of its file."""
+    values = {
+        "queue": "slurm", "walltime": "00:10:00", "cores": 1, "memory": "1 GiB",
+        "interface": "lo", "shared_folder": str(folder / "shared"), "check_every": 0.5,
+        "death_timeout": 20,
+    }  # fmt: skip
+    path = folder / "profile.yaml"
+    path.write_text(yaml.safe_dump(values | changes))
+    return str(path)
 
 
 def jobs_in_queue() -> list[str]:
@@ -71,6 +76,11 @@ def jobs_in_queue() -> list[str]:
         ["squeue", "--noheader", "--format=%i", states], capture_output=True, text=True, check=True
     )
     return done.stdout.split()
+
+
+def scontrol(*words: str) -> None:
+    """Let an administrator change something."""
+    subprocess.run(["scontrol", "update", *words], check=True)
 
 
 def wait_until(there: Callable[[], object]) -> None:

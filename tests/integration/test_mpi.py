@@ -1,4 +1,4 @@
-"""``--cluster mpi`` on four ranks of a real MPI."""
+"""``--cluster mpi`` on three and four ranks of a real MPI."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if shutil.which("mpirun") is None:
 SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2", "--solver", "sklearn"]
 
 
-def mpirun(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command on four ranks; Open MPI wants to be told that root, and few cores, are meant."""
+def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command on so many ranks; Open MPI wants to be told that few cores are meant."""
     return subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", "4", sys.executable, "-m", "pipelines.svm_grid",
+        ["mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, "-m", "pipelines.svm_grid",
          *SMALL, "--cluster", "mpi", *arguments],
         env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
         capture_output=True, text=True,
@@ -32,7 +32,7 @@ def mpirun(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_four_ranks_are_a_cluster_of_two_workers(tmp_path: Path) -> None:
-    done = mpirun("--results", str(tmp_path / "run"))
+    done = mpirun(4, "--results", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("best       C = ") == 1  # one rank alone runs the program
     about = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -43,14 +43,14 @@ def test_four_ranks_are_a_cluster_of_two_workers(tmp_path: Path) -> None:
 
 
 def test_more_workers_than_ranks_end_all_ranks_in_one_line(tmp_path: Path) -> None:
-    done = mpirun("--workers", "9", "--results", str(tmp_path / "run"))
+    done = mpirun(3, "--workers", "9", "--results", str(tmp_path / "run"))
     assert done.returncode != 0
-    assert "--workers must be 2 here, the ranks of MPI less two, got 9" in done.stderr
+    assert "--workers must be 1 here, the ranks of MPI less two, got 9" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_program_that_ends_early_ends_all_ranks(tmp_path: Path) -> None:
-    done = mpirun("--dataset", str(tmp_path / "none.csv"), "--target", "y")
+    done = mpirun(3, "--dataset", str(tmp_path / "none.csv"), "--target", "y")
     assert done.returncode == 2
     assert "none.csv" in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,9 +16,10 @@ import pytest
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.workers import outlook
+from pipelines.run.signals import HANDLED
 from pipelines.run.tasks import OnCluster
 
-from .conftest import jobs_in_queue, wait_until, worker_processes
+from .conftest import jobs_in_queue, scontrol, wait_until, worker_processes
 from .naps import all_done, begun, naps
 
 Profile = Callable[..., str]
@@ -50,57 +50,13 @@ def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Pa
     assert list(shared.iterdir()) == []
 
 
-def test_each_worker_sees_a_gpu_of_its_own(profile: Profile, shared: Path) -> None:
-    def which() -> tuple[str, str]:
-        return os.environ["SLURMD_NODENAME"], os.environ["CUDA_VISIBLE_DEVICES"]
-
-    with open_cluster("slurm", 4, profile=profile(directives=["--gres=gpu:1"])) as client:
-        client.wait_for_workers(4, timeout=60)
-        seen = client.run(which)
-        folder = next(shared.iterdir())
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert (folder / "key.pem").stat().st_mode & 0o777 == 0o600
-    assert len(set(seen.values())) == 4
-    assert {number for _, number in seen.values()} == {"0", "1"}
-    assert list(shared.iterdir()) == []
-
-
-@pytest.mark.parametrize("how", ["scancel", "SIGKILL", "node down"])
-def test_workers_lost_in_mid_run_cost_no_result_and_come_back(
-    profile: Profile, shared: Path, how: str
-) -> None:
-    with open_cluster("slurm", 4, profile=profile()) as client:
-        outcomes, rest = begun(client, 60, 0.3)
-        before = jobs_in_queue()
-        if how == "scancel":
-            subprocess.run(["scancel", *before[:2]], check=True)
-        elif how == "SIGKILL":
-            for process in worker_processes(shared):  # nannies and all: no job is left
-                process.kill()
-        else:  # the four jobs of one core all lie on the first node
-            _scontrol("nodename=node1", "state=down", "reason=test")
-        outcomes += rest
-        assert all_done(outcomes, 60)
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == 4)
-        assert len(set(jobs_in_queue()) - set(before)) >= 2
-
-
-def test_one_worker_process_killed_is_started_again_by_its_job(profile: Profile) -> None:
-    with open_cluster("slurm", 4, profile=profile()) as client:
-        outcomes, rest = begun(client, 40, 0.3)
-        before = jobs_in_queue()
-        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-        outcomes += rest
-        assert all_done(outcomes, 40)
-        assert jobs_in_queue() == before
-
-
 def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
-    with open_cluster("slurm", 4, profile=profile(walltime="00:01:00")) as client:
-        outcomes, rest = begun(client, 256, 1.0)
+    # Workers leave 10 s before it and up to 5 s to either side; Slurm itself counts in minutes.
+    with open_cluster("slurm", 4, profile=profile(walltime="00:00:30")) as client:
+        outcomes, rest = begun(client, 120, 1.0)
         before = set(jobs_in_queue())
         outcomes += rest
-        assert all_done(outcomes, 256)
+        assert all_done(outcomes, 120)
         assert not before & set(jobs_in_queue())
 
 
@@ -119,14 +75,14 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
 
     def say(line: str) -> None:
         said.append(line)
-        _scontrol("partitionname=all", "state=up")
+        scontrol("partitionname=all", "state=up")
 
-    _scontrol("partitionname=all", "state=down")
+    scontrol("partitionname=all", "state=down")
     try:
         with open_cluster("slurm", 2, profile=profile(), say=say) as client:
             assert client.submit(sum, (1, 2)).result() == 3
     finally:
-        _scontrol("partitionname=all", "state=up")
+        scontrol("partitionname=all", "state=up")
     # At the first look the second job may still be on its way.
     assert re.fullmatch(r"queue      (1 job|2 jobs) waiting \(PartitionDown\)", said[0])
 
@@ -182,7 +138,7 @@ def test_workers_end_by_themselves_when_the_launcher_is_killed(
     assert list(shared.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", HANDLED, ids=lambda number: number.name)
 def test_a_run_that_is_stopped_leaves_no_job(
     profile: Profile, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -222,10 +178,6 @@ def _python_with_dask_cuda() -> str:
         if Path(python).exists() and not subprocess.call([python, "-c", FIND_DASK_CUDA]):
             return python
     pytest.skip("no dask cuda worker: dask-cuda is not installed; make test-gpu-install does it")
-
-
-def _scontrol(*words: str) -> None:
-    subprocess.run(["scontrol", "update", *words], check=True)
 
 
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:

@@ -21,7 +21,7 @@ from .conftest import DIGITS
 from .test_train import assert_close, copied, parts_of
 
 MNIST = Inputs(784, 10, (28, 28))
-MOMENTA = pytest.mark.parametrize("momentum", [0.01, 0.3, 0.7, 0.95])
+MOMENTA = pytest.mark.parametrize("momentum", [0.01, 0.3, 0.7, 0.9])
 ROUNDING = 2.0**-23
 
 

@@ -105,7 +105,9 @@ def cells_of(rng: np.random.Generator) -> pd.DataFrame:
     cells = pd.DataFrame(
         [
             {"member": member, "candidate": candidate, "fold": fold, "n_train": 958,
-             "n_validation": 479, "error": 0.02 + 0.03 * rng.random(),
+             "n_validation": 479, "n_errors": 12, "error": 0.02 + 0.03 * rng.random(),
+             "network": "conv", "n_conv_layer": 12, "kernel_size": 3, "n_hidden_layer": 64,
+             "learning_rate": 0.0123, "momentum": 0.32,
              "loss": 0.1 + rng.random(), "status": "ok"}
             for member in range(N_MEMBERS)
             for candidate in range(N_CANDIDATES)
@@ -113,7 +115,8 @@ def cells_of(rng: np.random.Generator) -> pd.DataFrame:
         ]
     )  # fmt: skip
     lost = (cells.member == 2) & (cells.candidate == 3)
-    cells.loc[lost, ["error", "loss"]] = np.nan
+    cells["n_errors"] = cells["n_errors"].astype("Int64")
+    cells.loc[lost, ["error", "loss", "n_errors"]] = np.nan
     cells.loc[lost, "status"] = "failed: out of memory"
     return cells
 

@@ -89,7 +89,8 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
             "workers": [{"address": w, "host": "laptop", "gpu": None} for w in WORKERS],
         },
         "busy_share": 0.934, "n_cells": n_C * n_gamma * N_FOLDS, "n_failed": 0, "failures": [],
-        "best": {key: best[key] for key in ("C", "gamma", "error_mean", "error_std")},
+        "best": None if np.isnan(best["error_mean"]) else
+                {key: best[key] for key in ("C", "gamma", "error_mean", "error_std")},
         "test_error": 2 / 6, "n_test_errors": 2,
     }  # fmt: skip
 

@@ -19,7 +19,7 @@ def test_a_folder_that_does_not_exist_is_one_line_and_status_2(tmp_path, capsys)
     assert main([str(tmp_path / "absent")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        f"RUN must be a run folder that exists, got {str(tmp_path / 'absent')!r}: "
+        f"report: RUN must be a run folder that exists, got {str(tmp_path / 'absent')!r}: "
         "name a folder that a command wrote with --results"
     )
 
@@ -37,6 +37,17 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_status_2(make_run, caps
     (line,) = capsys.readouterr().err.splitlines()
     assert "RUN must be a folder that can be written" in line
     assert str(folder) in line
+
+
+def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
+    folder = make_run(name="Übung")
+    command = f"{sys.executable} -m pipelines.report '{folder}'"
+    for shell in (f"{command} | true; exit ${{PIPESTATUS[0]}}", f"{command} >&-",
+                  f"PYTHONIOENCODING=ascii {command}"):  # fmt: skip
+        (folder / "report.html").unlink(missing_ok=True)
+        ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+        assert (ended.returncode, ended.stderr) == (0, ""), shell
+        assert (folder / "report.html").is_file()
 
 
 def test_no_run_at_all_is_status_2(capsys):

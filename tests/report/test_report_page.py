@@ -174,6 +174,7 @@ def test_failures_are_counted_by_their_status_and_named(make_run):
     def fail(cells):
         lost = (cells["C"] == 1000) & (cells["gamma"] == 0.1)
         cells.loc[lost, "status"] = "failed: out of memory"
+        cells = cells.astype({"n_errors": "Int64", "n_support": "Int64"})
         cells.loc[lost, ["error", "n_errors", "n_support"]] = np.nan
         cells.loc[
             (cells["C"] == 100) & (cells["gamma"] == 0.1) & (cells["fold"] == 2), "status"
@@ -224,7 +225,7 @@ def test_a_run_that_has_only_begun_has_a_page(make_unfinished):
 
 
 def test_a_record_with_nothing_in_it_has_a_page(tmp_path):
-    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "run.json").write_text('{"command": "svm_grid"}')
     assert "No candidate has a score yet." in Page(write_report(tmp_path)).text
 
 

@@ -7,10 +7,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from pipelines.report.boxes import box_statistics
 from pipelines.report.style import figure_style
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
-from pipelines.report.svm_folder import Candidate, read_svm_run
+from pipelines.report.svm_folder import read_svm_run
+from pipelines.run_folder.record import BestOfSvm
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -79,15 +79,7 @@ def test_a_mean_of_zero_does_not_break_the_colour_scale(errors):
     candidates = pd.DataFrame(
         {"C": [1.0, 10.0, 1.0, 10.0], "gamma": [0.1, 0.1, 1.0, 1.0], "error_mean": errors}
     )
-    drawn(heat_map(candidates, Candidate(1.0, 0.1, 0.0, 0.0)))
-
-
-def test_a_box_has_numpys_percentiles():
-    errors = np.array([0.031, 0.012, 0.05, 0.014, 0.3])
-    box = box_statistics(errors)
-
-    assert (box.q1, box.median, box.q3) == pytest.approx(np.percentile(errors, [25, 50, 75]))
-    assert (box.low, box.high) == (0.012, 0.05)  # 0.3 lies further than 1.5 boxes away
+    drawn(heat_map(candidates, BestOfSvm(C=1.0, gamma=0.1, error_mean=0.0)))
 
 
 def test_boxes_medians_and_points_of_the_best_gamma(make_run):
@@ -174,3 +166,18 @@ def test_grids_of_a_single_value(make_run, C, gamma):
     assert frame.get_center() == pytest.approx((1, -2))
     drawn(fold_errors_best(run.cells, run.best))
     assert len(drawn(fold_errors(run.cells, run.best)).axes) >= len(gamma)
+
+
+def test_of_600_gammas_24_have_a_panel(make_run):
+    gamma = np.logspace(-5, 1, 600)
+    run = read_svm_run(make_run(C=(1.0, 10.0), gamma=gamma))
+    assert run.best is not None
+    figure = fold_errors(run.cells, run.best)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(panels) == 24
+    assert sum(len(axes.get_children()) for axes in figure.axes) < 24 * 40
+    titles = [axes.get_title("left") for axes in panels]
+    assert sum("(best)" in title for title in titles) == 1
+    assert figure.get_suptitle() == "Fold errors for 24 of 600 gammas"
+    every = fold_errors(run.cells[run.cells["gamma"].isin(gamma[:24])], None)
+    assert every.get_suptitle() == "Fold errors for each gamma"

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def unit(worker: str, started: float, seconds: float, gamma: float = 0.01) -> Unit:
-    return Unit(f"svm gamma={gamma}", worker, started, seconds, gamma)
+    return Unit(f"svm gamma={gamma}", worker, started, seconds, ({"gamma": gamma},))
 
 
 def bars(figure: Figure) -> list[tuple[float, float, float]]:

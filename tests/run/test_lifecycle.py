@@ -8,8 +8,8 @@ from pipelines.errors import InputError
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
 from pipelines.run.lifecycle import held
-from pipelines.run.say import silent
 from pipelines.run_folder.folder import RunFolder
+from pipelines.say import silent
 
 
 def options_of(path: Path) -> RunOptions:

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from pipelines.errors import InputError
 from pipelines.run_folder.journal import Journal
 
-RECORDS = [{"unit": f"u{i}", "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)]
+PLACE = {"worker": "w", "started": 1.5, "seconds": 0.5}
+RECORDS = [
+    {"unit": f"u{i}", **PLACE, "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)
+]
 
 
 def write(path: Path, records: list[dict[str, object]]) -> bytes:
@@ -38,9 +41,9 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
     with Journal(path) as journal:
         n_whole = content[:cut].count(b"\n")
         assert journal.records == RECORDS[:n_whole]
-        journal.append({"unit": "after", "rows": []})
+        journal.append({"unit": "after", **PLACE, "rows": []})
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS[:n_whole], {"unit": "after", "rows": []}]
+        assert journal.records == [*RECORDS[:n_whole], {"unit": "after", **PLACE, "rows": []}]
 
 
 def test_a_damaged_line_costs_its_own_record(tmp_path: Path) -> None:

@@ -51,25 +51,25 @@ class Cupy:
 
 
 def test_arrays_come_from_one_pool_that_is_emptied():
-    xp = Cupy()
-    with own_memory(xp):
-        pool = xp.allocators[-1].__self__
-        xp.allocators[-1](300)
+    fake = Cupy()
+    with own_memory(fake):
+        pool = fake.allocators[-1].__self__
+        fake.allocators[-1](300)
         pool.used -= 100
-        assert taken_bytes(xp) == 300
-        assert free_bytes(xp) == 1100
+        assert taken_bytes(fake) == 300
+        assert free_bytes(fake) == 1100
         pool.used = 0
-    assert not xp.allocators
-    assert taken_bytes(xp) == 0
-    with own_memory(xp):
-        assert xp.allocators[-1].__self__ is pool
+    assert not fake.allocators
+    assert taken_bytes(fake) == 0
+    with own_memory(fake):
+        assert fake.allocators[-1].__self__ is pool
 
 
 def test_an_error_leaves_no_allocator_behind():
-    xp = Cupy()
-    with pytest.raises(MemoryError), own_memory(xp):
+    fake = Cupy()
+    with pytest.raises(MemoryError), own_memory(fake):
         raise MemoryError
-    assert not xp.allocators
+    assert not fake.allocators
 
 
 def test_the_simulator_has_the_hosts_memory():

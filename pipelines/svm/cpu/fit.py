@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.exact import exact_values
 from pipelines.svm.cpu.in_memory import solve_in_memory
-from pipelines.svm.cpu.kernels import cross_products, kernel_values, prepare_rows, shared_products
+from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Means, open_pool
 from pipelines.svm.kernel import Kernel
+from pipelines.svm.path_result import check_size
 from pipelines.svm.problems import ClassWeight, Layout, Problem, problems_of, sort_rows
 from pipelines.svm.search import Search, Settings
 from pipelines.svm.solutions import Solutions
@@ -82,6 +84,7 @@ def fit_path(
     The others are as for ``cross_validate_path``.
     """
     X = np.asarray(X)
+    check_size(X)
     layout = sort_rows(y)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     search = Search(
@@ -108,7 +111,8 @@ def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solu
         return out
     shared = shared_products(rows, search.kernel, means.pool)
     kernel_values(shared, search.kernel, gamma, shared, means.pool)
-    solve_in_memory(shared, search, out, means.pool)
+    exact = means.exact_kernel(rows, search.kernel, gamma)
+    solve_in_memory(shared, exact, search, out, means.pool)
     return out
 
 
@@ -117,7 +121,7 @@ def model_of(
 ) -> FittedPath:
     """Support vectors of all problems in the order of X.
 
-    last : float32 (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
+    last : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
     """
     used = np.flatnonzero(out.support[0, -1])
     used = used[np.argsort(layout.order[used])]
@@ -146,13 +150,13 @@ def decision_values(
     Returns float64 (len(X), n_problems).
     """
     mean = support_rows.mean(axis=0, dtype=np.float64) if form.of_distances else 0.0
-    shared = cross_products(
+    values = exact_values(
         np.subtract(X, mean, dtype=np.float64),
         np.subtract(support_rows, mean, dtype=np.float64),
         form,
+        gamma,
     )
-    values = kernel_values(shared, form, gamma, shared)
-    return values.astype(np.float64) @ model.dual_coef.T + model.intercept
+    return values @ model.dual_coef.T + model.intercept
 
 
 def predict_codes(model: FittedPath, values: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.runs import as_runs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.walk import walk
@@ -34,7 +35,11 @@ def drop_scratch() -> None:
 
 
 def _open_whole(
-    kernel: np.ndarray, pool: Executor, starts: np.ndarray, weights: np.ndarray
+    kernel: np.ndarray,
+    exact: ExactKernel | None,
+    pool: Executor,
+    starts: np.ndarray,
+    weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
     """``OpenKernel`` of a whole kernel, its sums shared out over threads."""
     n = len(kernel)
@@ -45,13 +50,15 @@ def _open_whole(
         class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
 
     list(pool.map(run, range(0, n, step)))
-    return partial(walk, kernel, np.diagonal(kernel).copy()), pulls
+    better = None if exact is None else exact.of_all
+    return partial(walk, kernel, np.diagonal(kernel).copy(), better), pulls
 
 
 def open_block(
     source: np.ndarray,
     places: np.ndarray,
     transform: Callable[[np.ndarray], object] | None,
+    exact: Callable[[], np.ndarray | None] | None,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -63,6 +70,7 @@ def open_block(
         Kernel, or with ``transform`` shared products, of some rows.
     places : int64 array, where in ``source`` the rows are, increasing
     transform : makes the kernel from the block of shared products, in place
+    exact : as for ``walk``
     """
     n, block = places.size, source
     if transform is not None or n < len(source):
@@ -72,10 +80,16 @@ def open_block(
         transform(block)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     class_pulls(block, starts, weights, 0, n, pulls)
-    return partial(walk, block, np.diagonal(block).copy()), pulls
+    return partial(walk, block, np.diagonal(block).copy(), exact), pulls
 
 
-def _solve_pairs(kernel: np.ndarray, search: Search, out: Solutions, pool: Executor) -> None:
+def _solve_pairs(
+    kernel: np.ndarray,
+    exact: ExactKernel | None,
+    search: Search,
+    out: Solutions,
+    pool: Executor,
+) -> None:
     """Every pair on every fold, longest first."""
     out.coefficients = search.empty_coefficients()
 
@@ -83,7 +97,9 @@ def _solve_pairs(kernel: np.ndarray, search: Search, out: Solutions, pool: Execu
         for number, fold in tasks:
             rows = search.problems[number].pair_rows(search.layout)
             rows = rows[search.weights[fold, rows] > 0]
-            solve_pair(search, number, fold, rows, partial(open_block, kernel, rows, None), out)
+            better = None if exact is None else partial(exact.of, rows)
+            opened = partial(open_block, kernel, rows, None, better)
+            solve_pair(search, number, fold, rows, opened, out)
 
     # The folds of a pair follow each other: its rows are then still in cache.
     # One task for them all, where enough tasks are left to balance the threads.
@@ -95,12 +111,20 @@ def _solve_pairs(kernel: np.ndarray, search: Search, out: Solutions, pool: Execu
     list(pool.map(mark_support, out.pairs, out.support))
 
 
-def solve_in_memory(kernel: np.ndarray, search: Search, out: Solutions, pool: Executor) -> None:
+def solve_in_memory(
+    kernel: np.ndarray,
+    exact: ExactKernel | None,
+    search: Search,
+    out: Solutions,
+    pool: Executor,
+) -> None:
     """Every problem on every fold, from the kernel of all rows.
 
     kernel : float32 (n, n)
+    exact : the same in double precision, made where it is needed; None for a kernel
+        that is not positive definite
     """
     if search.one_vs_one:
-        _solve_pairs(kernel, search, out, pool)
+        _solve_pairs(kernel, exact, search, out, pool)
     else:
-        solve_rest(search, partial(_open_whole, kernel, pool), out, pool.map)
+        solve_rest(search, partial(_open_whole, kernel, exact, pool), out, pool.map)

@@ -40,6 +40,7 @@ def _solve_pair_all(
     rows: np.ndarray,
     gammas: np.ndarray,
     solutions: list[Solutions],
+    means: Means,
     number: int,
 ) -> None:
     """One pair for every gamma and fold: its products are made once."""
@@ -53,7 +54,9 @@ def _solve_pair_all(
             transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
         for fold, weight in enumerate(search.weights):
             places = np.flatnonzero(weight[members])
-            open_kernel = partial(open_block, shared, places, transform)
+            exact = means.exact_kernel(rows, search.kernel, gamma)
+            better = None if exact is None else partial(exact.of, members[places])
+            open_kernel = partial(open_block, shared, places, transform, better)
             solve_pair(search, number, fold, members[places], open_kernel, out)
     drop_scratch()
 
@@ -114,7 +117,7 @@ def solve_pairwise(
     numbers = longest_first(search.layout, search.problems)
     needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
     n_threads = getattr(pool, "_max_workers", 1)
-    solve = partial(_solve_pair_all, search, rows, gammas, solutions)
+    solve = partial(_solve_pair_all, search, rows, gammas, solutions, means)
     by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
     beside = []
     for number, size in zip(numbers, needed, strict=True):

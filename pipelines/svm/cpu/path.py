@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
-from pipelines.svm.cpu.score import score_pairs, score_rest
+from pipelines.svm.cpu.score import are_large, score_pairs, score_rest
 from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_cells
@@ -116,7 +117,7 @@ def _search_all(
             solutions = search.empty_solutions()
             solve_rest_by_rows(rows, gamma, search, solutions, means)
             means.clock.lap("solve")
-            yield _scored(search, None, solutions, means)
+            yield _scored(search, None, None, solutions, means)
 
 
 def _search_in_memory(
@@ -130,30 +131,43 @@ def _search_in_memory(
     for gamma in gammas:
         kernel_values(shared, search.kernel, gamma, values, means.pool)
         means.clock.lap("kernel")
-        solutions = search.empty_solutions()
-        solve_in_memory(values, search, solutions, means.pool)
+        solutions, exact = search.empty_solutions(), means.exact_kernel(rows, search.kernel, gamma)
+        solve_in_memory(values, exact, search, solutions, means.pool)
         means.clock.lap("solve")
-        yield _scored(search, values, solutions, means)
+        yield _scored(search, values, exact, solutions, means)
 
 
 def _scored(
-    search: Search, values: np.ndarray | None, solutions: Solutions, means: Means
+    search: Search,
+    values: np.ndarray | None,
+    exact: ExactKernel | None,
+    solutions: Solutions,
+    means: Means,
 ) -> tuple[Solutions, list[Scores], np.ndarray]:
     folds = range(len(search.weights))
     scores, seconds = zip(
-        *means.pool.map(partial(_score_fold, search, values, solutions), folds), strict=True
+        *means.pool.map(partial(_score_fold, search, values, exact, solutions), folds), strict=True
     )
     means.clock.lap("score")
     return solutions, list(scores), np.array(seconds)
 
 
 def _score_fold(
-    search: Search, values: np.ndarray | None, solutions: Solutions, fold: int
+    search: Search,
+    values: np.ndarray | None,
+    exact: ExactKernel | None,
+    solutions: Solutions,
+    fold: int,
 ) -> tuple[Scores, float]:
-    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
+    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds.
+
+    Large multipliers get the kernel anew, in double precision.
+    """
     began, rows = time.perf_counter(), search.validation[fold]
     if values is None or not search.one_vs_one:
         found = score_rest(rows, fold, solutions, search.with_values)
     else:
+        if exact is not None and are_large(solutions.pairs[fold]):
+            values, rows = exact.between(rows), np.arange(len(rows))
         found = score_pairs(values, rows, fold, solutions, search.layout, search.with_values)
     return found, time.perf_counter() - began

@@ -12,6 +12,15 @@ from pipelines.svm.solutions import Solutions
 # Partial decision values of the rows scored at once.
 _PART_BYTES = 1 << 25
 
+# Sums of larger multipliers are made in double precision: in single their rounding would
+# show in decision values.
+_LARGE = 30.0
+
+
+def are_large(multipliers: np.ndarray) -> bool:
+    """Whether decision values need double precision."""
+    return bool(max(multipliers.max(initial=0.0), -multipliers.min(initial=0.0)) > _LARGE)
+
 
 def pair_parts(
     kernel_of: Callable[[slice], np.ndarray], coefficients: np.ndarray, layout: Layout, n_C: int
@@ -19,15 +28,17 @@ def pair_parts(
     """What each class's support vectors add to each pair's decision values.
 
     kernel_of : kernel between the rows to score and a slice of sorted rows
-    coefficients : float32 (n, n_classes, n_C)
+    coefficients : float (n, n_classes, n_C)
 
-    Returns float32 (n_classes, n_rows, n_classes, n_C).
+    Returns float (n_classes, n_rows, n_classes, n_C), float64 where multipliers are large.
     """
     parts = []
+    some = coefficients[:, :, :n_C]
+    dtype = np.dtype(np.float64 if are_large(some) else np.float32)
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
-        factors = coefficients[columns, :, :n_C]
-        product = kernel_of(columns) @ factors.reshape(len(factors), -1)
+        factors = some[columns].astype(dtype).reshape(columns.stop - columns.start, -1)
+        product = np.asarray(kernel_of(columns), dtype) @ factors
         parts.append(product.reshape(-1, layout.n_classes, n_C))
     return np.stack(parts)
 
@@ -42,7 +53,7 @@ def score_pairs(
 ) -> Scores:
     """One-vs-one predictions of a fold for some rows of ``kernel``.
 
-    kernel : float32 (m, n), some rows against all sorted rows
+    kernel : float (m, n), some rows against all sorted rows
     rows : int64 (n_rows,), the rows of ``kernel`` to score
     """
     n_C = solutions.intercepts.shape[2]

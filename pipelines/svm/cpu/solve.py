@@ -47,9 +47,9 @@ def _walk(
 
     residuals : as in ``Path``, output
 
-    Returns its multipliers, float32 (n_C, n).
+    Returns its multipliers, float64 (n_C, n).
     """
-    betas = np.empty((settings.Cs.size, problem.y.size), np.float32)
+    betas = np.empty((settings.Cs.size, problem.y.size))
     path = Path(
         betas, residuals, out.intercepts[fold, number], out.objectives[fold, number],
         out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),

@@ -7,7 +7,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from pipelines.svm.cpu.exact import ExactKernel, exact_kernel
 from pipelines.svm.cpu.smo import MAX_ROWS
+from pipelines.svm.kernel import Kernel
 
 
 def _one_blas_thread() -> AbstractContextManager[object]:
@@ -51,6 +55,11 @@ class Means:
     pool: Executor
     memory_bytes: int
     clock: Clock = field(default_factory=Clock)
+
+    def exact_kernel(self, rows: np.ndarray, kernel: Kernel, gamma: float) -> ExactKernel | None:
+        """Half of the memory, in double precision, for the walks of all threads."""
+        n_threads = getattr(self.pool, "_max_workers", 1)
+        return exact_kernel(rows, kernel, gamma, self.memory_bytes, n_threads)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

@@ -24,7 +24,7 @@ def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
         before = client.run(os.getpid)
         os.kill(min(before.values()), signal.SIGKILL)
         client.sync(_one_is_dropped, client.cluster)
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=600)
         after = client.run(os.getpid)
     assert len(after) == 2
     assert len(set(before.values()) & set(after.values())) == 1
@@ -41,7 +41,7 @@ def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed() -> None
         (nanny,) = client.cluster.workers.values()
         for _ in range(6):
             client.sync(next_is_killed, nanny)
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=600)
         client.sync(_nanny_knows, nanny)
 
 

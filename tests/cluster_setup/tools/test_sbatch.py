@@ -32,6 +32,8 @@ def test_the_whole_run_as_one_job() -> None:
     ("command", "arguments", "words"),
     [
         ("svm_gird", [], "a command such as svm_grid, got 'svm_gird'"),
+        (".", [], "a command such as svm_grid, got '.'"),
+        ("..pipelines", [], "a command such as svm_grid, got '..pipelines'"),
         ("report", [], "a command such as svm_grid, got 'pipelines.report'"),
         ("svm_grid", ["--cluster", "local"], "--cluster must stand before svm_grid"),
         ("svm_grid", ["--fold", "3"], "--fold is not an option of this command; did you mean"),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pipelines.run.say import aloud, complain, take_any_terminal
+from pipelines.say import aloud, complain, take_any_terminal
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""PageRank beside its peers: the lines, the memory's bandwidth, the page."""

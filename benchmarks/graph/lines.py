@@ -1,0 +1,121 @@
+"""The lines of the comparison: each takes a graph, made before, to ranks.
+
+All are brought to end by one rule: an iteration whose ranks differ from those before by at most
+``tol`` in the L1 norm is the last. How each is made to follow it stands at its function. Peers are
+optional: one that is not installed is named and left out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.graph.graph import Graph
+from pipelines.graph.iteration import Array, Stop
+from pipelines.graph.variants import VARIANTS, run
+from pipelines.graph.walk import Walk
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One turn of a line.
+
+    ranks : float64 of shape (n,)
+    n_iterations : None where the peer does not say
+    preparing : seconds from the graph as the peer holds it to its first iteration, where known
+    """
+
+    ranks: Array
+    n_iterations: int | None
+    preparing: float = 0.0
+    iterating: float = 0.0
+
+
+Line = Callable[[], Ran]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines by name, the seconds it took each to make its graph, and the peers that are missing."""
+
+    lines: dict[str, Line]
+    making: dict[str, float]
+    missing: list[str]
+
+
+def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
+    """All lines that can be run here, each with its own form of the graph.
+
+    Parameters
+    ----------
+    graph : unweighted, no edge twice
+    """
+    target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.rows.first))
+    source = graph.rows.source
+    lines: dict[str, Line] = {
+        "pull": lambda: _ours("pull", graph, alpha, tol, n_threads),
+        "scipy": lambda: _ours("scipy-sparse-broadcast", graph, alpha, tol, n_threads),
+    }
+    making, missing = {"pull": 0.0, "scipy": 0.0}, []
+    peers = {"networkit": _networkit, "igraph": _igraph, "networkx": _networkx}
+    for name, make in peers.items():
+        if importlib.util.find_spec(name) is None:
+            missing.append(name)
+            continue
+        began = time.perf_counter()
+        lines[name] = make(graph.n_nodes, source, target, alpha, tol, n_threads)
+        making[name] = time.perf_counter() - began
+    return Lines(lines, making, missing)
+
+
+def _ours(variant: str, graph: Graph, alpha: float, tol: float, n_threads: int) -> Ran:
+    walk = Walk(graph.n_nodes, alpha)
+    done = run(VARIANTS[variant], graph, walk, walk.start(), Stop(tol), "cpu", n_threads)
+    return Ran(done.ranks[:, 0], len(done.changes), done.preparing, sum(done.seconds))
+
+
+def _networkit(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:
+    """Its L1 norm and its ``tol`` are our rule; sinks are distributed, or ranks would be others."""
+    import networkit
+
+    networkit.setNumberOfThreads(n_threads)
+    graph = networkit.GraphFromCoo(
+        (source.astype(np.uint64), target.astype(np.uint64)), n, directed=True
+    )
+
+    def rank() -> Ran:
+        sinks = networkit.centrality.SinkHandling.DistributeSinks
+        algorithm = networkit.centrality.PageRank(graph, alpha, tol, distributeSinks=sinks)
+        algorithm.norm = networkit.centrality.Norm.L1_NORM
+        algorithm.run()
+        return Ran(np.asarray(algorithm.scores()), int(algorithm.numberOfIterations()))
+
+    return rank
+
+
+def _igraph(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:
+    """PRPACK has no tolerance to set (its own is 1e-10): it gives more than is asked for."""
+    import igraph
+
+    graph = igraph.Graph(n=n, edges=np.stack([source, target], axis=1), directed=True)
+    return lambda: Ran(np.asarray(graph.pagerank(damping=alpha, implementation="prpack")), None)
+
+
+def _networkx(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:
+    """It ends at an L1 norm below n tol, so it is given tol / n; it is one thread of scipy."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(zip(source.tolist(), target.tolist(), strict=True))
+
+    def rank() -> Ran:
+        found = networkx.pagerank(graph, alpha=alpha, tol=tol / n, max_iter=1000)
+        return Ran(np.fromiter(found.values(), np.float64, n), None)
+
+    return rank

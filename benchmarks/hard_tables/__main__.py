@@ -1,0 +1,111 @@
+"""Hard tables, ours beside ``SVC`` cell by cell: ``python -m benchmarks.hard_tables``.
+
+CPU seconds on one core, so that other programs on the machine do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.command import add_count, exit_status
+from benchmarks.hard_tables.tables import TABLES
+from benchmarks.keep import RESULTS, keep, markdown_table
+from pipelines.run.options import OneLineParser
+
+COMMAND = "benchmarks.hard_tables"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; give its exit status: 0, or 2 for bad input."""
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
+    add = parser.add_argument
+    add("--table", action="append", choices=tuple(TABLES), help="several times; default: all")
+    add_count(parser, "--rows", None, "of each table, in place of the public one's number")
+    add_count(parser, "--sample", 6, "of 24 C, and of 24 gamma, for the peer")
+    add_count(parser, "--cap", 60, "CPU seconds after which the peer's cell is ended")
+    add_count(parser, "--folds", 5)
+    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.hard_tables.measure import measure_table, warm_up
+    from benchmarks.machine import describe_machine
+    from pipelines.run.environment import commit, versions
+
+    names = options.table or tuple(TABLES)
+    lines = []
+    with threadpool_limits(1):
+        warm_up(names)
+        for name in names:
+            line = measure_table(name, options.rows, options.sample, options.cap, options.folds)
+            lines.append(line)
+            print(_cells(line), flush=True)
+    record = {
+        "benchmark": "hard_tables",
+        "date": date.today().isoformat(),
+        "folds": options.folds,
+        "cap": options.cap,
+        "sample": options.sample,
+        "lines": lines,
+        "machine": describe_machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    text = page(record)
+    print(f"\n{text}\nkept in {keep(Path(options.results), 'hard-tables', record, text)}")
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    ratio = line["peer_seconds"] / line["ours_seconds"]
+    return [
+        line["table"],
+        f"{line['rows']:,}",
+        str(line["features"]),
+        f"{line['ours_seconds']:.1f}",
+        f"{line['peer_seconds']:,.0f}",
+        f"{ratio:.0f} ×",
+        f"{line['ours_unconverged']} of {line['ours_cells']:,}",
+        f"{line['peer_capped']} of {line['peer_cells']}",
+        f"{line['cells_that_differ']}, at most {line['largest_difference_rows']} rows",
+    ]
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as a page to read."""
+    from benchmarks.machine import in_words
+
+    table = markdown_table(
+        ["table", "rows", "features", "ours, CPU s", "SVC, CPU s", "ratio", "ours unconverged",
+         "SVC capped", "cells that differ"],
+        [_cells(line) for line in record["lines"]],
+    )  # fmt: skip
+    ratios = [line["peer_seconds"] / line["ours_seconds"] for line in record["lines"]]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return (
+        f"# Hard tables, {record['date']}\n\n"
+        f"24 C (2^-5 to 2^15) × 24 gamma (2^-15 to 2^3) × {record['folds']} folds on generated "
+        "tables, each described in `benchmarks/hard_tables/tables.py`. CPU seconds on one core, "
+        f"projected to the whole grid: ours from {record['sample']} gammas with all C and folds, "
+        f"`SVC(cache_size=1000)`, fit and prediction, from {record['sample']} × "
+        f"{record['sample']} cells of the first fold, each ended after {record['cap']} s and "
+        "then counted as so long.\n\n"
+        f"{table}\n\nGeometric mean of the ratios: {mean:.0f} ×.\n\n"
+        f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

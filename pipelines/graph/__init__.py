@@ -1,0 +1,19 @@
+"""PageRank: graphs, the ways to compute it, and the iteration on many workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipelines.graph.ranks import Ranks, pagerank
+
+__all__ = ["Ranks", "pagerank"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: --help must not wait for numba.
+    if name in __all__:
+        from pipelines.graph import ranks
+
+        return getattr(ranks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

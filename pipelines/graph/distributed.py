@@ -1,0 +1,457 @@
+"""PageRank on many workers: the one file of it that knows Dask.
+
+Edges are a Dask bag of parts, dealt once to partitions by destination. An iteration is a few
+tasks for each partition and one reduction; a batch of them, from one checkpoint of the ranks to
+the next, is submitted at once, and its first tasks read the checkpoint. So a worker that dies
+takes nothing along that Dask cannot make again from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from dask import bag
+from distributed import KilledWorker
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
+
+from pipelines.errors import InputError, opt
+from pipelines.graph import partition as tasks
+from pipelines.graph.edges import refuse_many
+from pipelines.graph.files import PART_BYTES, EdgeFile
+from pipelines.graph.iteration import SINGLE, Array, Iterated, Stop, Told
+from pipelines.graph.partition import Source, Split, Total
+from pipelines.graph.personal import personal_vectors, warm_start
+from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.units import row_of
+from pipelines.graph.variants.pull import precision
+from pipelines.graph.walk import Walk
+from pipelines.run.errors import RunStopped
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Result = TypeVar("Result")
+
+# Nodes are dealt to partitions in ranges cut between so many cells for each.
+CELLS_FOR_EACH = 64
+SPLIT = "split.json"
+STATE = "state.json"
+# In a row, with nothing gained between them.
+MOST_FAILURES = 10
+SECONDS_FOR_A_WORKER = 300
+LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """The answer of many workers.
+
+    nodes : the n names
+    iterated : ranks of shape (n, k), changes of all iterations, also of an earlier session
+    vectors : names of the k columns
+    n_partitions, n_edges : as they were dealt
+    residual : the L1 norm of what one more iteration in float64 changes
+    """
+
+    nodes: pd.Index
+    iterated: Iterated
+    vectors: list[str]
+    n_partitions: int
+    n_edges: int
+    residual: float
+
+    def row(self, alpha: float) -> dict[str, Any]:
+        """As a row of a run's table of variants."""
+        return row_of("distributed", self.iterated, self.residual, alpha, "")
+
+
+def distributed_pagerank(
+    client: Client,
+    edges: EdgeFile | RandomGraph,
+    folder: str | Path,
+    *,
+    self_loops: str = "keep",
+    repeated: str = "sum",
+    alpha: float = 0.85,
+    personalise: Any = None,
+    dangling: str = "uniform",
+    stop: Stop | None = None,
+    start: pd.DataFrame | None = None,
+    n_partitions: int | None = None,
+    checkpoint_every: int = 10,
+    part_bytes: int = PART_BYTES,
+    told: Told = lambda iteration, change: None,
+) -> Partitioned:
+    """PageRank of a graph whose edges fit into the memory of all workers together.
+
+    Parameters
+    ----------
+    client : of a cluster with at least one worker
+    folder : one that all workers and this process reach; what an earlier call with the same
+        arguments left there, partitions and ranks, is used
+    n_partitions : None: one for each worker
+    checkpoint_every : iterations between checkpoints, at least 1; what a worker's death can cost
+    part_bytes : of a file that a worker reads at once
+
+    The other parameters are those of ``pagerank``.
+
+    Raises
+    ------
+    InputError
+        As ``pagerank`` does; or checkpoint_every or n_partitions is less than 1.
+    RunStopped
+        Workers died so often that nothing was gained; ranks so far are in the folder.
+    """
+    if checkpoint_every < 1:
+        raise InputError(
+            f"{opt('checkpoint_every')} must be at least 1, got {checkpoint_every}; take 10"
+        )
+    if n_partitions is None:
+        n_partitions = len(client.scheduler_info(n_workers=-1)["workers"])
+    if n_partitions < 1:
+        raise InputError(
+            f"{opt('n_partitions')} must be at least 1, got {n_partitions}; leave it out"
+        )
+    stop = stop or Stop()
+    run = _Run(client, Path(folder), checkpoint_every)
+    Walk(1, alpha, None, dangling)
+    dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
+    nodes = tasks.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
+    personal, names = None, ["rank"]
+    if personalise is not None:
+        personal, names = personal_vectors(personalise, nodes)
+    walk = Walk(dealt.n_nodes, alpha, personal, dangling)
+    begin = walk.start()
+    if start is not None:
+        begin = warm_start(start, nodes, begin)
+    iterated, residual = run.iterate(dealt, walk, begin, stop, told)
+    return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges, residual)
+
+
+@dataclass(frozen=True)
+class _Dealt:
+    """What ``SPLIT`` says: edges lie in partitions."""
+
+    split: Split
+    n_nodes: int
+    first_name: int | None
+    n_edges: int
+    weighted: bool
+
+
+class _Run:
+    """A client, a folder, and how often to write to it."""
+
+    def __init__(self, client: Client, folder: Path, checkpoint_every: int):
+        self._client, self._folder, self._every = client, folder, checkpoint_every
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def deal(
+        self,
+        edges: EdgeFile | RandomGraph,
+        n_partitions: int,
+        self_loops: str,
+        repeated: str,
+        part_bytes: int,
+    ) -> _Dealt:
+        """Edges into partitions, once."""
+        wanted = {"edges": _fingerprint(edges), "rules": [self_loops, repeated]}
+        kept = _read(self._folder / SPLIT)
+        if kept is not None and kept["wanted"] == wanted:
+            split = Split(str(self._folder), tuple(kept["bounds"]), self_loops, repeated)
+            return _Dealt(
+                split, kept["n_nodes"], kept["first_name"], kept["n_edges"], kept["weighted"]
+            )
+        for earlier in self._folder.glob("partition-*"):
+            shutil.rmtree(earlier)
+        source, nodes = self._nodes(edges, part_bytes)
+        first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
+        where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
+        parts = source.parts(part_bytes)
+        n_cells = min(len(nodes), CELLS_FOR_EACH * n_partitions)
+        counted = self._over_parts(partial(_count_in, source, where, n_cells), parts)
+        bounds = tasks.balanced_bounds(sum(counted), len(nodes), n_partitions)
+        split = Split(str(self._folder), bounds, self_loops, repeated)
+        numbered = list(enumerate(parts))
+        self._over_parts(partial(_deal, source, split, where), numbered)
+        n_edges = self._over_parts(partial(_compress, split, len(parts)), list(range(n_partitions)))
+        if not sum(n_edges):
+            raise _no_edges()
+        for p in range(n_partitions):
+            shutil.rmtree(split.path(p, tasks.PIECES).with_suffix(""), ignore_errors=True)
+        weighted = isinstance(edges, EdgeFile) and edges.weight is not None
+        dealt = _Dealt(split, len(nodes), first_name, sum(n_edges), weighted)
+        record = {
+            "wanted": wanted,
+            "bounds": bounds,
+            "n_nodes": len(nodes),
+            "first_name": first_name,
+            "n_edges": sum(n_edges),
+            "weighted": weighted,
+        }
+        _write(self._folder / SPLIT, record)
+        (self._folder / STATE).unlink(missing_ok=True)
+        return dealt
+
+    def _nodes(self, edges: EdgeFile | RandomGraph, part_bytes: int) -> tuple[Source, pd.Index]:
+        """The nodes of all edges, and how to read them."""
+        if isinstance(edges, RandomGraph):
+            return Source(edges), pd.RangeIndex(edges.n_nodes)
+        source = Source(edges)
+        if not source.parts(part_bytes):
+            raise _no_edges()
+        if edges.nodes is not None:
+            return source, edges.nodes
+        names = self._union(source, part_bytes)
+        if names is None:
+            source = Source(edges, text=True)
+            names = self._union(source, part_bytes)
+        nodes = pd.Index(names.to_pandas())
+        refuse_many(len(nodes))
+        tasks.write_nodes(str(self._folder), nodes)
+        return source, nodes
+
+    def _union(self, source: Source, part_bytes: int) -> Any:
+        parts = source.parts(part_bytes)
+        names = bag.from_sequence(parts, npartitions=len(parts)).map(partial(tasks.survey, source))
+        united = names.reduction(_union_of, _union_of, split_every=4)
+        return self._again(lambda: self._client.compute(united))
+
+    def _over_parts(self, function: Any, parts: Sequence[Any]) -> list[Any]:
+        """A function of each part, on the workers: the bag of parts, one a partition."""
+        if not parts:
+            return []
+        mapped = bag.from_sequence(parts, npartitions=len(parts)).map(function)
+        return list(self._again(lambda: self._client.compute(mapped)))
+
+    def _again(self, submit: Any) -> Any:
+        """The result of a future; where workers died once too often under it, tried again."""
+        for _ in range(MOST_FAILURES):
+            future = submit()
+            try:
+                return future.result()
+            except LOST as error:
+                last = str(error)
+                future.cancel()  # else the failed task would be found under its name
+        raise RunStopped(f"workers died {MOST_FAILURES} times in one step: {last}")
+
+    def iterate(
+        self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop, told: Told
+    ) -> tuple[Iterated, float]:
+        """From the last checkpoint, or from ``begin``, to the end; then the residual."""
+        split, kind = dealt.split, precision(stop)
+        state = self._state(split, walk, begin)
+        changes, seconds = state["changes"], state["seconds"]
+        personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
+        bare = Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
+        held = _Held(self._client, split, bare, dealt.weighted)
+        most = stop.most(walk.alpha)
+        done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
+        while not done and len(changes) < most:
+            earlier, began = len(changes), time.perf_counter()
+            total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
+            done = total.done
+            spent = (time.perf_counter() - began) / len(total.changes)
+            for change in total.changes:
+                changes.append(change)
+                seconds.append(spent)
+                told(len(changes), change)
+            _write(self._folder / STATE, {**state, "iteration": len(changes)})
+            _forget(split, earlier)
+        residual = held.batch(len(changes), 1, None, np.float64).changes[0]
+        _forget(split, len(changes) + 1)
+        ranks = np.concatenate(
+            [np.load(tasks.checkpoint(split, p, len(changes))) for p in range(split.n_partitions)]
+        )
+        sizes = [tasks.size_on_disk(split, p) for p in range(split.n_partitions)]
+        roundoff = max(size.rounding for size in sizes) + (SINGLE if kind is np.float32 else 0)
+        nbytes = sum(size.nbytes for size in sizes)
+        return Iterated(ranks, changes, done, roundoff, seconds, 0.0, nbytes), residual
+
+    def _state(self, split: Split, walk: Walk, begin: Array) -> dict[str, Any]:
+        """Where an earlier call left off, if it was one of this walk; else a beginning."""
+        described = _described(walk, begin)
+        state: dict[str, Any] | None = _read(self._folder / STATE)
+        if state is None or state["walk"] != described:
+            state = {"walk": described, "iteration": 0, "changes": [], "seconds": []}
+            for p in range(split.n_partitions):
+                mine = slice(split.bounds[p], split.bounds[p + 1])
+                jump = walk.jump if walk.personal is None else walk.jump[mine]
+                tasks.write_start(split, p, begin[mine], jump)
+            _write(self._folder / STATE, state)
+        return state
+
+
+def _forget(split: Split, iteration: int) -> None:
+    """Remove a checkpoint."""
+    for p in range(split.n_partitions):
+        tasks.checkpoint(split, p, iteration).unlink(missing_ok=True)
+
+
+class _Held:
+    """Partitions in the memory of workers, and the batches of iterations that run on them."""
+
+    def __init__(self, client: Client, split: Split, walk: Walk, weighted: bool):
+        self._client, self._split, self._walk, self._weighted = client, split, walk, weighted
+        self._partitions: list[Future] = []
+
+    def batch(self, begun: int, count: int, tol: float | None, kind: type) -> Total:
+        """Iterations from a checkpoint to the next; tried again where workers died too often.
+
+        Raises
+        ------
+        RunStopped
+            They died ``MOST_FAILURES`` times.
+        """
+        for _ in range(MOST_FAILURES):
+            try:
+                return self._submit_batch(self._place(), begun, count, tol, kind)
+            except LOST as error:
+                self._partitions = []
+                last = str(error)
+        raise RunStopped(
+            f"workers died {MOST_FAILURES} times since iteration {begun} ({last}); give each more "
+            f"memory, or take more of them"
+        )
+
+    def _place(self) -> list[str]:
+        """Load what is in no worker's memory; the workers, each partition's."""
+        before, split = self._partitions, self._split
+        self._client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
+        holders = self._client.who_has(before) if before else {}
+        load = dict.fromkeys(sorted(self._client.scheduler_info(n_workers=-1)["workers"]), 0)
+        homes: list[str | None] = [
+            next(iter(holders.get(future.key) or ()), None) for future in before
+        ] or [None] * split.n_partitions
+        for home in homes:
+            if home is not None:
+                load[home] = load.get(home, 0) + 1
+        futures, owners = [], []
+        token = uuid.uuid4().hex
+        for p, home in enumerate(homes):
+            if home is None:
+                owner = min(load, key=lambda one: (load[one], one))
+                load[owner] += 1
+                arguments = (split, self._walk, p, self._weighted)
+                loaded = self._submit(token, f"load-{p}", owner, tasks.load_partition, *arguments)
+                futures.append(loaded)
+            else:
+                owner = home
+                futures.append(before[p])
+            owners.append(owner)
+        self._partitions = futures
+        return owners
+
+    def _submit_batch(
+        self, homes: list[str], begun: int, count: int, tol: float | None, kind: type
+    ) -> Total:
+        """Some iterations as one set of tasks."""
+        submit = partial(self._submit, uuid.uuid4().hex)
+        partitions, split = self._partitions, self._split
+        everyone = range(split.n_partitions)
+        states = [
+            submit(f"begin-{p}", homes[p], tasks.begin_state, partitions[p], split, p, begun)
+            for p in everyone
+        ]
+        parts = [submit(f"sums-0-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
+        total = submit("total-0", None, tasks.add_up, None, tol, *parts)
+        for i in range(1, count + 1):
+            handed = [
+                [
+                    submit(f"hand-{i}-{q}-{p}", homes[q], tasks.hand_over, partitions[q],
+                           states[q], total, p, kind)
+                    for q in everyone
+                    if q != p
+                ]
+                for p in everyone
+            ]  # fmt: skip
+            states = [
+                submit(f"advance-{i}-{p}", homes[p], tasks.advance, partitions[p], states[p],
+                       total, kind, *handed[p])
+                for p in everyone
+            ]  # fmt: skip
+            parts = [submit(f"sums-{i}-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
+            total = submit(f"total-{i}", None, tasks.add_up, total, tol, *parts)
+        saved = [
+            submit(f"save-{p}", homes[p], tasks.save_state, split, p, states[p], total, begun)
+            for p in everyone
+        ]
+        self._client.gather(saved)
+        result: Total = total.result()
+        return result
+
+    def _submit(
+        self, batch: str, name: str, home: str | None, function: Any, *arguments: Any
+    ) -> Future:
+        """A task of a name of its own, on a worker; elsewhere if that one is gone."""
+        return self._client.submit(
+            function,
+            *arguments,
+            key=f"{name}-{batch}",
+            workers=home,
+            allow_other_workers=home is not None,
+        )
+
+
+def _no_edges() -> InputError:
+    return InputError(
+        f"{opt('edges')} must hold at least one edge, got none; check where they come from"
+    )
+
+
+def _union_of(names: Any) -> Any:
+    return tasks.union(list(names))
+
+
+def _count_in(source: Source, nodes: Any, n_cells: int, part: Any) -> Any:
+    return tasks.count_in(source, part, nodes(), n_cells)
+
+
+def _deal(source: Source, split: Split, nodes: Any, numbered: Any) -> int:
+    number, part = numbered
+    return tasks.deal(source, split, nodes(), part, number)
+
+
+def _compress(split: Split, n_pieces: int, p: int) -> int:
+    return tasks.compress(split, p, n_pieces)
+
+
+def _fingerprint(edges: EdgeFile | RandomGraph) -> list[Any]:
+    described: list[Any] = [json.loads(json.dumps(asdict(edges)))]
+    if isinstance(edges, EdgeFile):
+        for path in sorted({part.path for part in edges.parts()}):
+            status = os.stat(path)
+            described.append([path, status.st_size, status.st_mtime_ns])
+    return described
+
+
+def _described(walk: Walk, begin: Array) -> list[Any]:
+    """What ranks in a checkpoint depend on."""
+    import hashlib
+
+    digest = hashlib.sha256(np.ascontiguousarray(begin).view(np.uint8).data)
+    digest.update(np.ascontiguousarray(walk.jump).view(np.uint8).data)
+    return [walk.n_nodes, walk.alpha, walk.dangling, digest.hexdigest()]
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _write(path: Path, record: Any) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(record))
+    os.replace(unfinished, path)

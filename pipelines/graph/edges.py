@@ -1,0 +1,242 @@
+"""Edges: as they are read, between named nodes, and as they are used, between numbers."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.errors import InputError, opt
+
+# Nodes are numbered in int32, which halves what an iteration reads.
+MOST_NODES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some edges, between named nodes.
+
+    source, target : arrow arrays of m names, none missing, both of one type
+    weight : float64 of shape (m,), finite and at least 0; None where every edge counts 1
+    """
+
+    source: pa.Array
+    target: pa.Array
+    weight: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """All edges of a graph, between numbered nodes.
+
+    source, target : int32 of shape (m,), positions in ``nodes``
+    weight : float64 of shape (m,), or None
+    nodes : the n names, each once
+    """
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    weight: NDArray[np.float64] | None
+    nodes: pd.Index
+
+
+def make_block(source: Any, target: Any, weight: Any = None, where: str = "") -> Block:
+    """A block from three columns, held against the rules of edges.
+
+    Parameters
+    ----------
+    source, target : arrow array, or anything arrow makes one of, of length m
+    weight : the same, of numbers; None where every edge counts 1
+    where : what the columns come from, as the words of an error
+
+    Raises
+    ------
+    InputError
+        A name is missing, or a weight is missing, negative, infinite or not a number.
+    """
+    source, target = _one_kind(_arrow(source, where), _arrow(target, where))
+    for names, role in ((source, "source"), (target, "target")):
+        missing = pc.is_null(names, nan_is_null=True)
+        n_missing = pc.sum(missing).as_py() or 0
+        if n_missing:
+            raise InputError(
+                f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} "
+                f"rows{where} "
+                f"have no {role}, the first is row {missing.index(True).as_py() + 1}; fill them "
+                f"in or drop them"
+            )
+    if len(source) != len(target):
+        raise InputError(
+            f"{opt('edges')} must have as many sources as targets, got {len(source)} and "
+            f"{len(target)}; "
+            f"pass columns of one length"
+        )
+    return Block(source, target, None if weight is None else _weights(weight, len(source), where))
+
+
+def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edges:
+    """Give nodes their numbers: the order of their sorted names, or that of ``nodes``.
+
+    The numbers do not depend on the order of edges or on the size of blocks.
+
+    Parameters
+    ----------
+    blocks : read once
+    nodes : names of all nodes, each once; None for those that occur
+
+    Raises
+    ------
+    InputError
+        There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` does not have.
+    """
+    pieces = [(*_by_name(block), block.weight) for block in blocks]
+    if not sum(len(codes) for _, codes, _ in pieces):
+        raise InputError(
+            f"{opt('edges')} must hold at least one edge, got none; check where they come from"
+        )
+    if nodes is None:
+        nodes = sorted_names([names for names, _, _ in pieces])
+    refuse_many(len(nodes))
+    sources, targets, weights = [], [], []
+    for names, codes, weight in pieces:
+        numbers = find(names, nodes)[codes]
+        sources.append(numbers[: len(codes) // 2])
+        targets.append(numbers[len(codes) // 2 :])
+        weights.append(weight)
+    return Edges(
+        np.concatenate(sources),
+        np.concatenate(targets),
+        None if weights[0] is None else np.concatenate([w for w in weights if w is not None]),
+        nodes,
+    )
+
+
+def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
+    """All names that occur in one of several arrays, sorted: int64, or as arrow sorts them."""
+    pieces = _of_one_type(list(names))
+    union = pc.unique(pa.chunked_array(pieces))
+    if pa.types.is_integer(union.type):
+        return pd.Index(np.sort(union.to_numpy(zero_copy_only=False)))
+    return pd.Index(union.take(pc.array_sort_indices(union)).to_pandas())
+
+
+def names_in(block: Block) -> pa.Array:
+    """The names that occur in a block, each once."""
+    return _by_name(block)[0]
+
+
+def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
+    """Positions of names among the nodes.
+
+    Raises
+    ------
+    InputError
+        A name is none of a node.
+    """
+    wanted = pd.Index(names.to_pandas())
+    if wanted.dtype.kind != nodes.dtype.kind and not isinstance(nodes, pd.RangeIndex):
+        wanted = wanted.astype(nodes.dtype)
+    positions = nodes.get_indexer(wanted)
+    unknown = np.flatnonzero(positions < 0)
+    if len(unknown):
+        raise InputError(
+            f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
+            f"{shown(wanted[unknown[0]])}; leave it out, or name it among the nodes"
+        )
+    return positions.astype(np.int32)
+
+
+def refuse_many(n_nodes: int) -> None:
+    """Raise InputError where nodes cannot be numbered in int32."""
+    if n_nodes > MOST_NODES:
+        raise InputError(
+            f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part "
+            f"of the "
+            f"graph"
+        )
+
+
+def shown(value: object) -> str:
+    """One line of at most some thirty characters, whatever the value."""
+    return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
+
+
+def _by_name(block: Block) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The names of a block, and its sources, then its targets, as positions among them."""
+    both = pa.chunked_array([block.source, block.target]).combine_chunks()
+    encoded = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
+    encoded = encoded.dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _arrow(column: Any, where: str) -> pa.Array:
+    try:
+        array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"{opt('edges')} must have names of one kind in a column{where} ({_reason(error)}); "
+            f"make them all numbers or all text"
+        ) from None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # of several chunks that cannot be one
+        array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def _one_kind(source: pa.Array, target: pa.Array) -> tuple[pa.Array, pa.Array]:
+    source, target = _of_one_type([source, target])
+    return source, target
+
+
+def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Whole numbers as int64; what differs in type, or is text, as text."""
+    if all(pa.types.is_integer(array.type) for array in arrays):
+        try:
+            return [array.cast(pa.int64()) for array in arrays]
+        except pa.ArrowInvalid:  # beyond int64
+            return [array.cast(pa.large_string()) for array in arrays]
+    if any(array.type != arrays[0].type for array in arrays) or _is_text(arrays[0].type):
+        return [array.cast(pa.large_string()) for array in arrays]
+    return arrays
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_string_view(kind)
+
+
+def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
+    array = _arrow(column, where)
+    try:
+        weights = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"{opt('weight')} must be a column of numbers{where} ({_reason(error)}); encode it"
+        ) from None
+    if len(weights) != n_edges:
+        raise InputError(
+            f"{opt('weight')} must have a number for every edge, got {len(weights)} for {n_edges} "
+            f"edges; "
+            f"pass columns of one length"
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise InputError(
+            f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row "
+            f"{bad[0] + 1}"
+            f"{where}; mend it or drop the edge"
+        )
+    return np.asarray(weights)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

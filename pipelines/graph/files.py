@@ -1,0 +1,364 @@
+"""Edge lists in files, read in parts: a file may be larger than memory.
+
+A part is a range of bytes of a text, in whole lines, or a row group of Parquet; it is read by
+itself, so workers can share a file. Numbers are parsed by pyarrow.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from pipelines.errors import InputError, opt
+from pipelines.graph.edges import Block, make_block, refuse_many
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
+PART_BYTES = 16 << 20
+_BLANKS = re.compile(rb"[ \t]+")
+_COMMENT = re.compile(rb"^[ \t]*[#%].*\n?", re.MULTILINE)
+_AT_ENDS = re.compile(rb"^\t|\t(?=\r?$)", re.MULTILINE)
+_EMPTY = re.compile(rb"^\r?\n", re.MULTILINE)
+
+
+class NamesAreText(Exception):
+    """Names that were taken for whole numbers are none."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a file that is read at once: bytes ``begin`` to ``end``, or a row group."""
+
+    path: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """What has to be known of a file to read any part of it; made by ``open_edges``.
+
+    columns : the names of all columns
+    source, target, weight : which of them are read; weight may be None
+    blanks : columns stand apart by any number of blanks, and comments are dropped
+    begin : the byte at which rows begin
+    n_nodes : what a Matrix Market file says, else None
+    symmetric : each edge stands for two, the other in the opposite direction
+    """
+
+    path: str
+    kind: str
+    columns: tuple[str, ...]
+    source: str
+    target: str
+    weight: str | None
+    begin: int = 0
+    blanks: bool = False
+    n_nodes: int | None = None
+    symmetric: bool = False
+
+    @property
+    def nodes(self) -> pd.Index | None:
+        """The names of all nodes where the file says them: the rows of a matrix, from 1."""
+        return None if self.n_nodes is None else pd.RangeIndex(1, self.n_nodes + 1)
+
+    def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
+        """The file in pieces of about ``part_bytes``."""
+        if self.kind == ".parquet":
+            return [
+                Part(str(path), i, i + 1)
+                for path in _parquet_files(self.path)
+                for i in range(parquet.ParquetFile(path).num_row_groups)
+            ]
+        size = os.path.getsize(self.path)
+        edges = range(self.begin, size, part_bytes)
+        return [Part(self.path, at, min(at + part_bytes, size)) for at in edges]
+
+    def read(self, part: Part, text: bool = False) -> Block:
+        """The edges of a part.
+
+        Parameters
+        ----------
+        text : whether names are text; else whole numbers, where the file does not say
+
+        Raises
+        ------
+        NamesAreText
+            Names are not whole numbers, and ``text`` is False.
+        InputError
+            The part cannot be read or breaks a rule of edges.
+        """
+        table = self._read_parquet(part) if self.kind == ".parquet" else self._read_text(part, text)
+        where = f" of '{self.path}'"
+        if part.begin > self.begin:
+            where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
+        weight = None if self.weight is None else table[self.weight]
+        block = make_block(table[self.source], table[self.target], weight, where)
+        if self.n_nodes is not None:
+            block = self._within_matrix(block)
+        return block
+
+    def blocks(self, text: bool = False, part_bytes: int = PART_BYTES) -> Iterator[Block]:
+        """All edges, part by part; raises as ``read`` does."""
+        return (self.read(part, text) for part in self.parts(part_bytes))
+
+    def _read_parquet(self, part: Part) -> pa.Table:
+        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
+        try:
+            return parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(part.path, error) from None
+
+    def _read_text(self, part: Part, text: bool) -> pa.Table:
+        rows = self._lines(part)
+        names = pa.large_string() if text else pa.int64()
+        types = {self.source: names, self.target: names}
+        if self.weight:
+            types[self.weight] = pa.float64()
+        if not rows:
+            return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+        if not rows.endswith(b"\n"):
+            rows += b"\n"
+        delimiter = "," if self.kind == ".csv" else "\t"
+        try:
+            return arrow_csv.read_csv(
+                pa.py_buffer(rows),
+                arrow_csv.ReadOptions(
+                    column_names=list(self.columns), use_threads=False, block_size=len(rows) + 1
+                ),
+                arrow_csv.ParseOptions(
+                    delimiter=delimiter, quote_char=False if self.blanks else '"'
+                ),
+                arrow_csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )  # fmt: skip
+        except pa.ArrowInvalid as error:
+            if "conversion error to int64" in str(error):
+                raise NamesAreText from None
+            raise unreadable(self.path, error) from None
+
+    def _lines(self, part: Part) -> bytes:
+        """The lines that begin within a part, columns apart by one tab where it was blanks."""
+        with open(part.path, "rb") as file:
+            begin = part.begin
+            if begin > self.begin:
+                file.seek(begin - 1)
+                begin += len(file.readline()) - 1
+            if begin >= part.end:
+                return b""
+            file.seek(begin)
+            rows = file.read(part.end - begin)
+            if not rows.endswith(b"\n"):
+                rows += file.readline()
+        if self.blanks:
+            if b"#" in rows or b"%" in rows:
+                rows = _COMMENT.sub(b"", rows)
+            if b" " in rows or b"\t\t" in rows:
+                rows = _BLANKS.sub(b"\t", rows)
+            rows = _AT_ENDS.sub(b"", rows)
+            rows = _EMPTY.sub(b"", rows)
+        return rows
+
+    def _within_matrix(self, block: Block) -> Block:
+        for names in (block.source, block.target):
+            if len(names) and not 1 <= (low := pc.min(names).as_py()) <= pc.max(names).as_py() <= (
+                self.n_nodes or 0
+            ):
+                wrong = low if low < 1 else pc.max(names).as_py()
+                raise InputError(
+                    f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' "
+                    f"states, "
+                    f"got {wrong}; mend the file"
+                )
+        if not self.symmetric:
+            return block
+        off = pc.not_equal(block.source, block.target)
+        weight = block.weight
+        if weight is not None:
+            weight = np.concatenate([weight, weight[off.to_numpy(zero_copy_only=False)]])
+        return Block(
+            pa.concat_arrays([block.source, block.target.filter(off)]),
+            pa.concat_arrays([block.target, block.source.filter(off)]),
+            weight,
+        )
+
+
+def open_edges(
+    path: str | Path,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+) -> EdgeFile:
+    """Look at the head of an edge list.
+
+    Parameters
+    ----------
+    path : .csv or .tsv with a header line; .txt as of SNAP, without one, with columns apart by
+        blanks, called 1, 2, ..., and ``#`` comments; .parquet, a file or a folder of files;
+        .mtx, a Matrix Market matrix of coordinates, whose entry (i, j) is an edge from i to j
+    source, target : names of columns; by default the first two
+    weight : name of a column; by default every edge counts 1, but for the values of a matrix
+
+    Raises
+    ------
+    InputError
+        There is no such file or column, or the head breaks a rule.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise InputError(
+            f"{opt('edges')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+        )
+    if not (os.path.isfile(path) or (os.path.isdir(path) and kind == ".parquet")):
+        raise InputError(
+            f"{opt('edges')} must be an existing file, '{path}' is none; check the path"
+        )
+    try:
+        file = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}.get(
+            kind, _table_head
+        )(path, kind)
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise unreadable(str(path), error) from None
+    for role, name in (("source", source), ("target", target), ("weight", weight)):
+        if name is not None and name not in file.columns:
+            raise _no_column(role, name, file)
+    return replace(
+        file,
+        source=source or file.source,
+        target=target or file.target,
+        weight=weight or file.weight,
+    )
+
+
+def unreadable(path: str, why: object) -> InputError:
+    """The error of a file that is not what its name says."""
+    reason = " ".join(str(why).split()) or type(why).__name__
+    return InputError(
+        f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
+        f"({reason}); "
+        f"repair it or write it again"
+    )
+
+
+def _table_head(path: Path, kind: str) -> EdgeFile:
+    with open(path, "rb") as file:
+        head = file.readline()
+    begin = len(head)
+    line = head.decode("utf-8-sig").strip("\r\n")
+    columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), []))
+    if len(columns) >= 2 and all(map(_is_number, columns[:2])):
+        raise InputError(
+            f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' "
+            f"is "
+            f"{line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
+            f"between columns"
+        )
+    _refuse_few(path, columns)
+    if len(set(columns)) < len(columns):
+        raise unreadable(str(path), "two columns have one name")
+    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None, begin)
+
+
+def _snap_head(path: Path, kind: str) -> EdgeFile:
+    columns: tuple[str, ...] = ()
+    with open(path, "rb") as file:
+        for line in file:
+            fields = line.split()
+            if fields and not fields[0].startswith((b"#", b"%")):
+                columns = tuple(str(i + 1) for i in range(len(fields)))
+                break
+    _refuse_few(path, columns)
+    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None, blanks=True)
+
+
+def _parquet_head(path: Path, kind: str) -> EdgeFile:
+    files = _parquet_files(str(path))
+    if not files:
+        raise unreadable(str(path), "the folder holds no .parquet file")
+    columns = tuple(parquet.read_schema(files[0]).names)
+    _refuse_few(path, columns)
+    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None)
+
+
+def _matrix_head(path: Path, kind: str) -> EdgeFile:
+    with open(path, "rb") as file:
+        banner = file.readline().decode().lower().split()
+        if len(banner) != 5 or banner[:2] != ["%%matrixmarket", "matrix"]:
+            raise unreadable(str(path), "its first line is not %%MatrixMarket matrix ...")
+        form, field, symmetry = banner[2:]
+        if form != "coordinate" or field not in ("real", "integer", "pattern"):
+            raise unreadable(str(path), f"it is {form} {field}, not coordinate real or pattern")
+        if symmetry not in ("general", "symmetric"):
+            raise unreadable(str(path), f"it is {symmetry}, not general or symmetric")
+        line = file.readline()
+        while line and (line.startswith(b"%") or not line.strip()):
+            line = file.readline()
+        begin = file.tell()
+    try:
+        n_rows, n_columns, _ = map(int, line.split())
+    except ValueError:
+        raise unreadable(str(path), "no line says rows, columns and entries") from None
+    if n_rows != n_columns:
+        raise InputError(
+            f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
+            f"columns; "
+            f"a row and a column are one node"
+        )
+    refuse_many(n_rows)
+    weight = None if field == "pattern" else "value"
+    columns = ("row", "column") if weight is None else ("row", "column", "value")
+    return EdgeFile(
+        str(path), kind, columns, "row", "column", weight, begin, True, n_rows,
+        symmetry == "symmetric",
+    )  # fmt: skip
+
+
+def _parquet_files(path: str) -> list[Path]:
+    """A file, or the parts in a folder as Dask and Spark write it."""
+    whole = Path(path)
+    return sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
+
+
+def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
+    if not columns:
+        raise InputError(
+            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
+            f"written in "
+            f"full"
+        )
+    if len(columns) < 2:
+        raise InputError(
+            f"{opt('edges')} must have a column of sources and one of targets, '{path}' has only "
+            f"{columns[0]!r}; check what stands between columns"
+        )
+
+
+def _no_column(role: str, name: str, file: EdgeFile) -> InputError:
+    near = get_close_matches(name, file.columns, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(
+        f"{opt(role)} must be the name of a column of '{file.path}', got {name!r}; {hint}there are "
+        f"{', '.join(map(repr, file.columns[:10]))}"
+    )
+
+
+def _is_number(field: str) -> bool:
+    try:
+        return math.isfinite(float(field))
+    except ValueError:
+        return False

@@ -1,0 +1,363 @@
+"""A graph in partitions by destination, on disk and in memory: the tasks of many workers.
+
+A partition has the nodes of one range, the edges that point at them, and their ranks. Each
+iteration it asks of every other only what the nodes hand out that its edges come from. All
+functions are plain; whatever a lost worker held can be made again from the folder, which every
+worker reaches.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipelines.graph.edges import names_in, number_nodes, sorted_names
+from pipelines.graph.files import EdgeFile, NamesAreText, Part
+from pipelines.graph.graph import Piece, Rows, make_rows
+from pipelines.graph.iteration import Array, rounding_of
+from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.variants.pull import RowsToPull, pull
+from pipelines.graph.walk import Walk
+from pipelines.graph.walk import inverse as inverse_of
+from pipelines.svm.compiled import compiled
+
+NODES = "nodes.parquet"
+PIECES = "pieces"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where edges come from: a file, read in parts, or a random graph, drawn in blocks."""
+
+    edges: EdgeFile | RandomGraph
+    text: bool = False
+
+    def parts(self, part_bytes: int) -> list[Part | int]:
+        if isinstance(self.edges, RandomGraph):
+            return list(range(self.edges.n_blocks))
+        return list(self.edges.parts(part_bytes))
+
+    def names(self, part: Part | int) -> pa.Array:
+        """The nodes that occur in a part."""
+        assert isinstance(self.edges, EdgeFile)
+        assert isinstance(part, Part)
+        return names_in(self.edges.read(part, self.text))
+
+    def read(self, part: Part | int, nodes: pd.Index) -> Piece:
+        """The edges of a part between numbered nodes."""
+        if isinstance(self.edges, RandomGraph):
+            assert isinstance(part, int)
+            source, target = self.edges.block(part)
+            return source, target, None
+        assert isinstance(part, Part)
+        block = self.edges.read(part, self.text)
+        if not len(block.source):
+            none = np.empty(0, np.int32)
+            return none, none, None if block.weight is None else np.empty(0)
+        edges = number_nodes([block], nodes)
+        return edges.source, edges.target, edges.weight
+
+
+@dataclass(frozen=True)
+class Split:
+    """How nodes are dealt to partitions: p has the nodes bounds[p] to bounds[p + 1] - 1."""
+
+    folder: str
+    bounds: tuple[int, ...]
+    self_loops: str = "keep"
+    repeated: str = "sum"
+
+    @property
+    def n_partitions(self) -> int:
+        return len(self.bounds) - 1
+
+    def size(self, p: int) -> int:
+        return self.bounds[p + 1] - self.bounds[p]
+
+    def path(self, p: int, name: str) -> Path:
+        return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
+
+
+def survey(source: Source, part: Part | int) -> pa.Array | None:
+    """The names of a part, for ``union``; None where they are not the whole numbers they were
+    taken for."""
+    try:
+        return source.names(part)
+    except NamesAreText:
+        return None
+
+
+def union(names: Sequence[pa.Array | None]) -> pa.Array | None:
+    """Names that occur in any of several arrays, sorted; None if one of them is None."""
+    if any(some is None for some in names):
+        return None
+    return pa.array(sorted_names([some for some in names if some is not None]))
+
+
+def write_nodes(folder: str, nodes: pd.Index) -> None:
+    """The names of all nodes, for all workers."""
+    frame = pd.DataFrame({"node": nodes})
+    _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
+
+
+def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
+    """The nodes: whole numbers from ``first`` on, or the names that ``write_nodes`` wrote."""
+    if first is not None:
+        return pd.RangeIndex(first, first + n_nodes)
+    path = Path(folder) / NODES
+    return _kept_nodes(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _kept_nodes(path: Path, written: int) -> pd.Index:
+    return pd.Index(pd.read_parquet(path)["node"])
+
+
+def count_in(source: Source, part: Part | int, nodes: pd.Index, n_cells: int) -> NDArray[np.int64]:
+    """How many edges of a part point into each of ``n_cells`` equal ranges of nodes."""
+    _, target, _ = source.read(part, nodes)
+    return np.bincount(target.astype(np.int64) * n_cells // len(nodes), minlength=n_cells)
+
+
+def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
+    """Ranges of nodes with about as many nodes and edges each, cut between cells.
+
+    Parameters
+    ----------
+    n_in : edges that point into each of equal ranges of nodes
+    """
+    ends = np.array([-(-n_nodes * (i + 1) // len(n_in)) for i in range(len(n_in))])
+    work = np.cumsum(n_in) + ends
+    wanted = work[-1] * np.arange(1, n_partitions) / n_partitions
+    inner = ends[np.minimum(np.searchsorted(work, wanted), len(ends) - 1)]
+    return (0, *(int(bound) for bound in inner), n_nodes)
+
+
+def deal(source: Source, split: Split, nodes: pd.Index, part: Part | int, number: int) -> int:
+    """Write each partition's edges of a part to the folder; how many there were."""
+    piece = source.read(part, nodes)
+    owner = np.searchsorted(split.bounds, piece[1], side="right") - 1
+    for p in range(split.n_partitions):
+        mine = owner == p
+        columns = {"source": piece[0][mine], "target": piece[1][mine]}
+        if piece[2] is not None:
+            columns["weight"] = piece[2][mine]
+        for name, values in columns.items():
+            _save(split.path(p, f"{PIECES}/{number:06d}-{name}"), values)
+    return len(piece[0])
+
+
+def compress(split: Split, p: int, n_pieces: int) -> int:
+    """Turn a partition's pieces into rows, with sources in its own numbers, and write them.
+
+    Its own nodes come first, then those of the others that its edges come from, ascending. Of
+    these it writes which they are and the weight by which they point here, for their owners.
+    Returns the number of edges.
+    """
+    begin, end = split.bounds[p], split.bounds[p + 1]
+    rows = make_rows(
+        lambda: _pieces(split, p, n_pieces), end - begin, begin, split.self_loops, split.repeated
+    )
+    n_nodes = split.bounds[-1]
+    others = _others(rows.source, n_nodes, begin, end)
+    number = np.empty(n_nodes, np.int32)
+    number[begin:end] = np.arange(end - begin)
+    number[others] = np.arange(end - begin, end - begin + len(others))
+    _rename(rows.source, number)
+    out = np.bincount(rows.source, rows.weight, minlength=end - begin + len(others))
+    _save(split.path(p, "out-own"), out[: end - begin].astype(np.float64))
+    cuts = np.searchsorted(others, split.bounds)
+    for q in range(split.n_partitions):
+        mine = slice(cuts[q], cuts[q + 1])
+        _save(split.path(p, f"needs-{q:03d}"), (others[mine] - split.bounds[q]).astype(np.int32))
+        weight = out[end - begin :][mine]
+        _save(split.path(p, f"out-{q:03d}"), weight.astype(np.float64))
+    _save(split.path(p, "first"), rows.first)
+    _save(split.path(p, "source"), rows.source)
+    if rows.weight is not None:
+        _save(split.path(p, "weight"), rows.weight)
+    return rows.n_edges
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A partition in memory: what does not change while ranks do.
+
+    sends : for each partition, the positions of the nodes it needs from here
+    """
+
+    walk: Walk
+    rows: RowsToPull
+    sends: tuple[NDArray[np.int32], ...]
+    n_needed: int
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The ranks of a partition after an iteration, float64 (n_p, k), and sums over them (k,)."""
+
+    ranks: Array
+    change: Array
+    lost: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """What all partitions know after an iteration.
+
+    lost : (k,), the rank on nodes that no weight leaves
+    changes : of every iteration since the last checkpoint, the largest of the vectors'
+    """
+
+    lost: Array
+    changes: tuple[float, ...] = ()
+    done: bool = False
+
+
+def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partition:
+    """A partition from the folder; ``walk`` is without its vectors, which are there too."""
+    out = np.load(split.path(p, "out-own"))
+    sends = []
+    for q in range(split.n_partitions):
+        wanted = np.load(split.path(q, f"needs-{p:03d}"))
+        out[wanted] += np.load(split.path(q, f"out-{p:03d}"))
+        sends.append(wanted)
+    weight = np.load(split.path(p, "weight")) if weighted else None
+    rows = Rows(np.load(split.path(p, "first")), np.load(split.path(p, "source")), weight)
+    jump = np.load(split.path(p, "jump"))
+    n_needed = sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(len(sends)))
+    return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a partition: bytes of its rows, and the rounding of an iteration."""
+
+    nbytes: int
+    rounding: float
+
+
+def size_on_disk(split: Split, p: int) -> Size:
+    """The size of a partition, from its files."""
+    first = np.load(split.path(p, "first"), mmap_mode="r")
+    files = [split.path(p, name) for name in ("first", "source", "weight")]
+    nbytes = sum(path.stat().st_size for path in files if path.exists())
+    return Size(nbytes, rounding_of(int(np.diff(first).max(initial=0))))
+
+
+def begin_state(partition: Partition, split: Split, p: int, iteration: int) -> State:
+    """The ranks of a checkpoint."""
+    ranks = np.load(checkpoint(split, p, iteration))
+    return State(ranks, np.full(ranks.shape[1], np.inf), partition.rows.lost(ranks))
+
+
+def hand_over(
+    partition: Partition, state: State, total: Total, to: int, precision: type
+) -> NDArray[Any]:
+    """What another partition needs from this one, of shape (its needs, k)."""
+    wanted = partition.sends[to][: 0 if total.done else None]
+    handed = state.ranks[wanted] * partition.rows.inverse[wanted, None]
+    return np.asarray(handed.astype(precision))
+
+
+def advance(
+    partition: Partition, state: State, total: Total, precision: type, *received: NDArray[Any]
+) -> State:
+    """One iteration of a partition; the same state where the iteration has ended.
+
+    received : what each other partition hands over, in their order
+    """
+    if total.done:
+        return state
+    own = partition.rows.hands_out(state.ranks, precision)
+    handed_out = np.concatenate([own, *received])
+    ranks = state.ranks.copy()
+    change, lost = pull(partition.rows, partition.walk, total.lost, ranks, handed_out, own)
+    return State(ranks, change, lost)
+
+
+def sums(state: State) -> tuple[Array, Array]:
+    """A state's change and lost rank."""
+    return state.change, state.lost
+
+
+def add_up(before: Total | None, tol: float | None, *parts: tuple[Array, Array]) -> Total:
+    """The one reduction of an iteration: it decides whether it was the last."""
+    if before is not None and before.done:
+        return before
+    change = float(np.sum([change for change, _ in parts], axis=0).max())
+    lost = np.sum([lost for _, lost in parts], axis=0)
+    if before is None:
+        return Total(lost)
+    return Total(lost, (*before.changes, change), tol is not None and change <= tol)
+
+
+def save_state(split: Split, p: int, state: State, total: Total, begun: int) -> int:
+    """Write a partition's ranks as a checkpoint; the number of its iteration."""
+    iteration = begun + len(total.changes)
+    _save(checkpoint(split, p, iteration), state.ranks)
+    return iteration
+
+
+def checkpoint(split: Split, p: int, iteration: int) -> Path:
+    """The file of a partition's ranks after an iteration."""
+    return split.path(p, f"ranks-{iteration:06d}")
+
+
+def write_start(split: Split, p: int, ranks: Array, jump: Array) -> None:
+    """Where a partition's ranks begin, and where the surfer jumps."""
+    _save(checkpoint(split, p, 0), ranks)
+    _save(split.path(p, "jump"), jump)
+
+
+def _pieces(split: Split, p: int, n_pieces: int) -> Iterator[Piece]:
+    for number in range(n_pieces):
+        stem = f"{PIECES}/{number:06d}"
+        weight = split.path(p, f"{stem}-weight")
+        yield (
+            np.load(split.path(p, f"{stem}-source")),
+            np.load(split.path(p, f"{stem}-target")),
+            np.load(weight) if weight.exists() else None,
+        )
+
+
+def _others(source: NDArray[np.int32], n_nodes: int, begin: int, end: int) -> NDArray[np.int64]:
+    """Sources outside a range, each once, ascending."""
+    occurs = np.zeros(n_nodes, np.bool_)
+    occurs[source] = True
+    occurs[begin:end] = False
+    return np.flatnonzero(occurs)
+
+
+@compiled()
+def _rename(source: np.ndarray, number: np.ndarray) -> None:
+    """In place: no second copy of the edges."""
+    for k in range(len(source)):
+        source[k] = number[source[k]]
+
+
+def _save(path: Path, values: NDArray[Any]) -> None:
+    _atomically(path, lambda unfinished: _write(unfinished, values))
+
+
+def _write(path: Path, values: NDArray[Any]) -> None:
+    with path.open("wb") as file:
+        np.save(file, values)
+
+
+def _atomically(path: Path, write: Any) -> None:
+    """A file is there whole or not at all, whichever of two workers wrote it last."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    write(unfinished)
+    os.replace(unfinished, path)

@@ -1,0 +1,173 @@
+"""Where the surfer jumps, and where ranks begin: vectors over the nodes, as the user gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from pipelines.errors import InputError, opt
+from pipelines.graph.edges import shown
+from pipelines.graph.iteration import Array
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def read_vectors(path: str | Path) -> pd.DataFrame:
+    """Vectors over nodes from a table: the first column names nodes, each other is a vector.
+
+    Returns
+    -------
+    frame with the nodes as index and a float64 column for each vector; what is missing is 0
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a column is not of numbers.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+        raise InputError(
+            f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; "
+            f"its first "
+            f"column names nodes, each other is a vector"
+        )
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = parquet.read_table(path)
+        else:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            table = arrow_csv.read_csv(
+                path, parse_options=arrow_csv.ParseOptions(delimiter=delimiter)
+            )
+        names, *vectors = table.columns
+        columns = {
+            name: vector.cast(pa.float64()).fill_null(0).to_numpy()
+            for name, vector in zip(table.column_names[1:], vectors, strict=True)
+        }
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
+            f"({reason}); mend it"
+        ) from None
+    return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
+
+
+def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
+    """Where to jump, as columns of sum 1.
+
+    Parameters
+    ----------
+    given : a mapping or Series from nodes to numbers of at least 0, a frame with nodes as its
+        index and a column for each vector, or the path of a table (``read_vectors``)
+    nodes : the n names
+
+    Returns
+    -------
+    vectors : float64 of shape (n, k)
+    names : of the k vectors
+
+    Raises
+    ------
+    InputError
+        A node is unknown or stands there twice, a number is negative, infinite or NaN, or a
+        vector is 0 everywhere.
+    """
+    frame = _frame(given)
+    values = frame.to_numpy(dtype=np.float64)
+    if frame.index.has_duplicates:
+        twice = frame.index[frame.index.duplicated()][0]
+        raise InputError(
+            f"{opt('personalise')} must name a node once, {shown(twice)} stands there twice"
+        )
+    positions = _positions(frame.index, nodes)
+    unknown = np.flatnonzero(positions < 0)
+    if len(unknown):
+        raise InputError(
+            f"{opt('personalise')} must name nodes of the graph, got "
+            f"{shown(frame.index[unknown[0]])}, "
+            f"which is none; drop it or add an edge"
+        )
+    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        row, column = bad[0]
+        raise InputError(
+            f"{opt('personalise')} must hold finite numbers of at least 0, got "
+            f"{values[row, column]} for "
+            f"{shown(frame.index[row])}; mend it"
+        )
+    vectors = np.zeros((len(nodes), values.shape[1]))
+    vectors[positions] = values
+    sums = vectors.sum(axis=0)
+    names = [str(name) for name in frame.columns]
+    if not (sums > 0).all():
+        empty = names[int(np.argmin(sums))]
+        raise InputError(
+            f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has "
+            f"none; "
+            f"name a node to jump to"
+        )
+    return vectors / sums, names
+
+
+def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
+    """Ranks of an earlier graph as a start for this one.
+
+    A node it did not have begins as it would without; then all are brought to sum 1.
+
+    Parameters
+    ----------
+    given : ranks by node, a column for each vector
+    cold : the start otherwise, of shape (n, k)
+
+    Raises
+    ------
+    InputError
+        The number of vectors differs, or a rank is negative, infinite or NaN.
+    """
+    values = given.to_numpy(dtype=np.float64)
+    if values.shape[1] != cold.shape[1]:
+        raise InputError(
+            f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got "
+            f"{values.shape[1]}; "
+            f"start from a run with the same personalisation"
+        )
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise InputError(
+            f"{opt('start')} must hold finite ranks of at least 0, got others; leave it out"
+        )
+    positions = _positions(given.index, nodes)
+    start = cold.copy()
+    start[positions[positions >= 0]] = values[positions >= 0]
+    sums = start.sum(axis=0)
+    return np.divide(start, sums, out=cold.copy(), where=sums > 0)
+
+
+def _frame(given: Any) -> pd.DataFrame:
+    if isinstance(given, str | Path):
+        given = read_vectors(given)
+    if isinstance(given, Mapping):
+        given = pd.Series(dict(given))
+    if isinstance(given, pd.Series):
+        given = given.to_frame("personalised" if given.name is None else given.name)
+    if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
+        raise InputError(
+            f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas "
+            f"Series or "
+            f"frame; got {type(given).__name__} without any"
+        )
+    return given
+
+
+def _positions(names: pd.Index, nodes: pd.Index) -> Any:
+    """Positions among the nodes, -1 for what is none; 7 is the node '7' where names are text."""
+    if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
+        names = names.map(str)
+    return nodes.get_indexer(names)

@@ -1,0 +1,126 @@
+"""Random graphs by seed, made in blocks: equal arguments, equal edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import InputError, opt
+from pipelines.graph.edges import refuse_many
+
+KINDS = ("erdos", "rmat", "ring")
+
+# Of an R-MAT edge to fall into the upper left, upper right and lower left quarter: Graph 500's.
+QUARTERS = (0.57, 0.19, 0.19)
+BLOCK_EDGES = 1 << 20
+
+Pairs = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
+@dataclass(frozen=True)
+class RandomGraph:
+    """A graph that is drawn, not read.
+
+    kind : "erdos", each of the n (n - 1) edges with the same probability, degree / (n - 1)
+        (Erdős and Rényi; Gilbert 1959); "rmat", n × degree edges by recursive halving
+        (Chakrabarti, Zhan and Faloutsos 2004), self-loops and repeated edges as they fall;
+        "ring", from each node to the next ``degree``
+    n_nodes : at least 2
+    degree : mean number of edges that leave a node, at least 1, whole for a ring; below n_nodes
+    seed : what random numbers come from
+    """
+
+    kind: str
+    n_nodes: int
+    degree: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(
+                f"{opt('random')} must be one of {', '.join(KINDS)}, got {self.kind!r}"
+            )
+        if self.n_nodes < 2:
+            raise InputError(
+                f"{opt('nodes')} must be at least 2, got {self.n_nodes}; make it larger"
+            )
+        refuse_many(self.n_nodes)
+        if not 1 <= self.degree < self.n_nodes:
+            raise InputError(
+                f"{opt('degree')} must be at least 1 and below nodes ({self.n_nodes}), got "
+                f"{self.degree}; "
+                f"change one of them"
+            )
+        if self.kind == "ring" and self.degree != int(self.degree):
+            raise InputError(
+                f"{opt('degree')} must be whole for a ring, got {self.degree}; round it"
+            )
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks it is drawn in, of about 2^20 edges."""
+        return max(1, math.ceil(self.n_nodes * self.degree / BLOCK_EDGES))
+
+    def block(self, i: int) -> Pairs:
+        """Sources and targets of block i, as int32: the same in whatever order blocks are drawn."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i,)))
+        if self.kind == "rmat":
+            total = round(self.n_nodes * self.degree)
+            return _rmat(self.n_nodes, _part(total, i, self.n_blocks)[1], rng)
+        begin, n_sources = _part(self.n_nodes, i, self.n_blocks)
+        if self.kind == "erdos":
+            return _erdos(self.n_nodes, self.degree, begin, n_sources, rng)
+        return _ring(self.n_nodes, int(self.degree), begin, n_sources)
+
+    def blocks(self) -> Iterator[Pairs]:
+        """All blocks."""
+        return map(self.block, range(self.n_blocks))
+
+
+def _part(total: int, i: int, n: int) -> tuple[int, int]:
+    """Where part i of n begins, and its length."""
+    begin = total * i // n
+    return begin, total * (i + 1) // n - begin
+
+
+def _rmat(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Pairs:
+    levels = max(1, math.ceil(math.log2(n_nodes)))
+    a, b, c = QUARTERS
+    source, target = np.empty(n_edges, np.int32), np.empty(n_edges, np.int32)
+    left = np.arange(n_edges)
+    while len(left):
+        rows, columns = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
+        for _ in range(levels):
+            where = rng.random(len(left), dtype=np.float32)
+            rows = 2 * rows + (where >= a + b)
+            columns = 2 * columns + (((where >= a) & (where < a + b)) | (where >= a + b + c))
+        source[left], target[left] = rows, columns
+        # Of a number of nodes that is no power of two, what falls outside is drawn again.
+        left = left[(rows >= n_nodes) | (columns >= n_nodes)]
+    return source, target
+
+
+def _erdos(
+    n_nodes: int, degree: float, begin: int, n_sources: int, rng: np.random.Generator
+) -> Pairs:
+    """Edges of some sources: how many, then which, none twice and none from a node to itself."""
+    others = n_nodes - 1
+    wanted = rng.binomial(n_sources * others, min(1.0, degree / others))
+    drawn = np.empty(0, np.int64)
+    while len(drawn) < wanted:
+        more = rng.integers(n_sources * others, size=int(1.1 * (wanted - len(drawn))) + 16)
+        drawn = np.unique(np.concatenate([drawn, more]))
+    drawn = np.sort(rng.permutation(drawn)[:wanted])
+    source, target = begin + drawn // others, drawn % others
+    target += target >= source  # its own place is skipped
+    return source.astype(np.int32), target.astype(np.int32)
+
+
+def _ring(n_nodes: int, degree: int, begin: int, n_sources: int) -> Pairs:
+    source = np.repeat(np.arange(begin, begin + n_sources), degree)
+    target = (source + np.tile(np.arange(1, degree + 1), n_sources)) % n_nodes
+    return source.astype(np.int32), target.astype(np.int32)

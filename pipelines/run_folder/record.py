@@ -1,0 +1,303 @@
+"""What ``run.json`` says of a run, held against its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import from_json
+
+from pipelines.errors import InputError
+from pipelines.run_folder.names import RECORD
+from pipelines.run_folder.schema import (
+    MOST_CLASSES,
+    Count,
+    Number,
+    Part,
+    Positive,
+    Scalar,
+    Seconds,
+    Share,
+    Side,
+    one_line,
+    read_bytes,
+)
+
+WAY_OUT = "name a folder that a command wrote with --results"
+
+
+class DatasetFacts(Part):
+    """The data of a run."""
+
+    name: str | None = None
+    n_train: Count | None = None
+    n_test: Count | None = None
+    n_features: Count | None = None
+    n_classes: Count | None = None
+    classes: list[str] = []
+    image_shape: list[Side] | None = None
+    scaling: dict[str, Any] | None = None
+    fingerprint: str | None = None
+
+
+class WorkerFacts(Part):
+    """A worker of a run."""
+
+    address: str
+    host: str | None = None
+    gpu: str | None = None
+
+
+class ClusterFacts(Part):
+    """Where a run was carried out."""
+
+    kind: str = "cluster"
+    n_workers: Count | None = None
+    workers: list[WorkerFacts] = []
+
+
+class Failure(Part):
+    """The cells that share a status other than ``ok``."""
+
+    status: str = "failed"
+    count: Count = 0
+    cells: list[dict[str, Number | str]] = []
+
+
+class OptionFacts(Part):
+    """The options of a run; what a command does not say here is any scalar, or a list of them."""
+
+    __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
+
+    folds: Count | None = None
+    seed: Count | None = None
+    solver: str | None = None
+
+
+class BestFacts(Part):
+    """The best candidate, by the mean over its folds."""
+
+    error_mean: Share | None = None
+    error_std: Number | None = None
+    score_mean: Number | None = None
+    score_std: Number | None = None
+
+
+class Record(Part):
+    """What every run says of itself. What is missing was not known yet."""
+
+    # What a finished run has said at its end, and is said again when it is resumed.
+    answer: ClassVar[Sequence[str]] = ()
+    tests_rows: ClassVar[bool] = True  # its answer counts errors on test rows
+
+    command: str
+    argv: list[str] = []
+    status: str = "finished"
+    reason: str | None = None
+    started: str | None = None
+    finished: str | None = None
+    session_began: Number | None = None
+    wall_seconds: Seconds | None = None
+    busy_share: Number | None = None
+    seed: Count | None = None
+    fingerprint: str | None = None
+    solver: str | None = None
+    commit: str | None = None
+    options: OptionFacts = OptionFacts()
+    dataset: DatasetFacts = DatasetFacts()
+    cluster: ClusterFacts = ClusterFacts()
+    versions: dict[str, Scalar] = {}
+    machine: dict[str, Scalar] = {}
+    n_cells: Count | None = None
+    n_failed: Count = 0
+    failures: list[Failure] = []
+    best: BestFacts | None = None
+    test_error: Share | None = None
+    n_test_errors: Count | None = None
+    test_log_loss: Number | None = None
+    test_calibration_error: Number | None = None
+
+    def missing(self) -> list[str]:
+        """What a run with this status should have said, and did not."""
+        if "status" not in self.model_fields_set or self.status != "finished":
+            return []
+        wanted = ("wall_seconds", "n_cells", *self.answer)
+        lacks = [name for name in wanted if getattr(self, name) is None]
+        if self.tests_rows and self.dataset.n_test is None:
+            lacks.append("dataset.n_test")
+        return lacks
+
+
+class SvmOptions(OptionFacts):
+    """The grid of ``svm_grid``."""
+
+    n_c: Count | None = None
+    n_gamma: Count | None = None
+    log_c: list[Number] | None = None
+    log_gamma: list[Number] | None = None
+    scoring: str = "accuracy"
+
+
+class BestOfSvm(BestFacts):
+    """The best candidate of ``svm_grid``."""
+
+    C: Positive
+    gamma: Positive
+
+
+class SvmRecord(Record):
+    """What ``svm_grid`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = ("best", "test_error", "n_test_errors")
+
+    options: SvmOptions = SvmOptions()
+    best: BestOfSvm | None = None
+
+
+class ReferralFacts(Part):
+    """What the rule leaves to a person."""
+
+    rule: str = ""
+    n_kept: Count | None = None
+    n_wrong_kept: Count | None = None
+
+
+class ImageForm(Part):
+    """The form of the images of an ensemble, as ``bagging.pictures`` measures it."""
+
+    height: Side
+    width: Side
+    brightest: Positive
+    ink_side: Side
+
+
+class BaggingOptions(OptionFacts):
+    """The size of the ensemble of ``nn_bagging``."""
+
+    n_bootstrap: Count | None = None
+    n_tuning: Count | None = None
+
+
+class BaggingRecord(Record):
+    """What ``nn_bagging`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = (
+        "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
+        "members_best_test_error", "test_calibration_error", "referral",
+    )  # fmt: skip
+
+    options: BaggingOptions = BaggingOptions()
+    space: dict[str, Any] | None = None
+    pictures: str | None = None
+    image_form: ImageForm | None = None
+    lost_members: list[Count] = []
+    why_lost: str = ""
+    vote_test_error: Share | None = None
+    n_vote_errors: Count | None = None
+    mean_test_error: Share | None = None
+    n_mean_errors: Count | None = None
+    members_mean_test_error: Share | None = None
+    members_best_test_error: Share | None = None
+    referral: ReferralFacts | None = None
+
+
+class GraphOptions(OptionFacts):
+    """The walk of ``pagerank`` and where it ends."""
+
+    alpha: Share | None = None
+    tol: Number | None = None
+
+
+class RankedNode(Part):
+    """A node and its rank."""
+
+    node: str
+    rank: Share
+
+
+class Distribution(Part):
+    """How many nodes have a rank between one bound and the next."""
+
+    bounds: list[Positive] = []
+    counts: list[Count] = []
+
+    @model_validator(mode="after")
+    def _a_count_between_two_bounds(self) -> Self:
+        if len(self.bounds) != len(self.counts) + bool(self.bounds):
+            raise ValueError("a count lies between two bounds")
+        return self
+
+
+class GraphRecord(Record):
+    """What ``pagerank`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = (
+        "top", "n_iterations", "change", "residual", "bound", "converged",
+    )  # fmt: skip
+    tests_rows: ClassVar[bool] = False
+
+    options: GraphOptions = GraphOptions()
+    n_nodes: Count | None = None
+    n_edges: Count | None = None
+    n_iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    converged: bool | None = None
+    top: list[RankedNode] | None = None
+    distribution: Distribution = Distribution()
+    left_out: dict[str, str] = {}
+
+
+RECORDS: dict[str, type[Record]] = {
+    "svm_grid": SvmRecord, "nn_bagging": BaggingRecord, "pagerank": GraphRecord,
+}  # fmt: skip
+
+
+def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:
+    """``run.json`` as it stands, and held against the schema of its command.
+
+    Parameters
+    ----------
+    folder : Path
+    argument : what the caller named the folder with, for the message
+
+    Raises
+    ------
+    InputError
+        There is none, or it breaks its schema.
+    """
+    path = folder / RECORD
+    if not path.is_file():
+        problem = f"with a {RECORD}" if folder.is_dir() else "that exists"
+        raise InputError(
+            f"{argument} must be a run folder {problem}, got {str(folder)!r}: {WAY_OUT}"
+        )
+    try:
+        facts = from_json(content := read_bytes(path))
+        if not isinstance(facts, dict):
+            raise ValueError(f"it holds a {type(facts).__name__}, not one object")
+        schema = RECORDS.get(str(facts.get("command")), Record)
+        record = schema.model_validate_json(content)
+        _refuse_impossible(record)
+    except OSError as error:
+        raise InputError(
+            f"{argument} must be a run folder that can be read, got {str(path)!r} "
+            f"({error.strerror}): {WAY_OUT}"
+        ) from None
+    except (ValueError, ValidationError) as error:
+        raise InputError(
+            f"{argument} must hold a {RECORD} as a command writes it, got {str(path)!r}, which is "
+            f"damaged ({one_line(error)}): {WAY_OUT}"
+        ) from None
+    return facts, record
+
+
+def _refuse_impossible(record: Record) -> None:
+    dataset = record.dataset
+    if len(dataset.classes) > MOST_CLASSES:
+        raise ValueError(f"dataset.classes: more than {MOST_CLASSES:,} classes")
+    if dataset.image_shape is not None and len(dataset.image_shape) != 2:
+        raise ValueError("dataset.image_shape: not a height and a width")

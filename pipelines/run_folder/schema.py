@@ -1,0 +1,62 @@
+"""What the files of a run folder are held against: models of pydantic, and its errors in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipelines.errors import InputError
+
+Count = Annotated[int, Field(ge=0, lt=2**62)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+Side = Annotated[int, Field(ge=1, le=65_536)]  # of an image, in pixels
+Scalar = bool | int | Number | str | None
+
+# More than any run writes; what claims to be larger is not tried.
+MOST_BYTES = 2**30
+MOST_CLASSES = 10_000
+
+
+class Part(BaseModel):
+    """Facts of known types, beside others that are kept as they are."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+def one_line(problem: object) -> str:
+    """An error in one line: the first rule that is broken, and where."""
+    if isinstance(problem, ValidationError):
+        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        message = str(first["msg"]).splitlines()[0]
+        return f"{place}: {message}" if place else message
+    lines = str(problem).splitlines()
+    return lines[0] if lines else type(problem).__name__
+
+
+def damaged(path: Path, rule: str, problem: object) -> InputError:
+    """The error of a file in the folder that breaks its rule."""
+    return InputError(
+        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): "
+        "remove that file to draw the rest, or resume the run to write it again"
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's content.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is larger than anything a run writes.
+    """
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"it has {size:,} bytes, a run writes at most {MOST_BYTES:,}")
+    return path.read_bytes()

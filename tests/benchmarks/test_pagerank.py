@@ -1,0 +1,57 @@
+"""The benchmarks of PageRank on small graphs: what they record, and their pages."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import pagerank, pagerank_study
+from benchmarks.graph.bandwidth import iteration_bytes
+from benchmarks.graph.lines import make_lines
+from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.ranks import graph_of
+
+
+def test_all_lines_come_to_the_same_ranks():
+    graph = graph_of(RandomGraph("rmat", 2000, 5, 0), repeated="once")
+    made = make_lines(graph, 0.85, 1e-9, 2)
+    assert {"pull", "scipy", "networkx"} <= set(made.lines)
+    ours = made.lines["pull"]()
+    for name, line in made.lines.items():
+        assert np.abs(line().ranks - ours.ranks).sum() < 1e-7, name
+    assert {"networkit", "igraph"} == set(made.missing) | (
+        {"networkit", "igraph"} & set(made.lines)
+    )
+
+
+def test_the_comparison_keeps_a_page(tmp_path):
+    options = ["--nodes", "1000", "--repeat", "1", "--results", str(tmp_path)]
+    assert pagerank.main(options) == 0
+    (kept,) = tmp_path.glob("*.json")
+    record = json.loads(kept.read_text())
+    assert record["floor_ms"] > 0
+    assert record["giga_edges_a_second"] > 0
+    assert all(line["error"] < 1e-4 for line in record["lines"])
+    assert "G edges a second" in kept.with_suffix(".md").read_text()
+
+
+def test_the_study_keeps_a_page(tmp_path):
+    options = ["--nodes", "200", "--degree", "5", "--iterations", "3", "--results", str(tmp_path)]
+    assert pagerank_study.main(options) == 0
+    page = next(tmp_path.glob("*.md")).read_text()
+    assert "moved out by a broadcast" in page
+    assert "scipy-dense-product" in page
+
+
+def test_the_floor_counts_each_byte_once():
+    graph = graph_of(RandomGraph("ring", 100, 3))
+    assert iteration_bytes(graph) == 4 * 300 + 40 * 100
+
+
+@pytest.mark.parametrize("benchmark", [pagerank, pagerank_study])
+def test_a_mistake_is_one_line(benchmark, capsys):
+    assert benchmark.main(["--nodes", "0"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{benchmark.COMMAND}: --nodes: must be at least 1, got 0")

@@ -1,0 +1,144 @@
+"""PageRank on workers of a real cluster, some of which die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cluster_setup import open_cluster
+from pipelines.errors import InputError
+from pipelines.graph import pagerank
+from pipelines.graph.distributed import distributed_pagerank
+from pipelines.graph.files import open_edges
+from pipelines.graph.iteration import Stop
+from pipelines.graph.random_graphs import RandomGraph
+
+
+def test_a_random_graph_on_four_workers(four_workers, tmp_path):
+    graph = RandomGraph("rmat", 50_000, 6, 2)
+    heard: list[int] = []
+    ours = distributed_pagerank(
+        four_workers, graph, tmp_path, told=lambda number, change: heard.append(number)
+    )
+    alone = pagerank(graph)
+    assert ours.n_partitions == 4
+    assert ours.n_edges == 300_000
+    assert ours.iterated.converged
+    assert len(ours.iterated.changes) == len(alone.iterated.changes)
+    assert heard == list(range(1, len(heard) + 1))
+    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-9
+
+
+def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
+    source, target = RandomGraph("erdos", 3000, 5, 7).block(0)
+    weight = np.random.default_rng(0).random(len(source))
+    path = tmp_path / "edges.csv"
+    frame = pd.DataFrame({"a": source, "b": target, "w": weight})
+    frame["a"], frame["b"] = "page " + frame["a"].astype(str), "page " + frame["b"].astype(str)
+    frame.to_csv(path, index=False)
+    vectors = pd.DataFrame({"x": {"page 1": 1.0}, "y": {"page 2": 1.0, "page 3": 2.0}}).fillna(0)
+    ours = distributed_pagerank(
+        four_workers, open_edges(path, weight="w"), tmp_path / "work", personalise=vectors,
+        dangling="personalised", stop=Stop(1e-9), part_bytes=20_000, n_partitions=3,
+    )  # fmt: skip
+    alone = pagerank(path, weight="w", personalise=vectors, dangling="personalised", tol=1e-9)
+    assert ours.vectors == ["x", "y"]
+    assert list(ours.nodes) == list(alone.nodes)
+    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
+
+
+def test_what_is_dealt_is_not_dealt_again_and_ranks_go_on(four_workers, tmp_path):
+    graph = RandomGraph("erdos", 4000, 5, 7)
+    first = distributed_pagerank(four_workers, graph, tmp_path, stop=Stop(1e-9, 6))
+    dealt = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/source.npy")}
+    assert not first.iterated.converged
+    heard: list[int] = []
+    both = distributed_pagerank(
+        four_workers, graph, tmp_path, stop=Stop(1e-9),
+        told=lambda number, change: heard.append(number),
+    )  # fmt: skip
+    assert heard[0] == 7
+    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+    assert np.abs(both.iterated.ranks - pagerank(graph, tol=1e-9).values).sum() < 1e-12
+    # Another alpha begins anew, on the same partitions.
+    other = distributed_pagerank(four_workers, graph, tmp_path, alpha=0.5)
+    assert np.abs(other.iterated.ranks - pagerank(graph, alpha=0.5).values).sum() < 1e-8
+    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+
+
+def test_a_changed_file_is_dealt_anew(four_workers, tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("1 2\n2 3\n3 1\n")
+    distributed_pagerank(four_workers, open_edges(path), tmp_path / "work", n_partitions=2)
+    path.write_text("1 2\n2 3\n3 1\n4 1\n")
+    ours = distributed_pagerank(four_workers, open_edges(path), tmp_path / "work", n_partitions=2)
+    assert list(ours.nodes) == [1, 2, 3, 4]
+
+
+def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
+    graph = RandomGraph("rmat", 20_000, 6, 5)
+    stop = Stop(tol=None, iterations=60)
+    kills: list[int] = []
+    state = tmp_path / "state.json"
+    with open_cluster("local", 4) as client:
+        undisturbed = distributed_pagerank(client, graph, tmp_path / "undisturbed", stop=stop)
+        over = threading.Event()
+
+        def kill() -> None:
+            """One worker, four iterations after the last, wherever the run then is."""
+            seen = -1
+            while not over.wait(0.05) and len(kills) < 12:
+                reached = _iteration(state)
+                if reached is None or reached < seen + 4:
+                    continue
+                seen = reached
+                pids = sorted(client.run(os.getpid).values())
+                os.kill(pids[len(kills) % len(pids)], signal.SIGKILL)
+                kills.append(reached)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            ours = distributed_pagerank(
+                client, graph, tmp_path, stop=stop, checkpoint_every=4, n_partitions=4
+            )
+        finally:
+            over.set()
+            killer.join()
+    assert len(kills) == 12
+    assert ours.iterated.changes == undisturbed.iterated.changes
+    assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
+    alone = pagerank(graph, tol=None, iterations=60)
+    assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
+        ({"n_partitions": 0}, "n_partitions must be at least 1, got 0"),
+        ({"alpha": 1.5}, "alpha must lie strictly between 0 and 1, got 1.5"),
+        ({"personalise": {-1: 1.0}}, "personalise must name nodes of the graph, got -1"),
+    ],
+)
+def test_bad_input_is_one_line(four_workers, tmp_path, parameters, message):
+    with pytest.raises(InputError, match=message):
+        distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path, **parameters)
+
+
+def test_what_is_wrong_with_a_file_reaches_the_caller(four_workers, tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b,w\n1,2,-3\n")
+    with pytest.raises(InputError, match="weight must be finite and at least 0, got -3"):
+        distributed_pagerank(four_workers, open_edges(path, weight="w"), tmp_path / "work")
+
+
+def _iteration(state: Path) -> int | None:
+    return json.loads(state.read_text())["iteration"] if state.exists() else None

@@ -1,0 +1,201 @@
+"""Edge lists in every form, in parts of any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import io, sparse
+
+from pipelines.errors import InputError
+from pipelines.graph import pagerank
+from pipelines.graph.files import open_edges
+from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.ranks import graph_of, read_edges
+
+SOURCE, TARGET = RandomGraph("erdos", 200, 6, 3).block(0)
+WEIGHT = np.round(np.random.default_rng(0).random(len(SOURCE)), 6)
+
+
+def _write(folder: Path, suffix: str, text_names: bool) -> Path:
+    """The same edges in a file of each kind."""
+    prefix = "n" if text_names else ""
+    path = folder / f"edges{suffix}"
+    frame = pd.DataFrame(
+        {
+            "from": [f"{prefix}{i}" for i in SOURCE],
+            "to": [f"{prefix}{i}" for i in TARGET],
+            "how much": WEIGHT,
+        }
+    )
+    if not text_names:
+        frame = frame.astype({"from": np.int64, "to": np.int64})
+    if suffix == ".parquet":
+        frame.to_parquet(path, row_group_size=100)
+    elif suffix == ".txt":
+        rows = frame.to_csv(sep=" ", header=False, index=False).replace(" ", "  \t ")
+        path.write_text("# Directed graph\n# FromNodeId  ToNodeId\n" + rows + "\n# the end\n")
+    else:
+        frame.to_csv(path, sep="," if suffix == ".csv" else "\t", index=False)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".parquet"])
+@pytest.mark.parametrize("text_names", [False, True])
+def test_every_form_gives_the_same_graph(tmp_path, suffix, text_names):
+    path = _write(tmp_path, suffix, text_names)
+    weight = "3" if suffix == ".txt" else "how much"
+    ours = pagerank(path, weight=weight, tol=1e-12).frame()["rank"]
+    expected = pagerank((SOURCE, TARGET, WEIGHT), tol=1e-12).frame()["rank"]
+    if text_names:
+        expected.index = pd.Index([f"n{name}" for name in expected.index])
+    assert len(ours) == len(expected)
+    assert np.abs(ours - expected[ours.index]).sum() < 1e-11
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".txt"])
+@pytest.mark.parametrize("part_bytes", [1, 7, 64, 1000, 1 << 20])
+def test_parts_of_any_size_hold_every_row_once(tmp_path, suffix, part_bytes):
+    file = open_edges(_write(tmp_path, suffix, False))
+    blocks = list(file.blocks(part_bytes=part_bytes))
+    assert pa.concat_arrays([block.source for block in blocks]).to_pylist() == SOURCE.tolist()
+    assert pa.concat_arrays([block.target for block in blocks]).to_pylist() == TARGET.tolist()
+
+
+def test_a_folder_of_parquet_is_one_list(tmp_path):
+    folder = tmp_path / "edges.parquet"
+    folder.mkdir()
+    half = len(SOURCE) // 2
+    for i, part in enumerate((slice(0, half), slice(half, None))):
+        frame = pd.DataFrame({"a": SOURCE[part], "b": TARGET[part]})
+        frame.to_parquet(folder / f"part.{i}.parquet")
+    assert graph_of(folder).n_edges == len(SOURCE)
+
+
+@pytest.mark.parametrize("field", ["real", "pattern"])
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_matrix_market(tmp_path, field, symmetry):
+    matrix = sparse.coo_array((WEIGHT, (SOURCE, TARGET)), shape=(203, 203)).tocsr()
+    if symmetry == "symmetric":
+        matrix = matrix + matrix.T
+    if field == "pattern":
+        matrix.data[:] = 1
+    path = tmp_path / "graph.mtx"
+    io.mmwrite(path, matrix.tocoo(), field=field, symmetry=symmetry, comment="made here")
+    ours = pagerank(path, tol=1e-12)
+    assert list(ours.nodes) == list(range(1, 204))  # rows without entries are nodes, too
+    assert np.abs(ours.values - pagerank(matrix, tol=1e-12).values).sum() < 1e-11
+    one_by_one = open_edges(path)
+    assert sum(len(block.source) for block in one_by_one.blocks(part_bytes=50)) == matrix.nnz
+
+
+def test_names_that_are_text_further_down_are_text_from_the_top(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b\n007,8\n8,x\n")
+    assert list(read_edges(open_edges(path)).nodes) == ["007", "8", "x"]
+
+
+def test_names_of_any_kind():
+    names = np.array(["NA", "null", "", "ü", "a b"])
+    graph = graph_of((names, np.roll(names, 1)))
+    assert sorted(graph.nodes) == sorted(names)
+    days = pd.date_range("2026-01-01", periods=3)
+    assert list(pagerank(pd.DataFrame({"a": days, "b": days[[1, 2, 0]]})).nodes) == list(days)
+    mixed = pd.DataFrame({"user": [1, 2], "page": pd.Categorical(["x", "y"])})
+    assert list(graph_of(mixed).nodes) == ["1", "2", "x", "y"]
+
+
+def test_a_node_called_na_is_read_from_a_file(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text('a,b\nNA,"x,y"\nnull,NA\n')
+    assert list(read_edges(open_edges(path)).nodes) == ["NA", "null", "x,y"]
+
+
+def test_columns_are_chosen_by_name(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("when,to,from\n1,2,3\n4,5,6\n")
+    graph = graph_of(path, source="from", target="to")
+    assert list(graph.nodes) == [2, 3, 5, 6]
+    assert graph.rows.source.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("edges.xml", "", "edges must be a .csv, .tsv, .txt, .mtx, .parquet file, got"),
+        ("none.csv", None, "edges must be an existing file"),
+        ("edges.csv", "", "edges must hold at least one edge"),
+        ("edges.csv", "a,b\n", "edges must hold at least one edge, got none"),
+        ("edges.csv", "1,2\n2,3\n", "edges must have a header line in a .csv file"),
+        ("edges.csv", "a;b\n1;2\n", "edges must have a column of sources and one of targets"),
+        ("edges.csv", "a,a\n1,2\n", "two columns have one name"),
+        ("edges.csv", "a,b\n1,2,3\n", "edges must be a readable .csv file"),
+        ("edges.csv", "a,b\n1,2\n,3\n", "edges must name two nodes in every row, 1 of 2 rows"),
+        ("edges.txt", "# nothing\n", "edges must hold at least one edge"),
+        ("edges.txt", "1 2\n3\n", "edges must be a readable .txt file"),
+        ("edges.parquet", "no parquet", "edges must be a readable .parquet file"),
+        ("edges.mtx", "1 2\n", "its first line is not %%MatrixMarket matrix"),
+        ("edges.mtx", "%%MatrixMarket matrix array real general\n2 2\n1\n", "array real, not coor"),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 0\n",
+            "it is coordinate complex",
+        ),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate pattern skew-symmetric\n2 2 1\n2 1\n",
+            "it is skew-symmetric",
+        ),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n1 3\n",
+            "edges must be a square matrix",
+        ),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n3000000000 3000000000 1\n1 1\n",
+            r"nodes must be at most 2147483647 \(2\^31 - 1\), got 3000000000",
+        ),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 3\n",
+            "edges must lie within the 2 rows",
+        ),
+        (
+            "edges.mtx",
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n",
+            "weight must be finite and at least 0, got -1.0 in row 1",
+        ),
+    ],
+)
+def test_bad_files_are_one_line(tmp_path, name, text, message):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        pagerank(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [("nan", "got nan in row 2"), ("-1", "got -1.0 in row 2"), ("inf", "got inf in row 2"),
+     ("", "got nan in row 2"), ("x", "edges must be a readable .csv file")],
+)  # fmt: skip
+def test_bad_weights_are_one_line(tmp_path, weight, message):
+    path = tmp_path / "edges.csv"
+    path.write_text(f"a,b,w\n1,2,3\n2,3,{weight}\n")
+    with pytest.raises(InputError, match=message):
+        pagerank(path, weight="w")
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("from,to,weight\n1,2,3\n")
+    with pytest.raises(InputError, match=r"^weight must be .* got 'wieght'; did you mean 'weight'"):
+        pagerank(path, weight="wieght")
+    with pytest.raises(InputError, match=r"^source must be the name of a column"):
+        pagerank(path, source="who")

@@ -1,0 +1,152 @@
+"""Graphs: the rules of self-loops and repeated edges, random ones, and their limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.errors import InputError
+from pipelines.graph import pagerank
+from pipelines.graph.edges import MOST_NODES, refuse_many
+from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
+from pipelines.graph.ranks import graph_of
+
+EDGES = (np.array([0, 0, 1, 2, 2, 2]), np.array([1, 1, 1, 0, 0, 1]), np.array([1.0, 5, 2, 3, 4, 6]))
+
+
+def _listed(graph) -> list[tuple[int, int, float]]:
+    """Source, target and weight of every edge."""
+    rows = graph.rows
+    target = np.repeat(np.arange(rows.n_rows), np.diff(rows.first))
+    weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight
+    return sorted(zip(rows.source.tolist(), target.tolist(), weight.tolist(), strict=True))
+
+
+def test_repeated_edges_and_self_loops_follow_the_rule():
+    assert len(_listed(graph_of(EDGES))) == 6
+    once = graph_of(EDGES, repeated="once")
+    assert _listed(once) == [(0, 1, 1.0), (1, 1, 2.0), (2, 0, 3.0), (2, 1, 6.0)]
+    dropped = graph_of(EDGES, self_loops="drop")
+    assert [edge for edge in _listed(dropped) if edge[:2] == (1, 1)] == []
+    both = graph_of(EDGES[:2], self_loops="drop", repeated="once")
+    assert _listed(both) == [(0, 1, 1.0), (2, 0, 1.0), (2, 1, 1.0)]
+    with pytest.raises(InputError, match=r"^repeated must be one of sum, once, got 'twice'"):
+        graph_of(EDGES, repeated="twice")
+    with pytest.raises(InputError, match="edges must hold an edge that is no self-loop"):
+        graph_of((np.array([1]), np.array([1])), self_loops="drop")
+
+
+def test_a_repeated_edge_counts_as_its_weight():
+    repeated = (np.array([0, 0, 0, 1, 2]), np.array([1, 1, 2, 0, 0]))
+    weighted = (np.array([0, 0, 1, 2]), np.array([1, 2, 0, 0]), np.array([2.0, 1, 1, 1]))
+    assert np.allclose(pagerank(repeated, tol=1e-12).values, pagerank(weighted, tol=1e-12).values)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60))
+def test_rows_hold_every_edge(pairs):
+    graph = graph_of(np.array(pairs), nodes=10)
+    assert [edge[:2] for edge in _listed(graph)] == sorted(pairs)
+    assert graph.out_weight.tolist() == [
+        sum(source == node for source, _ in pairs) for node in range(10)
+    ]
+    once = graph_of(np.array(pairs), nodes=10, repeated="once")
+    assert [edge[:2] for edge in _listed(once)] == sorted(set(pairs))
+
+
+@pytest.mark.parametrize("kind", ["erdos", "rmat", "ring"])
+def test_random_graphs_are_the_same_for_a_seed(kind):
+    one, again, other = (RandomGraph(kind, 3000, 4, seed) for seed in (1, 1, 2))
+    assert (one.block(0)[0] == again.block(0)[0]).all()
+    assert (one.block(0)[1] == again.block(0)[1]).all()
+    source, target = one.block(0)
+    assert source.dtype == target.dtype == np.int32
+    assert min(source.min(), target.min()) >= 0
+    assert max(source.max(), target.max()) < 3000
+    if kind != "ring":
+        assert len(source) != len(other.block(0)[0]) or (source != other.block(0)[0]).any()
+
+
+def test_erdos_has_the_degree_asked_for_and_no_edge_twice():
+    source, target = RandomGraph("erdos", 5000, 8, 0).block(0)
+    assert abs(len(source) / 5000 - 8) < 0.2
+    assert len(set(zip(source.tolist(), target.tolist(), strict=True))) == len(source)
+    assert (source != target).all()
+    assert abs(np.bincount(target, minlength=5000).var() - 8) < 1  # Poisson's
+    complete = RandomGraph("erdos", 30, 29, 0).block(0)
+    assert len(complete[0]) == 30 * 29
+
+
+def test_rmat_is_skewed_and_as_large_as_asked_for():
+    blocks = list(RandomGraph("rmat", 300_000, 8, 0).blocks())
+    assert len(blocks) == -(-300_000 * 8 // BLOCK_EDGES)
+    assert sum(len(source) for source, _ in blocks) == 300_000 * 8
+    n_in = np.bincount(np.concatenate([target for _, target in blocks]), minlength=300_000)
+    assert n_in.max() > 100 * n_in.mean()
+    assert (blocks[0][0][:100] != blocks[1][0][:100]).any()
+
+
+def test_a_ring_points_at_the_next():
+    source, target = RandomGraph("ring", 5, 2).block(0)
+    assert list(zip(source.tolist(), target.tolist(), strict=True)) == [
+        (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (3, 0), (4, 0), (4, 1)
+    ]  # fmt: skip
+    assert np.allclose(pagerank(RandomGraph("ring", 50, 3)).values, 1 / 50)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("circle", 5, 2), "random must be one of erdos, rmat, ring, got 'circle'"),
+        (("rmat", 1, 1), "nodes must be at least 2, got 1"),
+        (("rmat", 2**31, 1), "nodes must be at most 2147483647"),
+        (("rmat", 5, 5), "degree must be at least 1 and below nodes"),
+        (("ring", 5, 1.5), "degree must be whole for a ring, got 1.5"),
+    ],
+)
+def test_random_graphs_out_of_range_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        RandomGraph(*arguments)
+
+
+def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
+    refuse_many(MOST_NODES)
+    with pytest.raises(InputError, match=r"nodes must be at most 2147483647 \(2\^31 - 1\)"):
+        pagerank(np.array([[0, 1]]), nodes=2**31)
+
+
+@pytest.mark.parametrize(
+    ("edges", "parameters", "message"),
+    [
+        (np.empty((0, 2), int), {}, "edges must hold at least one edge"),
+        (np.zeros((3, 3), int), {}, r"edges must be a path, a table, .* got ndarray"),
+        ((np.array([0, 1]), np.array([1])), {}, "edges must have as many sources as targets"),
+        ((np.array([0.5, np.nan]), np.array([1.0, 2])), {}, "edges must name two nodes"),
+        ((np.array([0, 7]), np.array([1, 2])), {"nodes": 5}, "5 known nodes, got 7"),
+        ((["a", 1], ["b", "c"]), {}, "edges must have names of one kind"),
+        (np.array([[0, 1]]), {"nodes": 0}, "nodes must be at least 1, got 0"),
+        (np.array([[0, 1]]), {"alpha": 1.0}, "alpha must lie strictly between 0 and 1, got 1.0"),
+        (np.array([[0, 1]]), {"alpha": 0}, "alpha must lie strictly between 0 and 1, got 0"),
+        (np.array([[0, 1]]), {"alpha": float("nan")}, "alpha must lie strictly between 0 and 1"),
+        (np.array([[0, 1]]), {"dangling": "some"}, "dangling must be one of uniform, person"),
+        (np.array([[0, 1]]), {"tol": 0.0}, "tol must be at least 1e-14"),
+        (np.array([[0, 1]]), {"iterations": 0}, "iterations must be at least 1, got 0"),
+        (np.array([[0, 1]]), {"tol": None}, "tol or iterations must be given"),
+        (np.array([[0, 1]]), {"variant": "push"}, "variant must be one of pull"),
+        (np.array([[0, 1]]), {"device": "gpu"}, "variant must be one that can run on this gpu"),
+        (
+            (np.array([0]), np.array([1]), np.array([-2.0])), {},
+            "weight must be finite and at least 0, got -2.0 in row 1",
+        ),
+        ((np.array([0]), np.array([1]), np.array([1.0, 2])), {}, "weight must have a number for"),
+        ((np.array([0]), np.array([1]), ["x"]), {}, "weight must be a column of numbers"),
+        (pd.DataFrame({"a": [1]}), {}, "edges must have two columns"),
+        (pd.DataFrame({"a": [1], "b": [2]}), {"weight": "w"}, "weight must be the name of a col"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(edges, parameters, message):
+    with pytest.raises(InputError, match=message) as caught:
+        pagerank(edges, **parameters)
+    assert "\n" not in str(caught.value)

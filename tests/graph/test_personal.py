@@ -1,0 +1,95 @@
+"""Where to jump, where to begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.graph import pagerank
+from pipelines.graph.random_graphs import RandomGraph
+
+EDGES = pd.DataFrame({"from": ["a", "b", "c", "c"], "to": ["b", "c", "a", "b"]})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_a_file_of_vectors(tmp_path, suffix):
+    frame = pd.DataFrame({"node": ["a", "c"], "first": [1.0, 3.0], "second": [np.nan, 2.0]})
+    path = tmp_path / f"jump{suffix}"
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep="," if suffix == ".csv" else "\t", index=False)
+    ranks = pagerank(EDGES, personalise=path, tol=1e-12)
+    assert ranks.vectors == ["first", "second"]
+    by_hand = pagerank(EDGES, personalise={"a": 1, "c": 3}, tol=1e-12)
+    assert np.allclose(ranks.values[:, 0], by_hand.values[:, 0], atol=1e-12)
+    assert np.allclose(ranks.values.sum(axis=0), 1)
+
+
+def test_numbers_name_nodes_that_are_text():
+    edges = pd.DataFrame({"from": ["1", "x"], "to": ["x", "2"]})
+    by_number, by_text = pagerank(edges, personalise={1: 1}), pagerank(edges, personalise={"1": 1})
+    assert (by_number.values == by_text.values).all()
+
+
+@pytest.mark.parametrize(
+    ("personal", "message"),
+    [
+        ({"d": 1.0}, "personalise must name nodes of the graph, got 'd', which is none"),
+        ({"a": -1.0}, "personalise must hold finite numbers of at least 0, got -1.0 for 'a'"),
+        ({"a": np.nan}, "personalise must hold finite numbers of at least 0, got nan"),
+        ({"a": 0.0}, "personalise must have a number above 0 in every vector"),
+        ({}, "personalise must hold numbers by node"),
+        (3, "personalise must hold numbers by node"),
+        ("none.csv", "personalise must be an existing .csv, .tsv, .parquet file"),
+        (pd.Series([1.0, 1.0], ["a", "a"]), "personalise must name a node once, 'a'"),
+    ],
+)
+def test_bad_vectors_are_one_line(personal, message):
+    with pytest.raises(InputError, match=message) as caught:
+        pagerank(EDGES, personalise=personal)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_holds_no_numbers_is_refused(tmp_path):
+    path = tmp_path / "jump.csv"
+    path.write_text("node,weight\na,much\n")
+    with pytest.raises(InputError, match="personalise must be a table of nodes and numbers"):
+        pagerank(EDGES, personalise=path)
+
+
+def test_a_warm_start_saves_iterations_after_edges_changed():
+    source, target = RandomGraph("erdos", 2000, 4, 0).block(0)
+    before = pagerank((source, target), nodes=2000, tol=1e-9)
+    changed = (np.append(source, [0, 1, 2]), np.append(target, [5, 6, 7]))
+    cold = pagerank(changed, nodes=2000, tol=1e-9)
+    warm = pagerank(changed, nodes=2000, tol=1e-9, start=before)
+    # The start is nearer by a factor of 500; on this graph an iteration gains about 2.
+    assert warm.iterated.changes[0] < cold.iterated.changes[0] / 400
+    assert len(warm.iterated.changes) < len(cold.iterated.changes)
+    assert np.abs(warm.values - cold.values).sum() < 2 * cold.bound
+
+
+def test_a_warm_start_knows_nodes_by_name():
+    before = pagerank(EDGES, tol=1e-12)
+    more = pd.concat([EDGES, pd.DataFrame({"from": ["0"], "to": ["a"]})])
+    warm = pagerank(more, tol=1e-12, start=before)
+    assert np.allclose(warm.values, pagerank(more, tol=1e-12).values, atol=1e-11)
+    same = pagerank(EDGES, tol=1e-9, start=before)
+    assert len(same.iterated.changes) == 1
+
+
+def test_a_start_of_another_shape_is_refused():
+    before = pagerank(EDGES)
+    with pytest.raises(InputError, match=r"^start must have ranks for each of 2 vectors, got 1"):
+        pagerank(EDGES, start=before, personalise=pd.DataFrame({"x": {"a": 1}, "y": {"a": 1}}))
+    with pytest.raises(InputError, match=r"^start must hold finite ranks"):
+        pagerank(EDGES, start=before.frame() * np.nan)
+
+
+def test_top_gives_the_highest_with_names():
+    ranks = pagerank(EDGES, tol=1e-12)
+    assert ranks.top(2).index.tolist() == ["b", "c"]
+    assert ranks.top(2).iloc[0] == ranks.values.max()

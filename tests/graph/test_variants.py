@@ -1,0 +1,134 @@
+"""Every variant on every family of graphs, against a reference and against networkx."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.graph import pagerank
+from pipelines.graph.variants import VARIANTS, find_variant
+from tests.graph.families import FAMILIES, reference
+
+ON_CPU = [name for name, variant in VARIANTS.items() if "cpu" in variant.devices]
+
+
+@pytest.fixture(params=ON_CPU)
+def variant(request: pytest.FixtureRequest) -> str:
+    why = VARIANTS[request.param].lacks("cpu")
+    if why:
+        pytest.skip(f"{request.param}: {why}")
+    return request.param
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest):
+    return FAMILIES[request.param]
+
+
+@pytest.mark.parametrize("dangling", ["uniform", "none"])
+def test_variants_agree_with_the_reference(variant, dangling):
+    for name, (n, edges) in FAMILIES.items():
+        ranks = pagerank(edges, nodes=n, variant=variant, dangling=dangling, tol=1e-12)
+        error = np.abs(ranks.values[:, 0] - reference(n, edges, dangling=dangling)).sum()
+        assert ranks.converged, name
+        assert error < 2e-10, name
+
+
+@pytest.mark.parametrize("dangling", ["uniform", "personalised", "none"])
+def test_several_personal_vectors_at_once(variant, dangling):
+    for family, (n, edges) in FAMILIES.items():
+        vectors = pd.DataFrame({"one": {0: 1.0}, "three": {0: 1.0, 1: 2.0, n - 1: 5.0}}).fillna(0)
+        ranks = pagerank(
+            edges, nodes=n, variant=variant, dangling=dangling, personalise=vectors, tol=1e-12
+        )
+        assert ranks.vectors == ["one", "three"]
+        for column, name in enumerate(ranks.vectors):
+            jump = np.zeros(n)
+            jump[vectors.index] = vectors[name] / vectors[name].sum()
+            expected = reference(n, edges, jump=jump, dangling=dangling)
+            assert np.abs(ranks.values[:, column] - expected).sum() < 2e-10, family
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.85, 0.99])
+def test_single_precision_stays_within_the_bound(family, alpha):
+    n, edges = family
+    ranks = pagerank(edges, nodes=n, alpha=alpha, tol=1e-6)
+    error = np.abs(ranks.values[:, 0] - reference(n, edges, alpha, residual=1e-13)).sum()
+    assert ranks.converged
+    assert ranks.change <= 1e-6
+    assert error <= ranks.bound
+    # What remains is also bounded by the residual, which float64 has measured.
+    assert error <= ranks.residual / (1 - alpha) + 1e-12
+
+
+@pytest.mark.parametrize("personal", [None, {0: 1.0, 5: 3.0}])
+def test_agrees_with_networkx_at_a_tight_tolerance(family, personal):
+    n, edges = family
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from(range(n))
+    weight = edges[2] if len(edges) == 3 else np.ones(len(edges[0]))
+    graph.add_weighted_edges_from(zip(edges[0].tolist(), edges[1].tolist(), weight, strict=True))
+    # networkx ends at L1 < n tol, and spreads what dangling nodes hold as it jumps.
+    theirs = nx.pagerank(graph, personalization=personal, tol=1e-13 / n, max_iter=2000)
+    ours = pagerank(edges, nodes=n, personalise=personal, dangling="personalised", tol=1e-12)
+    assert np.abs(ours.values[:, 0] - [theirs[node] for node in range(n)]).sum() < 1e-10
+
+
+def test_ranks_do_not_depend_on_threads_or_on_the_order_of_edges():
+    n, (source, target) = 20_000, _many(20_000)
+    one = pagerank((source, target), nodes=n, n_threads=1)
+    three = pagerank((source, target), nodes=n, n_threads=3)
+    assert (one.values == three.values).all()
+    turned = pagerank((source[::-1], target[::-1]), nodes=n)
+    assert np.abs(one.values - turned.values).sum() < 1e-8
+
+
+def test_many_vectors_are_the_vectors_one_by_one():
+    n, edges = FAMILIES["R-MAT"]
+    vectors = pd.DataFrame(np.random.default_rng(0).random((n, 5)))
+    together = pagerank(edges, nodes=n, personalise=vectors, tol=1e-12)
+    for column in vectors:
+        alone = pagerank(edges, nodes=n, personalise=vectors[column], tol=1e-12)
+        assert np.abs(alone.values[:, 0] - together.values[:, column]).sum() < 1e-11
+
+
+def test_an_equal_number_of_iterations_gives_equal_ranks(variant):
+    n, edges = FAMILIES["R-MAT"]
+    ours = pagerank(edges, nodes=n, variant=variant, tol=None, iterations=7)
+    plain = pagerank(edges, nodes=n, variant="scipy-dense-inside", tol=None, iterations=7)
+    assert not ours.converged
+    assert len(ours.iterated.changes) == 7
+    assert np.abs(ours.values - plain.values).max() < 1e-15
+    assert ours.iterated.changes == pytest.approx(plain.iterated.changes, rel=1e-9)
+    assert ours.iterated.nbytes > 0
+
+
+def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
+    n, edges = FAMILIES["R-MAT"]
+    heard: list[tuple[int, float]] = []
+    ranks = pagerank(edges, nodes=n, tol=1e-9, told=lambda *one: heard.append(one))
+    changes = [change for _, change in heard]
+    assert [number for number, _ in heard] == list(range(1, len(changes) + 1))
+    assert changes == ranks.iterated.changes
+    assert all(after <= 0.85 * before * 1.0001 for before, after in pairwise(changes))
+    assert changes[-1] <= 1e-9 < changes[-2]
+
+
+def test_a_variant_that_cannot_run_says_why():
+    with pytest.raises(InputError, match=r"^variant must be one of pull, .*did you mean pull\?"):
+        find_variant("pul", "cpu", 10, None)
+    with pytest.raises(InputError, match="got cugraph: it runs on gpu only; pull needs"):
+        find_variant("cugraph", "cpu", 10, None)
+    with pytest.raises(InputError, match=r"it takes 22.4 GiB of 4.0 GiB"):
+        find_variant("scipy-dense-product", "cpu", 31_622, 4 << 30)
+    assert find_variant("scipy-sparse-product", "cpu", 31_622, 4 << 30)
+
+
+def _many(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return rng.integers(n, size=200_000), rng.integers(n // 2, size=200_000)

@@ -1,0 +1,292 @@
+"""Damaged run folders: one line that says what is damaged, or a unit that is done again.
+
+Report, comparison, predict and the opening of a run to resume are each given the kept runs
+with one thing wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.nn_bagging import Options as BaggingOptions
+from pipelines.report import write_report
+from pipelines.report.comparison import write_comparison
+from pipelines.run.groups import options_of_resumed_run
+from pipelines.run_folder.columns import SVM_CANDIDATE, SvmRow
+from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.journal import Journal, read_journal
+from pipelines.run_folder.ranking import candidates_of
+from pipelines.svm_grid import Options as SvmOptions
+
+KEPT = Path(__file__).with_name("kept")
+OPTIONS = {"svm_grid": SvmOptions, "nn_bagging": BaggingOptions}
+WRONG: list[Any] = [None, True, -1, 2.5, 1e300, float("nan"), "text", [], ["text"], [[1]], {}]
+Change = Callable[[Path], None]
+
+
+def copy_of(name: str, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(KEPT / name, tmp_path / name))
+
+
+def draw(folder: Path) -> None:
+    write_report(folder)
+
+
+def compare(folder: Path) -> None:
+    write_comparison([folder, KEPT / "svm_grid-finished"], folder / "page.html")
+
+
+def resume(folder: Path) -> None:
+    """What is read before a resumed run does anything."""
+    command = folder.name.split("-")[0]
+    run = RunFolder.open(folder, command)
+    options_of_resumed_run(OPTIONS[command], run.record["options"], {}, folder)
+    with run.journal() as journal:
+        run.start_clock(journal.records)
+
+
+def is_held(read: Callable[[Path], None], folder: Path) -> bool:
+    """Whether a folder is read, or refused in one line that says where it is."""
+    try:
+        read(folder)
+    except InputError as error:
+        message = str(error)
+        return "\n" not in message and len(message) < 1000 and str(folder) in message
+    return True
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value; of a list its first element alone."""
+    if isinstance(value, dict):
+        inside = list(value.items())
+    else:
+        inside = list(enumerate(value[:1])) if isinstance(value, list) else []
+    return [path, *(place for key, one in inside for place in places(one, (*path, key)))]
+
+
+def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    copy = value.copy()
+    copy[place[0]] = replaced(value[place[0]], place[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize("read", [resume, draw])
+@pytest.mark.parametrize("name", ["svm_grid-finished", "nn_bagging-finished"])
+def test_any_fact_of_any_type_is_read_or_refused(
+    name: str, read: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is drawn does not depend on the record alone; pictures are many seconds.
+    monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
+    folder = copy_of(name, tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    for path in folder.glob("*.*"):
+        if path.name != "run.json":  # the record alone is what changes
+            path.unlink()
+    for place in places(record):
+        for wrong in WRONG:
+            (folder / "run.json").write_text(json.dumps(replaced(record, place, wrong)))
+            assert is_held(read, folder), (place, wrong)
+
+
+@pytest.mark.parametrize("name", ["svm_grid-interrupted", "nn_bagging-interrupted"])
+def test_a_damaged_line_costs_its_own_unit(name: str, tmp_path: Path) -> None:
+    folder = copy_of(name, tmp_path)
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    first = json.loads(lines[0])
+    for place in places(first):
+        for wrong in WRONG:
+            damaged = json.dumps(replaced(first, place, wrong))
+            (folder / "journal.jsonl").write_text("\n".join([damaged, *lines[1:]]) + "\n")
+            with RunFolder.open(folder, name.split("-")[0]).journal() as journal:
+                assert [one["unit"] for one in journal.records][-len(lines) + 1 :] == [
+                    json.loads(line)["unit"] for line in lines[1:]
+                ]
+    for key in first["rows"][0]:
+        row = {name: value for name, value in first["rows"][0].items() if name != key}
+        damaged = json.dumps(first | {"rows": [row]})
+        (folder / "journal.jsonl").write_text("\n".join([damaged, *lines[1:]]) + "\n")
+        draw_tables(folder)
+
+
+def draw_tables(folder: Path) -> None:
+    from pipelines.report.kinds import kind_of
+    from pipelines.run_folder.record import read_record
+
+    kind_of(read_record(folder)[1]).read(folder)
+
+
+def change_table(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Change:
+    def damage(folder: Path) -> None:
+        change(pd.read_parquet(folder / name)).to_parquet(folder / name)
+
+    return damage
+
+
+def change_array(file: str, name: str, content: bytes) -> Change:
+    def damage(folder: Path) -> None:
+        with zipfile.ZipFile(folder / file) as archive:
+            found = {one: archive.read(one) for one in archive.namelist()}
+        found[f"{name}.npy"] = content
+        with zipfile.ZipFile(folder / file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one, written in found.items():
+                archive.writestr(one, written)
+
+    return damage
+
+
+def claims_shape(*shape: int) -> bytes:
+    """The head of an array that is larger than any memory."""
+    file = io.BytesIO()
+    head = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, head)
+    return file.getvalue() + bytes(64)
+
+
+def write(name: str, content: bytes) -> Change:
+    return lambda folder: (folder / name).write_bytes(content) and None
+
+
+def cut(name: str) -> Change:
+    return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
+
+
+def changed(file: str) -> Callable[..., Change]:
+    """A function of columns, gives the change of a table that sets them."""
+    return lambda **columns: change_table(file, lambda table: table.assign(**columns))
+
+
+SVM, NN = "svm_grid-finished", "nn_bagging-finished"
+cells, candidates, predictions = map(
+    changed, ("cv_results.parquet", "candidates.parquet", "test_predictions.parquet")
+)
+pictures = partial(change_array, "test_errors.npz")
+explained = partial(change_array, "explained.npz")
+DEEP = b"[" * 100_000 + b"]" * 100_000
+DAMAGED: dict[str, tuple[str, Change]] = {
+    "deep run.json": (SVM, write("run.json", DEEP)),
+    "deep options": (SVM, write("run.json", b'{"command": "x", "options": {"a": ' + DEEP + b"}}")),
+    "cut run.json": (SVM, cut("run.json")),
+    "empty run.json": (SVM, write("run.json", b"")),
+    "foreign bytes": (SVM, write("run.json", b"\xff\xfe\x00")),
+    "cut cells": (SVM, cut("cv_results.parquet")),
+    "cut candidates": (NN, cut("candidates.parquet")),
+    "cut predictions": (NN, cut("test_predictions.parquet")),
+    "cut sizes": (NN, cut("ensemble_sizes.parquet")),
+    "cut explained": (NN, cut("explained.npz")),
+    "cut pictures": (SVM, cut("test_errors.npz")),
+    "C is missing": (SVM, cells(C=np.nan)),
+    "C is negative": (SVM, cells(C=-1.0)),
+    "C is text": (SVM, cells(C="1")),
+    "infinite error": (SVM, cells(error=np.inf)),
+    "status is a number": (SVM, cells(status=3)),
+    "no status": (SVM, change_table("cv_results.parquet", lambda t: t.drop(columns="status"))),
+    "rank is missing": (SVM, candidates(rank=np.nan)),
+    "lists in a column": (SVM, candidates(C=[[1]] * 9)),
+    "huge code": (SVM, predictions(predicted=10**12)),
+    "negative code": (NN, predictions(true=-5)),
+    "certainty of 7": (NN, predictions(certainty=7.0)),
+    "is_best is text": (NN, candidates(is_best="yes")),
+    "members of text": (NN, write("members.csv", b"member,test_error\na,b\n")),
+    "member of nothing": (NN, write("members.csv", b"member,test_error\n,\n")),
+    "huge shape": (SVM, pictures("X", claims_shape(2**40, 2**20))),
+    "negative shape": (SVM, pictures("X", claims_shape(-1, 8))),
+    "no array": (NN, explained("vote", b"no array")),
+    "huge votes": (NN, explained("probabilities", claims_shape(2**62))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_is_one_line(case: str, tmp_path: Path) -> None:
+    name, damage = DAMAGED[case]
+    folder = copy_of(name, tmp_path)
+    damage(folder)
+    for read in (draw, compare):
+        with pytest.raises(InputError) as raised:
+            read(folder)
+        assert "\n" not in str(raised.value)
+        assert str(folder) in str(raised.value)
+    assert is_held(resume, folder)
+
+
+def test_an_interrupted_ensemble_is_compared(tmp_path: Path) -> None:
+    runs = [copy_of("nn_bagging-interrupted", tmp_path), copy_of("nn_bagging-finished", tmp_path)]
+    assert "6 cells in common" in write_comparison(runs, tmp_path / "page.html").read_text()
+
+
+def test_a_member_that_is_cut_is_as_good_as_none(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
+    from pipelines.bagging.members import MemberFiles
+
+    folder = copy_of("nn_bagging-finished", tmp_path)
+    files = MemberFiles(folder)
+    assert files.has(0)
+    assert files.has(1)
+    cut("members/member-00.npy")(folder)
+    cut("members/member-01.safetensors")(folder)
+    assert not files.has(0)
+    assert not files.has(1)
+    (folder / "members" / "member-x.safetensors").touch()
+    assert files.numbers() == [0, 1]
+
+
+def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
+    folders, kept = [], (KEPT / SVM / "journal.jsonl").read_text()
+    for seed in (0, 1):
+        folder = RunFolder.create(str(tmp_path / str(seed)), "svm_grid")
+        with folder.journal() as journal:
+            folder.sign(journal, data="digest", options={"seed": seed})
+            folder.update(options={"seed": seed})
+            rows = json.loads(
+                (KEPT / "svm_grid-finished/journal.jsonl").read_text().splitlines()[0]
+            )
+            journal.append(rows | {"unit": f"of {seed}"})
+        folders.append(folder)
+    one, other = folders
+    mixed = one.journal_path.read_bytes() + other.journal_path.read_bytes()
+    one.journal_path.write_bytes(mixed + kept.encode())
+    with RunFolder.open(one.path, "svm_grid").journal() as journal:
+        assert [record["unit"] for record in journal.records] == ["of 0"]
+        assert journal.n_foreign == 1 + len(kept.splitlines())
+        journal.append(rows | {"unit": "later"})
+    found = read_journal(one.journal_path, SvmRow, one.record["fingerprint"])
+    assert [record["unit"] for record in found] == ["of 0", "later"]
+
+
+def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
+    folder = RunFolder.open(copy_of("svm_grid-interrupted", tmp_path), "svm_grid")
+    with folder.journal() as journal:
+        assert len(journal.records) == 2
+        folder.sign(journal, data="digest", options={})
+        assert journal.fingerprint is None
+    with Journal(folder.journal_path, SvmRow) as journal:
+        assert journal.n_foreign == 0
+
+
+def test_one_rule_ranks_candidates() -> None:
+    cells = pd.DataFrame(
+        {
+            "C": [10, 10, 1, 1, 1, 1, 5, 5],
+            "gamma": [0.1, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1],
+            "error": [0.1, 0.3, 0.3, 0.1, 0.2, 0.2, np.nan, 0.0],
+        }
+    )
+    table = candidates_of(cells.assign(score=1 - cells["error"]), SVM_CANDIDATE, 2)
+    # Three are tied but for rounding: the smaller C, then the smaller gamma. One lacks a fold.
+    assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
+    assert np.isnan(table["score_mean"].iloc[-1])
+    assert table["rank"].tolist() == [1, 2, 3, 4]

@@ -1,0 +1,139 @@
+"""Large C on noisy rows: Newton's method on the free multipliers, and solves that must end."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from benchmarks.hard_tables.tables import TABLES, make_table
+from pipelines.svm.cpu.active_set import solve_active
+from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.solutions import CONVERGED
+
+TOL = 1e-3
+
+
+def gap(K, y, beta, C):
+    """The KKT violation, in double precision."""
+    residual = y - K @ beta
+    lower, upper = np.where(y > 0, 0, -C), np.where(y > 0, C, 0)
+    return residual[beta < upper].max() - residual[beta > lower].min()
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("start", ["zero", "half"])
+def test_the_active_set_ends_at_the_optimum(gamma, start):
+    X, labels = make_table("phoneme", 300)
+    y, C = np.where(labels == 1, 1.0, -1.0), 1e4
+    K = np.expm1(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    lower, upper = np.where(y > 0, 0, -C), np.where(y > 0, C, 0)
+    beta = np.zeros(len(y))
+    if start == "half":  # everything free, and of sum 0
+        beta = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
+    residual = y - K @ beta
+    steps, status = solve_active(
+        K, residual, beta, lower, upper, np.empty((300, 300)), TOL, 100_000
+    )
+    assert status == CONVERGED
+    assert steps < 5_000
+    assert (beta >= lower).all()
+    assert (beta <= upper).all()
+    assert abs(beta.sum()) < 1e-9 * C
+    assert gap(K, y, beta, C) < 1.01 * TOL
+
+
+@pytest.mark.parametrize("name", ["phoneme", "abalone", "mammography"])
+def test_every_cell_converges_up_to_the_largest_C(name):
+    X, y = make_table(name, 900)
+    Cs, gammas = np.logspace(-2, 6, 9), [1e-3, 0.05, 0.5]
+    folds = [(np.arange(700), np.arange(700, 900))]
+    found = cross_validate_path(X, y, gammas, Cs, folds, max_iter=200_000)
+    assert not found.status.any()
+
+
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+def test_a_large_C_is_solved_to_the_tolerance_on_the_exact_kernel(C):
+    X, labels = make_table("phoneme", 1000)
+    model = fit_path(X, labels, C, 0.05)
+    y = np.where(labels == 0, 1.0, -1.0)  # the pair's first class
+    beta = np.zeros(len(y))
+    beta[model.support] = model.dual_coef[0]
+    K = rbf_kernel(X, gamma=0.05)
+    assert model.status[0] == 0
+    assert gap(K, y, beta, C) < 2 * TOL
+    assert abs(beta.sum()) < 1e-9 * C
+
+
+def test_the_objective_is_not_worse_than_libsvms():
+    X, labels = make_table("phoneme", 800)
+    C, gamma = 300.0, 0.1
+    peer = SVC(C=C, gamma=gamma, tol=1e-5).fit(X, labels)
+    theirs = peer.dual_coef_[0]
+    K = rbf_kernel(X[peer.support_], gamma=gamma)
+    expected = 0.5 * theirs @ K @ theirs - np.abs(theirs).sum()
+    ours = fit_path(X, labels, C, gamma).objective[0]
+    assert ours <= expected + 1e-3 * abs(expected)
+    assert ours == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_the_tables_are_what_they_say(name):
+    X, y = make_table(name, 1000)
+    again = make_table(name, 1000)
+    np.testing.assert_array_equal(X, again[0])
+    np.testing.assert_array_equal(y, again[1])
+    np.testing.assert_allclose(X.std(axis=0), 1)
+    assert np.bincount(y).min() >= 10
+
+
+def shifted(seed, offset):
+    X, y = make_classification(
+        300, 8, n_informative=5, class_sep=0.7, flip_y=0.05, random_state=seed
+    )
+    return X + offset, y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_solve_ends_on_a_kernel_of_huge_values(seed):
+    X, y = shifted(seed, 1000)
+    model = fit_path(X, y, kernel="poly", gamma=1 / 8, max_iter=1000)
+    assert model.status[0] != 0
+
+
+def test_a_raw_polynomial_is_solved_on_its_exact_kernel():
+    # Single precision, LIBSVM's too, is off by more than the decision values here.
+    X, labels = shifted(0, 30)
+    gamma = 1 / 8 / X.var()
+    model = fit_path(X, labels, 1.0, gamma, kernel="poly")
+    y, K = np.where(labels == 0, 1.0, -1.0), (gamma * X @ X.T) ** 3
+    beta = np.zeros(len(y))
+    beta[model.support] = model.dual_coef[0]
+    assert model.status[0] == 0
+    assert gap(K, y, beta, 1.0) < 0.02  # of kernel values of 1e6
+    ours = decision_values(model, X[model.support], X, Kernel("poly", 3), gamma)[:, 0]
+    np.testing.assert_allclose(ours, K @ beta + model.intercept[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_the_sigmoid_starts_where_libsvm_does(C):
+    X, y = shifted(1, 0)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    train, validation = np.arange(200), np.arange(200, 300)
+    found = cross_validate_path(
+        X, y, 0.1, [0.1, 1.0, C * 1.5], [(train, validation)], kernel="sigmoid"
+    )
+    peer = SVC(kernel="sigmoid", C=C * 1.5, gamma=0.1).fit(X[train], y[train])
+    theirs = (peer.predict(X[validation]) != y[validation]).sum()
+    assert abs(found.n_errors[0, -1, 0] - theirs) <= 2
+
+
+def test_values_too_large_for_their_squares_are_refused():
+    X, y = shifted(0, 0)
+    X[3, 2] = 1e20
+    with pytest.raises(ValueError, match="X must hold values below"):
+        fit_path(X, y)
+    with pytest.raises(ValueError, match="X must hold values below"):
+        cross_validate_path(X, y, 1.0, [1.0], [(np.arange(200), np.arange(200, 300))])
