@@ -17,9 +17,9 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interrupted_once() -> Iterator[None]:
     """While the block runs, the first of these signals raises KeyboardInterrupt.
 
-    The second is answered with a line, the third ends the process at once. A signal that
-    is ignored stays so: ``nohup`` asks for that. Has no effect outside the main thread, which
-    alone may set handlers.
+    The second is answered with a line, the third ends the process at once. A SIGHUP that
+    is ignored stays so, as ``nohup`` asks. Has no effect outside the main thread, which alone
+    may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,7 +37,8 @@ def interrupted_once() -> Iterator[None]:
         else:
             os._exit(1)
 
-    heeded = [number for number in HANDLED if signal.getsignal(number) != signal.SIG_IGN]
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    heeded = [number for number in HANDLED if hangs_up or number != signal.SIGHUP]
     previous = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield

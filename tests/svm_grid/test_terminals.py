@@ -22,17 +22,24 @@ def in_shell(line: str, *options: str, **environment: str) -> subprocess.Complet
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
 
 
-@pytest.mark.parametrize("line", ['"$@" >&-', '"$@" | true', '"$@" >&- 2>&-'])
-def test_a_stdout_that_is_closed(line: str) -> None:
-    done = in_shell(line, *DRY)
+def test_a_stdout_that_is_closed(tmp_path: Path) -> None:
+    tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2", "--workers", "1"]
+    done = in_shell('"$@" >&-', *tiny, "--cluster", "local", "--results", str(tmp_path / "run"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("line", ['"$@" | true', '"$@" >&- 2>&-'])
+def test_a_reader_that_goes_away(line: str, finished: tuple[Path, str]) -> None:
+    done = in_shell(line, "--resume", str(finished[0]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_ascii_terminal() -> None:
-    done = in_shell('"$@"', *DRY, "--target", "é", PYTHONIOENCODING="ascii")
-    assert done.returncode == 2
-    assert done.stderr.startswith("svm_grid: --target applies to")
-    assert len(done.stderr.splitlines()) == 1
+def test_an_ascii_terminal(finished: tuple[Path, str]) -> None:
+    done = in_shell('"$@"', "--resume", str(finished[0]), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " % ? " in done.stdout  # for the sign of plus and minus
+    assert "report.html" in done.stdout
 
 
 def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
