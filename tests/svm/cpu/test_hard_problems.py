@@ -6,7 +6,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from benchmarks.hard_tables.tables import TABLES, make_table
+from benchmarks.tables.tables import TABLES, make_table
 from pipelines.svm.cpu.active_set import solve_active
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path

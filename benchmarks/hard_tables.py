@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import add_count, exit_status
-from benchmarks.hard_tables.tables import TABLES
 from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.tables.tables import TABLES
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.hard_tables"
@@ -41,8 +41,8 @@ def _parser() -> OneLineParser:
 def _run(options: argparse.Namespace) -> None:
     from threadpoolctl import threadpool_limits
 
-    from benchmarks.hard_tables.measure import measure_table, warm_up
     from benchmarks.machine import describe_machine
+    from benchmarks.tables.measure import measure_table, warm_up
     from pipelines.run.environment import commit, versions
 
     names = options.table or tuple(TABLES)

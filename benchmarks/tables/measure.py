@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hard_tables.tables import make_table
+from benchmarks.tables.tables import make_table
 
 # The grid of C.-W. Hsu, C.-C. Chang, C.-J. Lin, "A practical guide to support vector
 # classification", 2003, in 24 steps each.
