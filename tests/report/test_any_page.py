@@ -30,7 +30,7 @@ def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
 
 def test_a_record_and_a_journal_are_enough(make_unfinished, edit_run):
     folder = make_unfinished()
-    edit_run(folder, command="pagerank")
+    edit_run(folder, command="of_tomorrow")
     page = Page(write_report(folder))
     assert "This run was stopped: 45 cells are here" in page.text
     assert "45 rows." in page.text

@@ -71,4 +71,6 @@ def test_a_page_that_cannot_be_written_is_one_line_and_status_2(make_run, tmp_pa
     page = tmp_path / "absent" / "comparison.html"
     assert main([str(make_run()), "--compare", str(page)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"--compare must be a file that can be written, got {str(page)!r}")
+    assert line.startswith(
+        f"report: --compare must be a file that can be written, got {str(page)!r}"
+    )

@@ -28,7 +28,9 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
                 raise AssertionError("it has the folder, too")
             assert first.folder.journal_path.exists()
         first.folder.update(options={}, status="running")
-        first.journal.append({"unit": "a", "rows": []})
+        first.journal.append(
+            {"unit": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
+        )
         with pytest.raises(InputError), held("svm_grid", options_of(path), silent):
             pass
     with first.folder.journal() as journal:
@@ -68,7 +70,10 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     path = tmp_path / "run"
     with held("svm_grid", options_of(path), silent) as session:
         session.folder.update(options={}, status="stopped", reason="stopped on request")
-        session.finish({"best": 1})
+        session.finish(
+            {"best": {"C": 1.0, "gamma": 0.1}, "test_error": 0.0, "n_test_errors": 0, "n_cells": 1,
+             "dataset": {"n_test": 1}}
+        )  # fmt: skip
     assert "reason" not in session.record
     with (
         pytest.raises(RunStopped, match="holds the finished run as it was"),
