@@ -12,13 +12,13 @@ from pipelines.run.signals import HANDLED, interrupted_once
 def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
     number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = signal.getsignal(number)
+    before = signal.signal(number, signal.SIG_DFL)  # whatever these tests were started under
     with interrupted_once():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
     assert "once more ends at once" in capsys.readouterr().err
-    assert signal.getsignal(number) == before
+    assert signal.signal(number, before) == signal.SIG_DFL
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
