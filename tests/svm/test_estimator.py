@@ -178,7 +178,7 @@ print(search.best_params_)
             "class_weight must be None or 'balanced' for decision='ovr' with solver='sklearn'",
         ),
         ({"scoring": "f1_marco"}, "^scoring must be a scorer .*; did you mean f1_macro?"),
-        ({"scoring": "roc_auc"}, "^scoring roc_auc cannot score these 10 classes"),
+        ({"scoring": "roc_auc"}, "^scoring='roc_auc' cannot score these 10 classes"),
         ({"scoring": "neg_log_loss"}, "^scoring must need predictions or decision values"),
         (
             {"probability": True, "cv": ShuffleSplit(2, random_state=0)},

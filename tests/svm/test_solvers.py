@@ -166,7 +166,7 @@ def test_auto_is_the_solver_of_the_device() -> None:
         (
             "sklearn",
             "gpu",
-            "sklearn computes on the CPU, the workers here on the GPU; use device='cpu'",
+            "solver='sklearn' computes on the CPU, the workers here on the GPU; use device='cpu'",
         ),
     ],
 )
