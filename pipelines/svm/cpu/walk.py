@@ -34,9 +34,9 @@ _HARD_NS, _HARD_NS_A_VALUE = 3e6, 4.0
 # What an SMO iteration takes, and each of its rows.
 _ITERATION_NS, _ROW_NS = 150.0, 1.2
 
-# Then the working set may be this share of the problem, and SMO has this share of its
-# rows in iterations to find who is free.
-_HARD_SHARE, _SMO_SHARE = 0.6, 0.3
+# Then the working set may be the whole problem, and SMO has this share of its rows in
+# iterations to find who is free.
+_SMO_SHARE = 0.3
 
 # Rounds in a row without progress after which it has stalled.
 _MOST_IDLE = 20
@@ -70,7 +70,7 @@ class Members(NamedTuple):
 
 @compiled()
 def _no_members(kernel: np.ndarray, hard: bool) -> Members:
-    n, share = len(kernel), _HARD_SHARE if hard else _WORKING_SHARE
+    n, share = len(kernel), 1.0 if hard else _WORKING_SHARE
     capacity = min(_LARGEST_WORKING_SET, max(2, int(share * n)))
     side = capacity if hard else 0
     return Members(
