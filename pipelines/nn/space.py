@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.errors import InputError, opt
+from pipelines.select.space import Range, read_space, refuse_others
 
 if TYPE_CHECKING:
     from pipelines.nn.inputs import Inputs
@@ -62,29 +61,6 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Range:
-    """Bounds of a uniform draw, both included; of log10 of the value where ``log10`` is true."""
-
-    low: float
-    high: float
-    log10: bool = False
-
-    def draw(self, generator: np.random.Generator) -> float:
-        """One value."""
-        drawn = float(generator.uniform(self.low, self.high))
-        return 10.0**drawn if self.log10 else drawn
-
-    def draw_whole(self, generator: np.random.Generator) -> int:
-        """One whole number."""
-        return int(generator.integers(int(self.low), int(self.high), endpoint=True))
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The least and the largest value."""
-        return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
-
-
-@dataclass(frozen=True)
 class SearchSpace:
     """Where candidates come from: a kind of network, and a range for each hyper-parameter."""
 
@@ -104,30 +80,8 @@ class SearchSpace:
         InputError
             There is no such preset or file, or the file breaks a rule.
         """
-        import yaml
-
-        if name in PRESETS:
-            path = Path(__file__).with_name("spaces") / f"{name}.yaml"
-        else:
-            path = Path(name).expanduser()
-            if path.suffix not in (".yaml", ".yml"):
-                near = get_close_matches(name.lower(), PRESETS, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise InputError(
-                    f"{opt('space')} must be one of {', '.join(PRESETS)} or the path of a .yaml "
-                    f"file, got {name!r}{hint}"
-                )
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise InputError(
-                f"{opt('space', name)} cannot be read: {why}; check the path"
-            ) from None
-        except yaml.YAMLError as error:
-            what = " ".join(str(error).split())
-            raise InputError(f"{opt('space', name)} must be YAML: {what}") from None
-        return cls.from_mapping(content, opt("space", name))
+        folder = Path(__file__).with_name("spaces")
+        return cls.from_mapping(read_space(name, PRESETS, folder), opt("space", name))
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
@@ -152,14 +106,17 @@ class SearchSpace:
         if network not in NETWORKS:
             raise InputError(f"{where}: network must be conv or mlp, got {network!r}")
         wanted = [name for name in PARAMETERS if network == "conv" or name not in OF_CONVOLUTION]
-        _refuse_others(content, ["network", *wanted], f"{where}: network {network}")
+        refuse_others(content, ["network", *wanted], f"{where}: network {network}")
         missing = [name for name in wanted if name not in content]
         if missing:
             raise InputError(
                 f"{where} must say every hyper-parameter of network {network}, "
                 f"{', '.join(missing)} missing; add a line like '{missing[0]}: [low, high]'"
             )
-        ranges = {name: _range(name, content[name], where) for name in wanted}
+        ranges = {
+            name: Range.of(name, content[name], where, LIMITS[name], whole=name in WHOLE)
+            for name in wanted
+        }
         return cls(network, **ranges)
 
     def draw(self, generator: np.random.Generator) -> Candidate:
@@ -168,7 +125,7 @@ class SearchSpace:
         for name in PARAMETERS:
             span: Range | None = getattr(self, name)
             if span is not None:
-                drawn[name] = span.draw_whole(generator) if name in WHOLE else span.draw(generator)
+                drawn[name] = span.draw(generator)
         return Candidate(self.network, **drawn)
 
     def for_inputs(self, inputs: Inputs) -> SearchSpace:
@@ -201,43 +158,5 @@ class SearchSpace:
         for field in fields(self):
             span = getattr(self, field.name)
             if isinstance(span, Range):
-                pair = [span.low, span.high]
-                content[field.name] = {"log10": pair} if span.log10 else pair
+                content[field.name] = span.describe()
         return content
-
-
-def _refuse_others(content: Mapping[Any, Any], known: list[str], where: str) -> None:
-    for key in content:
-        if key not in known:
-            near = get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where} takes {', '.join(known)}, got {key!r}{hint}")
-
-
-def _range(name: str, value: Any, where: str) -> Range:
-    """``value`` as a range of the hyper-parameter ``name``."""
-    whole = name in WHOLE
-    form = "a whole number or [low, high]" if whole else "a number, [low, high] or {log10: [...]}"
-    refusal = InputError(f"{where}: {name} must be {form}, got {value!r}")
-    log10 = isinstance(value, Mapping) and list(value) == ["log10"] and not whole
-    pair = value["log10"] if log10 else value
-    pair = pair if isinstance(pair, list) else [pair, pair]
-    if len(pair) != 2 or not all(_is_number(one, whole) for one in pair):
-        raise refusal
-    span = Range(pair[0], pair[1], log10)
-    if span.low > span.high:
-        raise InputError(f"{where}: {name} must have low <= high, got {pair}; swap them")
-    try:
-        low, high = span.bounds
-    except OverflowError:
-        raise refusal from None
-    least, most = LIMITS[name]
-    if not least <= low <= high <= most:
-        raise InputError(f"{where}: {name} must lie between {least:g} and {most:g}, got {value!r}")
-    return span
-
-
-def _is_number(value: Any, whole: bool) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        return False
-    return math.isfinite(value)
