@@ -252,7 +252,7 @@ class _Run:
         self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop, told: Told
     ) -> tuple[Iterated, float]:
         """From the last checkpoint, or from ``begin``, to the end; then the residual."""
-        split, kind = dealt.split, precision(stop)
+        split, kind = dealt.split, precision(stop, walk.alpha)
         state = self._state(split, walk, begin)
         changes, seconds = state["changes"], state["seconds"]
         personal = None if walk.personal is None else np.empty((0, walk.n_vectors))

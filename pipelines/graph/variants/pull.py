@@ -25,9 +25,6 @@ from pipelines.svm.compiled import compiled
 # Sums are made chunk by chunk, and chunks do not depend on the number of threads: nor do ranks.
 CHUNKS = 256
 
-# Float32 contributions can be seen in changes smaller than this.
-SINGLE_FROM = 1e-6
-
 # Handing work to a thread takes longer than so many edges.
 EDGES_FOR_A_THREAD = 50_000
 
@@ -44,10 +41,10 @@ def run(
 ) -> Iterated:
     """PageRank by ``pull``; see ``pipelines.graph.variants.run``."""
     n_threads = n_threads or len(os.sched_getaffinity(0))
-    _compile(graph, walk, precision(stop))
+    _compile(graph, walk, precision(stop, walk.alpha))
     with ThreadPoolExecutor(n_threads) as pool:
         return iterate(
-            lambda: Pull(graph, walk, start, precision(stop), pool, n_threads),
+            lambda: Pull(graph, walk, start, precision(stop, walk.alpha), pool, n_threads),
             stop,
             walk.alpha,
             told,
@@ -191,9 +188,14 @@ def pull(
     return changes.sum(axis=0), losses.sum(axis=0)
 
 
-def precision(stop: Stop) -> type:
-    """Of contributions: single where it cannot be seen in the change that ends the iteration."""
-    return np.float32 if stop.tol is not None and stop.tol >= SINGLE_FROM else np.float64
+def precision(stop: Stop, alpha: float) -> type:
+    """Of contributions: single where rounding cannot keep the change above what ends the iteration.
+
+    Ranks may end in a cycle of roundings. Each adds at most SINGLE to either of two vectors that
+    an iteration brings closer by alpha: their distance ends below 2 SINGLE / (1 - alpha).
+    """
+    seen = 2 * SINGLE / (1 - alpha)
+    return np.float32 if stop.tol is not None and stop.tol >= seen else np.float64
 
 
 def by_use(n_in: NDArray[np.int64], inverse: Array) -> NDArray[np.int32]:
