@@ -224,7 +224,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             memory_bytes=self.memory_bytes,
             class_weight=self._factors(classes, codes),
             sample_weight=weights,
-            kernel=self._kernel.name,
+            kernel=self.solver_kernel.name,
             degree=self.degree,
             coef0=self.coef0,
         )
@@ -277,10 +277,10 @@ class PathSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def _is_given(self) -> bool:
-        return self._kernel.is_given
+        return self.solver_kernel.is_given
 
     @property
-    def _kernel(self) -> Kernel:
+    def solver_kernel(self) -> Kernel:
         """The kernel as the solver knows it."""
         name = PRECOMPUTED if callable(self.kernel) else self.kernel
         return Kernel(name, self.degree, self.coef0)
@@ -329,7 +329,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             coefficients=np.ascontiguousarray(found.dual_coef.T),
             intercepts=found.intercept,
             classes_=classes,
-            kernel=self._kernel,
+            kernel=self.solver_kernel,
             gamma=gamma,
             decision=self.decision,
             scaling=FittedScaling(np.zeros(1), np.ones(1)),
