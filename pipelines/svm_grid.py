@@ -41,8 +41,8 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions):
     """Options of ``svm_grid``."""
 
-    n_c: int = number(8, "number of C")
-    n_gamma: int = number(8, "number of gamma")
+    n_c: int = number(8, "number of C", check=at_least(1, 10_000))
+    n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
     log_c: tuple[float, float] = bounds((-3.0, 6.0), "bounds of log10 C")
     log_gamma: tuple[float, float] = bounds((-6.0, -2.0), "bounds of log10 gamma")
     scoring: str = option(

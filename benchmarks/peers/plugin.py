@@ -81,16 +81,15 @@ _used = pytest.StashKey[list[str]]()
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     """Note what became of a test."""
     report: Any = yield
-    if call.when == "call" or report.outcome != "passed":
-        if call.when != "teardown":
-            _outcomes.append(
-                {
-                    "test": item.nodeid.split("::", 1)[1],
-                    "outcome": report.outcome,
-                    "uses": item.stash.get(_used, []),
-                    "says": _first_line(call.excinfo),
-                }
-            )
+    if (call.when == "call" or report.outcome != "passed") and call.when != "teardown":
+        _outcomes.append(
+            {
+                "test": item.nodeid.split("::", 1)[1],
+                "outcome": report.outcome,
+                "uses": item.stash.get(_used, []),
+                "says": _first_line(call.excinfo),
+            }
+        )
     return report
 
 

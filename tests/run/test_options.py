@@ -56,7 +56,12 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--seed", "99999999999"], "--seed must be from 0 to 4294967295"),
         (["--memory", "inf"], "--memory must be above 0 and below 1000000, got inf"),
         (["--coef0", "nan"], "--coef0 must be a finite number, got nan"),
-        (["--max-iter", "0"], "--max-iter must be at least 1, or -1 for no limit, got 0"),
+        (["--max-iter", "0"], "--max-iter must be at least 1, or -1 for LIBSVM's limit, got 0"),
+        (["--max-iter", str(10**20)], f"--max-iter must be at most 2,147,483,647, got {10**20}"),
+        (["--workers", str(10**11)], f"--workers must be at most 100,000, got {10**11}"),
+        (["--n-c", "2000000000"], "--n-c must be at most 10,000, got 2000000000"),
+        (["--tol", "1e-320"], "--tol must be at least 1e-12 and below 1, got 1e-320"),
+        (["--log-c", "299", "300"], "--log-c must be between -30 and 30"),
         (["--results", "a", "--resume", "b"], "--results and --resume exclude each other"),
     ],
 )
