@@ -33,7 +33,7 @@ from pipelines.svm.grid import Grid, refit
 from pipelines.svm.judged import ANSWERS, Best, Judge, Result, fit_best, needed
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.parameters import CONSTRAINTS
-from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.path_svc import PathSVC, rows_that_count
 from pipelines.svm.plan import Means, Plan
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import load_solver, resolve_solver
@@ -245,6 +245,7 @@ class SVMGridSearch(GridSearchCV):
         weights, weighs_scores = None, False
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+            rows_that_count(rows, classes, codes, weights)
             weighs_scores = self._check_scorers_accept_sample_weight()
         codes = codes.astype(np.int32)
         data = FoldedData(rows, codes, rows[:0], codes[:0], folds, Scaling("none"))

@@ -208,7 +208,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
         gamma = self.gamma_of(rows)
-        used, weights = _rows_that_count(rows, classes, codes, sample_weight)
+        used, weights = rows_that_count(rows, classes, codes, sample_weight)
         some = (
             rows if weights is None else rows[np.ix_(used, used)] if self._is_given else rows[used]
         )
@@ -510,10 +510,16 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         return restored
 
 
-def _rows_that_count(
+def rows_that_count(
     X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows of a weight above 0, and their weights; None where all weigh 1."""
+    """The rows of a weight above 0, and their weights; None where all weigh 1.
+
+    Raises
+    ------
+    ValueError
+        A class has no such row.
+    """
     if sample_weight is None:
         return np.arange(len(X)), None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)

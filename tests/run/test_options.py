@@ -49,7 +49,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--test-size", "1.5"], "--test-size must be between 0 and 1, got 1.5"),
         (["--log-c", "3", "-3"], "--log-c must be two finite numbers, the smaller first, got"),
         (["--log-gamma", "0", "nan"], "--log-gamma must be two finite numbers"),
-        (["--log-c", "0", "400"], "--log-c must be between -300 and 300"),
+        (["--log-c", "0", "400"], "--log-c must be between -30 and 30"),
         (["--fold", "3"], "--fold is not an option of this command; did you mean --folds?"),
         (["--frobnicate"], "--frobnicate is not an option of this command; --help lists"),
         (["--decision", "all"], "--decision"),

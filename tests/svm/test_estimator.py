@@ -37,7 +37,17 @@ X, y = ((X - 8) / 4.6)[:500], y[:500]
 C, GAMMA = [100.0, 1.0], [1e-2, 1e-4]
 
 
-@parametrize_with_checks([SVMGridSearch(C=(1.0, 10.0), gamma=(0.01, 0.1))])
+# As of SVC: two solutions within the tolerance are not equal to seven digits.
+EXPECTED = {
+    f"check_sample_weight_equivalence_on_{form}_data": "within the tolerance only, as SVC"
+    for form in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks(
+    [SVMGridSearch(C=(1.0, 10.0), gamma=(0.01, 0.1))],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class")
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
