@@ -1,4 +1,4 @@
-"""Hard tables, ours beside ``SVC`` cell by cell: ``python -m benchmarks.hard_tables``.
+"""Hard tables, ours beside peers' ``SVC`` cell by cell: ``python -m benchmarks.hard_tables``.
 
 CPU seconds on one core, so that other programs on the machine do not count.
 """
@@ -69,42 +69,53 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
-    ratio = line["peer_seconds"] / line["ours_seconds"]
-    return [
+    cells = [
         line["table"],
         f"{line['rows']:,}",
         str(line["features"]),
         f"{line['ours_seconds']:.1f}",
-        f"{line['peer_seconds']:,.0f}",
-        f"{ratio:.0f} ×",
         f"{line['ours_unconverged']} of {line['ours_cells']:,}",
-        f"{line['peer_capped']} of {line['peer_cells']}",
-        f"{line['cells_that_differ']}, at most {line['largest_difference_rows']} rows",
     ]
+    for peer in line["peers"].values():
+        ratio = peer["seconds"] / line["ours_seconds"]
+        cells += [
+            f"{peer['seconds']:,.0f}",
+            f"{ratio:.0f} ×",
+            f"{peer['capped']} of {len(peer['cells'])}",
+            f"{peer['cells_that_differ']}, at most {peer['largest_difference_rows']} rows",
+        ]
+    return cells
 
 
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     from benchmarks.machine import in_words
 
-    table = markdown_table(
-        ["table", "rows", "features", "ours, CPU s", "SVC, CPU s", "ratio", "ours unconverged",
-         "SVC capped", "cells that differ"],
-        [_cells(line) for line in record["lines"]],
-    )  # fmt: skip
-    ratios = [line["peer_seconds"] / line["ours_seconds"] for line in record["lines"]]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    lines, peers = record["lines"], list(record["lines"][0]["peers"])
+    header = ["table", "rows", "features", "ours, CPU s", "unconverged"]
+    for peer in peers:
+        header += [f"{peer}, CPU s", "ratio", "capped", "cells that differ"]
+    table = markdown_table(header, [_cells(line) for line in lines])
+    means = ", ".join(
+        f"{_mean([line['peers'][peer]['seconds'] / line['ours_seconds'] for line in lines]):.0f} × "
+        f"({peer})"
+        for peer in peers
+    )
     return (
         f"# Hard tables, {record['date']}\n\n"
         f"24 C (2^-5 to 2^15) × 24 gamma (2^-15 to 2^3) × {record['folds']} folds on generated "
-        "tables, each described in `benchmarks/hard_tables/tables.py`. CPU seconds on one core, "
+        "tables, each described in `benchmarks/tables/tables.py`. CPU seconds on one core, "
         f"projected to the whole grid: ours from {record['sample']} gammas with all C and folds, "
-        f"`SVC(cache_size=1000)`, fit and prediction, from {record['sample']} × "
-        f"{record['sample']} cells of the first fold, each ended after {record['cap']} s and "
-        "then counted as so long.\n\n"
-        f"{table}\n\nGeometric mean of the ratios: {mean:.0f} ×.\n\n"
+        "the peers, `SVC(cache_size=1000)` of scikit-learn and of scikit-learn-intelex, fit and "
+        f"prediction, from {record['sample']} × {record['sample']} cells of the first fold, each "
+        f"ended after {record['cap']} s and then counted as so long.\n\n"
+        f"{table}\n\nGeometric means of the ratios: {means}.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
     )
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 if __name__ == "__main__":
