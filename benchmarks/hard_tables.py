@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tempfile
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -19,6 +20,7 @@ from benchmarks.tables.tables import TABLES
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.hard_tables"
+FIGURE = "docs/images/hard_tables.png"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,11 +36,15 @@ def _parser() -> OneLineParser:
     add_count(parser, "--sample", 6, "of 24 C, and of 24 gamma, for the peer")
     add_count(parser, "--cap", 60, "CPU seconds after which the peer's cell is ended")
     add_count(parser, "--folds", 5)
+    add("--along-c", action="store_true", help="one gamma from C to C instead, with a figure")
+    add("--before", metavar="DIR", type=Path, help="of --along-c: an earlier version's checkout")
     add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.along_c:
+        return _run_along_c(options)
     from threadpoolctl import threadpool_limits
 
     from benchmarks.machine import describe_machine
@@ -66,6 +72,46 @@ def _run(options: argparse.Namespace) -> None:
     }
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'hard-tables', record, text)}")
+
+
+def _run_along_c(options: argparse.Namespace) -> None:
+    from benchmarks.machine import describe_machine, in_words
+    from benchmarks.tables.along_c import draw, measure_along_c
+    from pipelines.run.environment import commit, versions
+
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure_along_c(options.before, options.cap, Path(folder))
+    record = {
+        "benchmark": "hard_tables_along_c",
+        "date": date.today().isoformat(),
+        "cap": options.cap,
+        **measured,
+        "machine": describe_machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    names = [name for name in ("now", "before", "SVC") if name in record]
+    table = markdown_table(
+        ["C", *(f"{name}, {what}" for name in names for what in ("iterations", "s"))],
+        [
+            [f"{C:.2g}", *(_value(record[name][what][i]) for name in names for what in
+                           ("iterations", "seconds"))]
+            for i, C in enumerate(record["C"])
+        ],
+    )  # fmt: skip
+    text = (
+        f"# From one C to the next, {record['date']}\n\n{record['table']}, gamma = "
+        f"{record['gamma']}, one fold, CPU seconds on one core; `SVC` was ended after "
+        f"{options.cap} s.\n\n{table}\n\n{in_words(record['machine'])}. Repeat it: "
+        f"`python -m {COMMAND} --along-c --before CHECKOUT`.\n"
+    )
+    draw(record, Path(FIGURE))
+    kept = keep(Path(options.results), "hard-tables-along-c", record, text)
+    print(f"{text}\nkept in {kept} and {FIGURE}")
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def _cells(line: dict[str, Any]) -> list[str]:

@@ -77,7 +77,7 @@ def _measure_peer(
 ) -> dict[str, Any]:
     """Some cells of one peer; ``ours`` are our errors of them, of shape (n, n)."""
     cells = [
-        _peer_cell(module, X, y, fold, CS[c], GAMMAS[g], cap)
+        measure_cell(module, X, y, fold, CS[c], GAMMAS[g], cap)
         | {"C": CS[c], "gamma": GAMMAS[g], "ours": int(ours[i, j])}
         for i, g in enumerate(some)
         for j, c in enumerate(some)
@@ -95,7 +95,7 @@ def _measure_peer(
     }
 
 
-def _peer_cell(
+def measure_cell(
     module: str,
     X: np.ndarray,
     y: np.ndarray,
@@ -121,7 +121,7 @@ def _peer_cell(
         said = said_by_child.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        return {"seconds": float(cap), "errors": None}
+        return {"seconds": float(cap), "errors": None, "iterations": None}
     if status:
         raise RuntimeError(f"SVC of {module} failed at C = {C}, gamma = {gamma}")
     answer: dict[str, Any] = json.loads(said)
@@ -140,7 +140,11 @@ def _fit_peer(
     began = time.process_time()
     peer = SVC(C=C, gamma=gamma, cache_size=1000).fit(X[train], y[train])
     errors = int((peer.predict(X[validation]) != y[validation]).sum())
-    return {"seconds": time.process_time() - began, "errors": errors}
+    return {
+        "seconds": time.process_time() - began,
+        "errors": errors,
+        "iterations": int(np.sum(peer.n_iter_)),
+    }
 
 
 def warm_up(names: Sequence[str]) -> None:
