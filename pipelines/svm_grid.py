@@ -13,7 +13,7 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
@@ -39,7 +39,7 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 
 @dataclass(frozen=True)
-class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions):
+class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
     n_c: int = number(8, "number of C")
@@ -75,16 +75,16 @@ class Search(job.Job[Options]):
         scoring, options = resolve_scoring(self.options.scoring), self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
-            options.dataset, data_dir=options.data_dir, target=options.target,
-            limit=options.limit, test_size=options.test_size, seed=options.seed,
-            device="gpu" if on_gpu else "cpu",
+            options.dataset, data_dir=options.data_dir, limit=options.limit,
+            test_size=options.test_size, seed=options.seed, device="gpu" if on_gpu else "cpu",
+            n_folds=options.folds, **options.table(),
         )  # fmt: skip
         self.scoring = scoring.on(dataset.classes) if scoring else None
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
         """Folds and the two axes of the grid."""
-        log_c, log_gamma = default_bounds(data.X_train.shape[1], data.image_shape is not None)
+        log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
         self.options = replace(
             self.options,
             log_c=self.options.log_c or log_c,
@@ -102,6 +102,7 @@ class Search(job.Job[Options]):
             axis("gamma", options.n_gamma, options.log_gamma),
         )
         return [
+            *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
         ]
