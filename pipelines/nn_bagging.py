@@ -1,6 +1,7 @@
 """Bagging of neural networks: ``python -m pipelines.nn_bagging``.
 
-``python -m pipelines.nn_bagging predict RUN --image FILE`` asks a stored ensemble.
+``python -m pipelines.nn_bagging predict RUN --image FILE`` asks a stored ensemble, and
+``predict RUN TABLE`` one of a table.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ class Bagging(job.Job[Options]):
             summary.of_data(data, form_of(data), options.limit),
             of_plan(options.n_bootstrap, options.n_tuning, options.folds),
         ]
+
+    def preview(self, data: Dataset) -> list[str]:
+        """A table's first rows, prepared."""
+        return summary.first_rows(data)
 
     def _space(self) -> SearchSpace:
         if "space" in self.record:  # a file may have changed since

@@ -1,4 +1,7 @@
-"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``."""
+"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``.
+
+``python -m pipelines.svm_grid predict RUN TABLE`` asks the model of a run.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ class Search(job.Job[Options]):
     """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
 
     command = "svm_grid"
-    description = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."
+    description = (
+        "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker. To ask "
+        "the model of a run: python -m pipelines.svm_grid predict --help."
+    )
     kind_of_options = Options
 
     def load(self, kind: str) -> Dataset:
@@ -106,6 +112,10 @@ class Search(job.Job[Options]):
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
         ]
+
+    def preview(self, data: Dataset) -> list[str]:
+        """A table's first rows, prepared."""
+        return summary.first_rows(data)
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
@@ -170,7 +180,16 @@ class Search(job.Job[Options]):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["predict"]:
+        return job.exit_status(Search.command, lambda: _predict(argv[1:]))
     return job.main(Search, argv)
+
+
+def _predict(argv: list[str]) -> int:
+    from pipelines.svm import predict
+
+    return predict.main(argv)
 
 
 def check(argv: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ def settle_rare(y: NDArray[Any], n_folds: int, test_size: float, rare: Rare) -> 
     n_folds : of the training rows; 1 where folds may lack a class
     test_size : share of the rows kept for the test
     rare : "refuse" is an error where one cannot be dealt at all; "drop" leaves their rows out;
-        "merge" makes one class of them, and of the next smallest until it has enough rows
+        "merge" makes one class of them
 
     Returns
     -------
@@ -63,18 +63,19 @@ def settle_rare(y: NDArray[Any], n_folds: int, test_size: float, rare: Rare) -> 
             raise _none_left(rare, classes, counts, least)
         line = f"rare       left out: {_named(classes[few], counts[few])}"
         return ~np.isin(y, classes[few]), y, line
-    order = np.argsort(counts, kind="stable")
-    n_merged = max(int(few.sum()), int(np.searchsorted(np.cumsum(counts[order]), least)) + 1)
-    if n_merged > len(classes) - 1:
+    together = int(counts[few].sum())
+    if together < least:
+        raise InputError(
+            f"{opt('rare', rare)} must make a class of at least {least} rows, "
+            f"{_named(classes[few], counts[few])} make one of {together}; leave them out with "
+            f"{opt('rare', 'drop')}"
+        )
+    if few.all():
         raise _none_left(rare, classes, counts, least)
-    merged = np.sort(order[:n_merged])
     name = MERGED if MERGED not in classes.astype(str) else f"{MERGED} (merged)"
-    labels = np.where(np.isin(y, classes[merged]), name, y.astype(str))
-    return (
-        everything,
-        labels,
-        (f"rare       merged into one class {name!r}: {_named(classes[merged], counts[merged])}"),
-    )
+    labels = np.where(np.isin(y, classes[few]), name, y.astype(str))
+    line = f"rare       merged into one class {name!r}: {_named(classes[few], counts[few])}"
+    return everything, labels, line
 
 
 def _named(classes: NDArray[Any], counts: NDArray[Any]) -> str:

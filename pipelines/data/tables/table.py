@@ -163,7 +163,9 @@ def read_raw_table(
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
-    frame, layout = read_frame(path, no_header=no_header, device=device, label=label)
+    frame, layout = read_frame(
+        path, header=False if no_header else None, device=device, label=label
+    )
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:
