@@ -62,7 +62,7 @@ class KernelMachine:
 
         Parameters
         ----------
-X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
+        X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
             ``FittedPreparation`` takes; of a precomputed kernel, its values between rows and
             support vectors
 
