@@ -1,4 +1,7 @@
-"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``."""
+"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``.
+
+``python -m pipelines.svm_grid predict RUN TABLE`` asks the model of a run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
@@ -23,6 +26,7 @@ from pipelines.svm.answer import answer
 from pipelines.svm.grid import (
     Grid,
     axis,
+    default_bounds,
     rows_by_cell,
     scored_rows,
     search,
@@ -38,13 +42,19 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 
 @dataclass(frozen=True)
-class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions):
+class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
     n_c: int = number(8, "number of C", check=at_least(1, 10_000))
     n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
-    log_c: tuple[float, float] = bounds((-3.0, 6.0), "bounds of log10 C")
-    log_gamma: tuple[float, float] = bounds((-6.0, -2.0), "bounds of log10 gamma")
+    log_c: tuple[float, float] | None = bounds(
+        None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
+    )
+    log_gamma: tuple[float, float] | None = bounds(
+        None,
+        "bounds of log10 gamma; by default -6 -2 for images, and for tables from a hundredth "
+        "to ten times 1 / (features × variance)",
+    )
     scoring: str = option(
         "accuracy",
         "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
@@ -60,7 +70,10 @@ class Search(job.Job[Options]):
     """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
 
     command = "svm_grid"
-    description = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."
+    description = (
+        "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker. To ask "
+        "the model of a run: python -m pipelines.svm_grid predict --help."
+    )
     kind_of_options = Options
 
     def load(self, kind: str) -> Dataset:
@@ -68,18 +81,26 @@ class Search(job.Job[Options]):
         scoring, options = resolve_scoring(self.options.scoring), self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
-            options.dataset, data_dir=options.data_dir, target=options.target,
-            limit=options.limit, test_size=options.test_size, seed=options.seed,
-            device="gpu" if on_gpu else "cpu",
+            options.dataset, data_dir=options.data_dir, limit=options.limit,
+            test_size=options.test_size, seed=options.seed, device="gpu" if on_gpu else "cpu",
+            n_folds=options.folds, **options.table(),
         )  # fmt: skip
         self.scoring = scoring.on(dataset.classes) if scoring else None
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
         """Folds and the two axes of the grid."""
-        if self.options.kernel == "linear":  # it has no gamma
-            self.options = replace(self.options, n_gamma=1)
+        log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
+        self.options = replace(
+            self.options,
+            log_c=self.options.log_c or log_c,
+            log_gamma=self.options.log_gamma or log_gamma,
+            # A linear kernel has no gamma.
+            n_gamma=1 if self.options.kernel == "linear" else self.options.n_gamma,
+        )
         options, self.dataset = self.options, data
+        assert options.log_c is not None
+        assert options.log_gamma is not None
         folds = make_folds(data.y_train, options.folds, options.seed, data.classes)
         self.folded = FoldedData.of(data, folds)
         self.axes = (
@@ -87,9 +108,14 @@ class Search(job.Job[Options]):
             axis("gamma", options.n_gamma, options.log_gamma),
         )
         return [
+            *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
         ]
+
+    def preview(self, data: Dataset) -> list[str]:
+        """A table's first rows, prepared."""
+        return summary.first_rows(data)
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
@@ -154,7 +180,16 @@ class Search(job.Job[Options]):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["predict"]:
+        return job.exit_status(Search.command, lambda: _predict(argv[1:]))
     return job.main(Search, argv)
+
+
+def _predict(argv: list[str]) -> int:
+    from pipelines.svm import predict
+
+    return predict.main(argv)
 
 
 def check(argv: Sequence[str]) -> None:
