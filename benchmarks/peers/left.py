@@ -25,6 +25,7 @@ LEFT = {
     "test_svc_nonfinite_params": "other words",
     "test_unfitted": "other words",
     "test_bad_input": "taken",
+    "test_grid_search_precomputed_kernel": "taken",
     "test_svm_with_infinite_C": "refused",
     "test_probability_raises_futurewarning": "no deprecation",
     "test_svc_nusvc_probA_probB_deprecated": "no deprecation",

@@ -236,7 +236,8 @@ class SVMGridSearch(GridSearchCV):
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
         self._refuse_useless_scoring(classes)
         scorers, refit_metric = self._get_scorers()
-        folds = list(check_cv(self.cv, y, classifier=True).split(rows, y, groups))
+        split = check_cv(self.cv, y, classifier=True).split(rows, y, groups)
+        folds = [(_rows_of(train), _rows_of(test)) for train, test in split]
         self.n_splits_ = len(folds)
         if not folds:
             raise ValueError(f"cv must give at least one fold, got none of {self.cv!r}")
@@ -403,6 +404,12 @@ def _positive(name: str, values: Any) -> list[Any]:
     ):
         raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
     return given
+
+
+def _rows_of(fold: Any) -> np.ndarray:
+    """Row numbers of a part of a fold, which may be a mask."""
+    part = np.asarray(fold)
+    return np.flatnonzero(part) if part.dtype == np.bool_ else part
 
 
 def _threads(n_jobs: int | None) -> int:

@@ -377,6 +377,16 @@ def test_kernels_that_are_given_are_searched_by_the_path() -> None:
         np.testing.assert_array_equal(ours.predict(rows), peer.predict(WINE))
 
 
+def test_folds_may_be_masks() -> None:
+    half = np.arange(len(KINDS)) % 2 == 0
+    masks = [(half, ~half), (~half, half)]
+    given = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
+    one, other = (SVMGridSearch(param_grid=GRID, cv=cv).fit(WINE, KINDS) for cv in (masks, given))
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
+    )
+
+
 def test_a_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> None:
     SVMGridSearch([1.0, 2.0], [0.1], cv=3, verbose=3).fit(WINE, KINDS)
     lines = capsys.readouterr().out.splitlines()
