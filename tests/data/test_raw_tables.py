@@ -234,6 +234,13 @@ def test_a_level_is_one_however_it_was_read(tmp_path):
         assert read_raw_table(path, category=["grade"]).X["grade"].tolist()[:2] == ["1", "2"]
 
 
+def test_what_is_missing_and_what_is_a_level(file):
+    cells = ["?", "NA", "", "NaN", "null", "N/A", "None", "no", "none"]
+    table = read_raw_table(file("a,kind\n" + "".join(f"{one},x\n" for one in cells)))
+    assert table.X["a"].isna().tolist() == [True] * 6 + [False] * 3
+    assert table.X["a"].tolist()[6:] == ["None", "no", "none"]
+
+
 # What is learned
 
 

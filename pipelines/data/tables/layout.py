@@ -14,8 +14,9 @@ from pipelines.data.tables.words import short, unreadable
 SAMPLE = 200  # lines that are looked at
 WHITESPACE = r"\s+"
 SEPARATORS = (",", ";", "\t", "|")
-MISSING = ("?", "NA", "N/A", "n/a", "nan", "NaN", "-nan", "-NaN", "null", "NULL", "None",
-           "<NA>", "#N/A", "#NA", "")  # fmt: skip
+# What pandas takes for missing, and "?"; but for "None", which is a level in many a table.
+MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "nan", "NaN", "-nan",
+           "-NaN", "null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN")  # fmt: skip
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
