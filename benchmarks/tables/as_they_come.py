@@ -25,7 +25,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "iris.csv": (),
     "wine.csv": (),
     "autompg.csv": ("--target", "7", "--leave-out", "8"),
-    "penguins-raw.csv": ("--target", "Species"),
+    "penguins-raw.csv": ("--target", "Species", "--leave-out", "Individual ID", "Comments"),
     "Pima.te.csv": (),
     "biopsy.csv": (),
     "fgl.csv": (),
