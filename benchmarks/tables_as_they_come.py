@@ -10,6 +10,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ def _run(options: argparse.Namespace) -> None:
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         # Starting Python, compiling and loading are not what differs from table to table.
-        measure(paths[0], known_options(paths[0].name), grid, Path(folder) / "warm")
+        first = min(paths, key=lambda path: path.stat().st_size)
+        with suppress(InputError):
+            measure(first, known_options(first.name), grid, Path(folder) / "warm")
         for path in paths:
             try:
                 line = measure(path, known_options(path.name), grid, Path(folder))

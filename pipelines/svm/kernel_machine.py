@@ -63,11 +63,17 @@ class KernelMachine:
         Parameters
         ----------
         X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
-            ``FittedPreparation`` takes
+            ``FittedPreparation`` takes; of a precomputed kernel, its values between rows and
+            support vectors
 
         Returns
         -------
         float64 array of shape (n_samples, n_problems)
+
+        Raises
+        ------
+        ValueError
+            Values of ``X`` are so large that decision values are not finite.
         """
         if isinstance(self.scaling, FittedScaling):
             X = np.asarray(X)
@@ -80,16 +86,24 @@ class KernelMachine:
     def _block(self, X: Any) -> np.ndarray:
         from sklearn.metrics.pairwise import pairwise_kernels
 
-        values = pairwise_kernels(
-            self.scaling.transform(X).astype(np.float64),
-            self.support_vectors.astype(np.float64),
-            metric=self.kernel.name,
-            filter_params=True,
-            gamma=self.gamma,
-            degree=self.kernel.degree,
-            coef0=self.kernel.coef0,
-        )
-        return values @ self.coefficients + self.intercepts
+        rows = self.scaling.transform(X).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = rows if self.kernel.is_given else pairwise_kernels(
+                rows,
+                self.support_vectors.astype(np.float64),
+                metric=self.kernel.name,
+                filter_params=True,
+                gamma=self.gamma,
+                degree=self.kernel.degree,
+                coef0=self.kernel.coef0,
+            )  # fmt: skip
+            found: np.ndarray = values @ self.coefficients + self.intercepts
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "X must hold values of which a kernel can be made, got values up to "
+                f"{np.abs(X).max():.3g}; scale its columns"
+            )
+        return found
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of unscaled rows, in the form of ``class_values``."""
