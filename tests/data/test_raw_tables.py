@@ -107,6 +107,7 @@ def test_haberman_takes_its_target_by_number(file):
         ("kind,cap,odour\ne,x,s\np,y,t\ne,x,t\n", True),
         ("0,1,2\n1.5,2,x\n1.5,3,y\n", True),  # counted columns
         ("?,1,x\n2,3,y\n", False),
+        ("inf,1_000,kind\n1.5,2,x\n2.5,3,y\n", True),
         (",size,kind\n1,2.5,x\n2,3.5,y\n", True),  # a name is missing
     ],
 )

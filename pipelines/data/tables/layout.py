@@ -18,6 +18,7 @@ SEPARATORS = (",", ";", "\t", "|")
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "nan", "NaN", "-nan",
            "-NaN", "null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN")  # fmt: skip
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 Cells = list[list[str]]
@@ -150,8 +151,4 @@ def _counts_columns(first: list[str]) -> bool:
 
 
 def _is_number(cell: str, decimal: str) -> bool:
-    try:
-        float(cell.replace(decimal, "."))
-    except ValueError:
-        return False
-    return cell not in MISSING
+    return NUMBER.fullmatch(cell.replace(decimal, ".")) is not None
