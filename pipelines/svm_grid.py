@@ -23,6 +23,7 @@ from pipelines.svm.answer import answer
 from pipelines.svm.grid import (
     Grid,
     axis,
+    default_bounds,
     rows_by_cell,
     scored_rows,
     search,
@@ -43,8 +44,14 @@ class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions)
 
     n_c: int = number(8, "number of C")
     n_gamma: int = number(8, "number of gamma")
-    log_c: tuple[float, float] = bounds((-3.0, 6.0), "bounds of log10 C")
-    log_gamma: tuple[float, float] = bounds((-6.0, -2.0), "bounds of log10 gamma")
+    log_c: tuple[float, float] | None = bounds(
+        None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
+    )
+    log_gamma: tuple[float, float] | None = bounds(
+        None,
+        "bounds of log10 gamma; by default -6 -2 for images, and for tables from a hundredth "
+        "to ten times 1 / (features × variance)",
+    )
     scoring: str = option(
         "accuracy",
         "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
@@ -77,9 +84,17 @@ class Search(job.Job[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Folds and the two axes of the grid."""
-        if self.options.kernel == "linear":  # it has no gamma
-            self.options = replace(self.options, n_gamma=1)
+        log_c, log_gamma = default_bounds(data.X_train.shape[1], data.image_shape is not None)
+        self.options = replace(
+            self.options,
+            log_c=self.options.log_c or log_c,
+            log_gamma=self.options.log_gamma or log_gamma,
+            # A linear kernel has no gamma.
+            n_gamma=1 if self.options.kernel == "linear" else self.options.n_gamma,
+        )
         options, self.dataset = self.options, data
+        assert options.log_c is not None
+        assert options.log_gamma is not None
         folds = make_folds(data.y_train, options.folds, options.seed, data.classes)
         self.folded = FoldedData.of(data, folds)
         self.axes = (

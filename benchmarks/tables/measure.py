@@ -1,4 +1,4 @@
-"""CPU seconds of our path and of one ``SVC`` after the other, on the same folds and grid."""
+"""CPU seconds of our path and of peers' ``SVC`` one by one, on the same folds and grid."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ from benchmarks.tables.tables import make_table
 CS = np.logspace(-5, 15, 24, base=2)
 GAMMAS = np.logspace(-15, 3, 24, base=2)
 
+Fold = tuple[np.ndarray, np.ndarray]
+
+# name -> module of its ``SVC``
+PEERS = {"SVC": "sklearn.svm", "sklearnex": "sklearnex.svm"}
+
 
 def sample(n: int) -> np.ndarray:
     """``n`` numbers of the 24: the middles of as many equal parts."""
@@ -27,9 +33,9 @@ def sample(n: int) -> np.ndarray:
 def measure_table(name: str, rows: int | None, n: int, cap: int, n_folds: int) -> dict[str, Any]:
     """Both on one table.
 
-    Ours runs n gammas with all 24 C on every fold, on one thread.  The peer runs n x n
+    Ours runs n gammas with all 24 C on every fold, on one thread.  A peer runs n x n
     cells of the first fold, each in a process of its own that is ended after ``cap`` CPU
-    seconds; either is projected to the whole grid.
+    seconds; all are projected to the whole grid.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -41,44 +47,59 @@ def measure_table(name: str, rows: int | None, n: int, cap: int, n_folds: int) -
     began = time.process_time()
     ours = cross_validate_path(X, y, GAMMAS[some].tolist(), CS.tolist(), folds, n_threads=1)
     seconds = time.process_time() - began
-    train, validation = folds[0]
-    cells = [
-        _peer_cell(X, y, train, validation, CS[c], GAMMAS[g], cap)
-        | {"C": CS[c], "gamma": GAMMAS[g]}
-        for g in some
-        for c in some
-    ]
-    errors = [int(ours.n_errors[g, c, 0]) for g in range(n) for c in some]
-    differences = [
-        abs(cell["errors"] - error)
-        for cell, error in zip(cells, errors, strict=True)
-        if cell["errors"] is not None
-    ]
-    whole = CS.size * GAMMAS.size * n_folds
+    errors = ours.n_errors[:, some, 0]
     return {
         "table": name,
         "rows": len(X),
         "features": X.shape[1],
         "classes": len(np.unique(y)),
         "ours_seconds": seconds * GAMMAS.size / n,
-        "peer_seconds": sum(cell["seconds"] for cell in cells) * whole / len(cells),
         "ours_unconverged": int((ours.status != 0).sum()),
         "ours_cells": int(ours.status.size),
-        "peer_capped": sum(cell["errors"] is None for cell in cells),
-        "peer_cells": len(cells),
-        "cells_that_differ": sum(one > 0 for one in differences),
-        "largest_difference_rows": max(differences, default=0),
         "ours_fit_seconds": ours.fit_seconds[:, :, 0].tolist(),
         "ours_iterations": ours.n_iterations[:, :, 0].tolist(),
+        "peers": {
+            peer: _measure_peer(module, X, y, folds[0], errors, some, cap, n_folds)
+            for peer, module in PEERS.items()
+        },
+    }
+
+
+def _measure_peer(
+    module: str,
+    X: np.ndarray,
+    y: np.ndarray,
+    fold: Fold,
+    ours: np.ndarray,
+    some: np.ndarray,
+    cap: int,
+    n_folds: int,
+) -> dict[str, Any]:
+    """Some cells of one peer; ``ours`` are our errors of them, of shape (n, n)."""
+    cells = [
+        measure_cell(module, X, y, fold, CS[c], GAMMAS[g], cap)
+        | {"C": CS[c], "gamma": GAMMAS[g], "ours": int(ours[i, j])}
+        for i, g in enumerate(some)
+        for j, c in enumerate(some)
+    ]
+    differences = [
+        abs(cell["errors"] - cell["ours"]) for cell in cells if cell["errors"] is not None
+    ]
+    whole = CS.size * GAMMAS.size * n_folds
+    return {
+        "seconds": sum(cell["seconds"] for cell in cells) * whole / len(cells),
+        "capped": sum(cell["errors"] is None for cell in cells),
+        "cells_that_differ": sum(one > 0 for one in differences),
+        "largest_difference_rows": max(differences, default=0),
         "cells": cells,
     }
 
 
-def _peer_cell(
+def measure_cell(
+    module: str,
     X: np.ndarray,
     y: np.ndarray,
-    train: np.ndarray,
-    validation: np.ndarray,
+    fold: Fold,
     C: float,
     gamma: float,
     cap: int,
@@ -87,37 +108,49 @@ def _peer_cell(
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        status = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (cap, cap))
-            os.write(writing, json.dumps(_fit_peer(X, y, train, validation, C, gamma)).encode())
+            found = _fit_peer(module, X, y, fold, C, gamma)
+            os.write(writing, json.dumps(found).encode())
+            status = 0
         finally:
-            os._exit(0)
+            os._exit(status)
     os.close(writing)
-    with os.fdopen(reading) as found:
-        said = found.read()
-    os.waitpid(child, 0)
-    return json.loads(said) if said else {"seconds": float(cap), "errors": None}
+    with os.fdopen(reading) as said_by_child:
+        said = said_by_child.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return {"seconds": float(cap), "errors": None, "iterations": None}
+    if status:
+        raise RuntimeError(f"SVC of {module} failed at C = {C}, gamma = {gamma}")
+    answer: dict[str, Any] = json.loads(said)
+    return answer
 
 
 def _fit_peer(
+    module: str,
     X: np.ndarray,
     y: np.ndarray,
-    train: np.ndarray,
-    validation: np.ndarray,
+    fold: Fold,
     C: float,
     gamma: float,
 ) -> dict[str, Any]:
-    from sklearn.svm import SVC
-
+    SVC, (train, validation) = import_module(module).SVC, fold
     began = time.process_time()
     peer = SVC(C=C, gamma=gamma, cache_size=1000).fit(X[train], y[train])
     errors = int((peer.predict(X[validation]) != y[validation]).sum())
-    return {"seconds": time.process_time() - began, "errors": errors}
+    return {
+        "seconds": time.process_time() - began,
+        "errors": errors,
+        "iterations": int(np.sum(peer.n_iter_)),
+    }
 
 
 def warm_up(names: Sequence[str]) -> None:
     """Compile what will be timed; and let children find what they need imported."""
-    import sklearn.svm  # noqa: F401
+    for module in PEERS.values():
+        import_module(module)
 
     from pipelines.svm.cpu.path import cross_validate_path
 

@@ -14,7 +14,7 @@ from pipelines.data.dataset import Array, Dataset, Source
 from pipelines.data.folds import make_folds, split_test, stratified_subset
 from pipelines.data.images import load_digits, load_mnist_like
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.data.tables import SUFFIXES, read_table
+from pipelines.data.tables import SUFFIXES, read_raw_table
 from pipelines.errors import InputError, opt
 
 __all__ = [
@@ -111,8 +111,9 @@ def _load(name: str, data_dir: str | Path, target: str | None, device: str) -> S
             f"{opt('dataset')} must be one of {', '.join(DATASETS)} or the path of a "
             f"{', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
-    X, y, feature_names = read_table(path, target, device)
-    return Source(X, y, Scaling("standardise"), feature_names=feature_names)
+    table = read_raw_table(path, target, task="classification", missing="refuse", device=device)
+    names = list(table.kinds.numbers)
+    return Source(table.matrix(), table.y, Scaling("standardise"), feature_names=names)
 
 
 def _encode_test(labels: Array, classes: Array) -> NDArray[np.int32]:

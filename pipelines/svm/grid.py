@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,20 @@ def workers_for(solver: str, cores: int) -> int:
     """
     shares = load_solver(solver, "cpu").shares_c
     return max(1, cores // CORES_PER_WORKER) if shares else cores
+
+
+def default_bounds(
+    n_features: int, images: bool
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Bounds of log10 C and of log10 gamma where none were asked for.
+
+    Images: those of the study of MNIST. Tables: C as textbooks have it, and gamma around the one
+    that scikit-learn calls "scale", 1 / (features × variance), of standardised features.
+    """
+    if images:
+        return (-3.0, 6.0), (-6.0, -2.0)
+    scale = round(-math.log10(n_features), 2)
+    return (-2.0, 4.0), (scale - 2, scale + 1)
 
 
 def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:

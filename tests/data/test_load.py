@@ -17,7 +17,7 @@ def table(tmp_path):
     """A .csv of 40 rows: three features that name their row, labels a (20), b (15), c (5)."""
     path = tmp_path / "points.csv"
     rows = np.arange(40)
-    frame = pd.DataFrame({"row": rows, "half": rows / 2, "square": rows**2})
+    frame = pd.DataFrame({"place": rows[::-1], "half": rows / 2, "square": rows**2})
     frame["label"] = np.random.default_rng(1).permutation(list("a" * 20 + "b" * 15 + "c" * 5))
     frame.to_csv(path, index=False)
     return str(path)
@@ -70,13 +70,13 @@ def test_table(table):
     check(data)
     assert data.name == "points.csv"
     assert data.classes.tolist() == ["a", "b", "c"]
-    assert data.feature_names == ["row", "half", "square"]
+    assert data.feature_names == ["place", "half", "square"]
     assert data.scaling.kind == "standardise"
     assert data.image_shape is None
     assert np.bincount(data.y_test).tolist() == [4, 3, 1]
     labels = pd.read_csv(table)["label"].to_numpy()
     for X, y in ((data.X_train, data.y_train), (data.X_test, data.y_test)):
-        np.testing.assert_array_equal(data.classes[y], labels[X[:, 0].astype(int)])
+        np.testing.assert_array_equal(data.classes[y], labels[39 - X[:, 0].astype(int)])
 
 
 def test_limit_takes_training_rows_in_their_order(table):

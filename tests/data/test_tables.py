@@ -8,7 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.data.tables import read_table
+from pipelines.data.tables import read_raw_table
+
+
+def read_table(path, target=None, device="cpu"):
+    """A plain table: its features as a matrix, its labels, and the names of the features."""
+    table = read_raw_table(path, target, task="classification", missing="refuse", device=device)
+    assert table.is_plain
+    return table.matrix(), table.y, list(table.kinds.numbers)
+
 
 FRAME = pd.DataFrame(
     {
@@ -193,9 +201,19 @@ def test_two_columns_whose_names_print_alike(tmp_path, monkeypatch, refused):
 # The target
 
 
-def test_target_not_given(write, refused):
-    words = ["--target", "not given", "'width', 'count', 'ripe', 'species'"]
-    refused(lambda: read_table(write(FRAME)), *words)
+def test_the_last_column_is_the_target_where_it_is_text(write):
+    table = read_raw_table(write(FRAME))
+    assert (table.target, table.task) == ("species", "classification")
+    assert "target 'species'" in table.lines()[0]
+    assert "the last column, which is text" in table.lines()[0]
+
+
+def test_the_last_column_is_the_target_where_it_has_few_values(write, refused):
+    many = pd.DataFrame({"width": np.arange(60) / 7, "stars": np.arange(60) % 5})
+    assert read_raw_table(write(many)).target == "stars"
+    other = many[["stars", "width"]]
+    refused(lambda: read_raw_table(write(other)), "--target", "not given", "'stars', 'width'")
+    assert read_raw_table(write(other), task="regression").target == "width"
 
 
 def test_target_missing_names_the_nearest(write, refused):
@@ -232,50 +250,62 @@ def test_no_feature_left(write, refused):
 # Features
 
 
-def test_text_in_a_feature(write, refused):
-    words = ["--dataset", "'species'", "'plum'", "data row 1", "encode", "drop"]
-    refused(lambda: read_table(write(FRAME), "ripe"), *words)
-
-
-def test_text_in_the_third_row(csv, refused):
-    path = csv('a,b\n1,0\n2,1\n"one\nword",0\nx,1\n')
-    refused(lambda: read_table(path, "b"), "column 'a'", "one", "data row 3", "encode")
+def test_text_among_numbers_is_a_level(csv):
+    table = read_raw_table(csv('a,b\n1,0\n2,1\n"one\nword",0\nx,1\n'), "b")
+    assert table.kinds.categories == ("a",)
+    assert table.X["a"].tolist() == ["1", "2", "one\nword", "x"]
 
 
 def test_long_text_and_long_names_are_cut(tmp_path, refused):
-    frame = pd.DataFrame({"n\n" * 200: ["v" * 5000], "y": [1]})
-    message = refused(lambda: read_table(save(frame, tmp_path / "long.parquet"), "y"), "vvv")
-    assert len(message) < 400 + len(str(tmp_path))
+    frame = pd.DataFrame({"n\n" * 200: [f"{'v' * 5000}{i % 60}" for i in range(90)]})
+    path = save(frame.assign(y=1), tmp_path / "long.parquet")
+    message = refused(lambda: read_table(path, "y"), "60", "--leave-out")
+    assert len(message) < 1500 + len(str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "values",
-    [pd.to_datetime(["2024-01-01"] * 4), pd.to_timedelta([1, 2, 3, 4]), [[1], [2], [3], [4]]],
+    "values", [pd.to_datetime(["2024-01-01"] * 4), pd.to_timedelta([1, 2, 3, 4])]
 )
-def test_other_types_in_a_feature(values, tmp_path, refused):
-    path = save(FRAME.assign(count=values), tmp_path / "t.parquet")
-    refused(lambda: read_table(path, "ripe"), "numeric", "'count'", "data row 1")
+def test_dates_and_durations_are_left_out(values, tmp_path):
+    table = read_raw_table(save(FRAME.assign(count=values), tmp_path / "t.parquet"))
+    assert table.kinds.left_out == (("count", "date"),)
+    assert "left out: count (date)" in table.lines()[1]
+
+
+def test_other_types_in_a_feature(tmp_path, refused):
+    path = save(FRAME.assign(count=[[1], [2], [3], [4]]), tmp_path / "t.parquet")
+    refused(lambda: read_table(path, "ripe"), "numbers or text", "'count'")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e308, -1e308, 3.5e38])
+def test_values_beyond_single_precision(value, write, refused):
+    path = write(FRAME.assign(count=[1.0, 2.0, value, 4.0]))
+    words = ["--dataset", "single precision", "'count'", str(value), "data row 3"]
+    refused(lambda: read_table(path, "species"), *words)
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([1.0, np.nan, 3.0, np.nan], ["2 NaN", "4 rows"]),
-        ([1.0, np.inf, -np.inf, 4.0], ["2 infinite"]),
-        ([np.nan, np.inf, 2.0, 3.0], ["1 NaN", "1 infinite"]),
-        ([True, None, False, True], ["1 NaN"]),
-        ([None, None, None, None], ["4 NaN"]),
-    ],
+    ("values", "n_missing"), [([1.0, np.nan, 3.0, np.nan], 2), ([True, None, False, True], 1)]
 )
-def test_values_that_are_not_finite(values, words, write, refused):
-    frame = FRAME.assign(count=values)
-    refused(lambda: read_table(write(frame), "species"), "--dataset", "'count'", *words)
+def test_missing_numbers(values, n_missing, write, refused):
+    path = write(FRAME.assign(count=values))
+    table = read_raw_table(path)
+    assert table.n_missing == n_missing
+    assert not table.is_plain
+    assert len(read_raw_table(path, missing="drop").y) == 4 - n_missing
+    words = ["--missing refuse", "'count'", f"{n_missing} missing in 4 rows", "--missing impute"]
+    refused(lambda: read_raw_table(path, missing="refuse"), *words)
 
 
-def test_other_columns_that_are_not_finite_are_counted(write, refused):
-    frame = FRAME.assign(count=np.nan, width=[1, np.nan, 2, 3])
-    words = ["'width'", "1 NaN", "1 other column too"]
+def test_other_columns_with_missing_values_are_counted(write, refused):
+    frame = FRAME.assign(count=[1, np.nan, np.nan, 4], width=[1, np.nan, 2, 3])
+    words = ["'width'", "1 missing", "1 other column too"]
     refused(lambda: read_table(write(frame), "species"), *words)
+
+
+def test_a_column_without_a_value_is_left_out(write):
+    table = read_raw_table(write(FRAME.assign(count=None)))
+    assert table.kinds.left_out == (("count", "no value"),)
 
 
 # .npz
@@ -296,7 +326,10 @@ def test_other_columns_that_are_not_finite_are_counted(write, refused):
         ({"X": EXPECTED, "y": np.arange(4) * 1j}, ["--target", "complex"]),
         ({"X": EXPECTED.astype(object), "y": np.arange(4)}, ["'X'", "Python objects"]),
         ({"X": EXPECTED, "y": np.array([1, "a", 2, 3], object)}, ["'y'", "Python objects"]),
-        ({"X": EXPECTED * np.nan, "y": np.arange(4)}, ["'x0'", "4 NaN", "2 other columns"]),
+        (
+            {"X": EXPECTED * np.nan, "y": np.arange(4)},
+            ["a column to learn from", "'x0' (no value)"],
+        ),
         ({"X": EXPECTED, "y": np.array([0, 1, np.nan, 1])}, ["--target", "1 of 4", "row 3"]),
     ],
 )
@@ -336,9 +369,9 @@ def fake_cudf(monkeypatch):
     module, calls = ModuleType("cudf"), []
 
     def reader(name, read):
-        def call(path):
+        def call(path, **how):
             calls.append((name, path))
-            return FakeFrame(read(path))
+            return FakeFrame(read(path, **how))
 
         return call
 
@@ -369,7 +402,7 @@ def test_without_cudf_pandas_reads(write, monkeypatch):
 
 
 def test_what_cudf_cannot_read_pandas_reads_or_explains(csv, fake_cudf, refused):
-    def fail(path):
+    def fail(path, **how):
         raise RuntimeError("no CUDA-capable device is detected")
 
     fake_cudf[0].read_csv = fail

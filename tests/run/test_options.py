@@ -72,7 +72,8 @@ def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[st
         parse("--help")
     assert caught.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--log-gamma FROM TO bounds of log10 gamma (default: -6.0 -2.0)" in text
+    assert "--n-gamma N number of gamma (default: 8)" in text
+    assert "--log-c FROM TO bounds of log10 C; by default -3 6 for images, -2 4 for" in text
 
 
 def test_a_resumed_run_keeps_what_was_recorded() -> None:

@@ -12,7 +12,14 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.svm.grid import Grid, rank_candidates, refit, search, tabulate
+from pipelines.svm.grid import (
+    Grid,
+    default_bounds,
+    rank_candidates,
+    refit,
+    search,
+    tabulate,
+)
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit
@@ -81,3 +88,13 @@ def test_a_refit_that_fails_stops_the_run() -> None:
     data, grid = folded(), Grid(CS, GAMMAS, "sklearn", Settings())
     with pytest.raises(RunStopped, match=r"the refit of C=-1 gamma=0\.1 failed"):
         refit(InProcess(1), data, grid, Refit(-1.0, 0.1, DIGITS.classes), refit_estimator)
+
+
+def test_a_table_s_default_gammas_lie_around_scikit_learns_scale() -> None:
+    X = np.random.default_rng(0).normal(size=(50_000, 20))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    scale = np.log10(SVC(gamma="scale").fit(X[:99], X[:99, 0] > 0)._gamma)
+    log_c, (low, high) = default_bounds(20, images=False)
+    assert (low, high) == pytest.approx((scale - 2, scale + 1), abs=0.05)
+    assert log_c == (-2, 4)
+    assert default_bounds(784, images=True) == ((-3, 6), (-6, -2))

@@ -1,0 +1,57 @@
+"""Other people's tables, as they come.
+
+    table = read_raw_table("abalone.csv", "rings", task="regression")
+    table.X, table.y, table.kinds, table.task, table.missing
+    prepare = make_preprocessor(table.kinds, missing=table.missing)
+    make_pipeline(prepare, SVR()).fit(table.X, table.y)
+
+``table.X`` is a DataFrame that nothing was learned from; the preprocessor is fitted on
+training rows. ``columns_of`` brings another file with the same columns into that form.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipelines.data.tables.files import SUFFIXES, read_frame
+from pipelines.data.tables.kinds import Kinds, columns_of
+from pipelines.data.tables.table import MISSING, Missing, RawTable, read_raw_table
+from pipelines.data.tables.target import Task
+
+if TYPE_CHECKING:
+    from pipelines.data.tables.preprocess import TablePreprocessor
+
+__all__ = [
+    "MISSING",
+    "SUFFIXES",
+    "Kinds",
+    "Missing",
+    "RawTable",
+    "Task",
+    "columns_of",
+    "make_preprocessor",
+    "read_frame",
+    "read_raw_table",
+]
+
+
+def make_preprocessor(
+    kinds: Kinds, *, scale: bool = True, missing: Missing = "impute"
+) -> TablePreprocessor:
+    """A transformer of raw rows, ``RawTable.X``, to fit on the training rows of each fold.
+
+    Parameters
+    ----------
+    kinds : RawTable.kinds
+    scale : whether numbers are standardised: kernels, networks and neighbours want it,
+        trees do not care
+    missing : RawTable.missing
+
+    Returns
+    -------
+    scikit-learn transformer; it gives float32 arrays of shape (n_rows, n_columns_out),
+    C-contiguous
+    """
+    from pipelines.data.tables.preprocess import TablePreprocessor
+
+    return TablePreprocessor(kinds, scale, missing)

@@ -1,0 +1,115 @@
+"""From a file to a pandas DataFrame of its columns, as they stand in it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.data.tables.layout import Layout, notice_layout, refuse_one_name_twice
+from pipelines.data.tables.npz import read_npz
+from pipelines.data.tables.words import empty, unreadable
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEXT = (".csv", ".tsv", ".data", ".txt")
+SUFFIXES = (*TEXT, ".parquet", ".npz")
+
+
+def read_frame(
+    path: str | Path, *, no_header: bool = False, device: str = "cpu", label: str | None = None
+) -> tuple[pd.DataFrame, Layout | None]:
+    """Read a file's columns; ``?``, ``NA`` and empty cells are missing.
+
+    Parameters
+    ----------
+    path : a file whose suffix is in ``SUFFIXES``
+        Of text: commas, semicolons, tabs, bars or spaces between columns, with or without
+        a header line. An .npz has the features in ``X``.
+    no_header : the first line of a file of text is a row
+    device : "gpu" reads .csv and .parquet with cudf where it is installed, else pandas does
+    label : of an .npz the array of labels, which becomes a column; no other but ``X`` does
+
+    Returns
+    -------
+    frame : columns by name, which is text, at least one row
+    layout : of a file of text, else None
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has no row, or two columns of one name.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"{opt('dataset')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+        )
+    # A data set written in parts by Dask or Spark is a folder named *.parquet.
+    if not (os.path.isfile(path) or (os.path.isdir(path) and suffix == ".parquet")):
+        raise InputError(
+            f"{opt('dataset')} must be an existing file, '{path}' is none; check the path"
+        )
+    if suffix == ".npz":
+        return read_npz(path, label), None
+    layout = None
+    if suffix != ".parquet":
+        layout = notice_layout(path, no_header)
+        if layout is None:
+            raise empty(path)
+    frame = _read_with_cudf(path, layout) if device == "gpu" else None
+    if frame is None:
+        frame = _read_with_pandas(path, layout)
+    names = [str(name) for name in frame.columns]
+    frame.columns = names
+    refuse_one_name_twice(names, path)
+    if frame.empty:
+        raise empty(path)
+    return frame, layout
+
+
+def _how(layout: Layout) -> dict[str, Any]:
+    return {
+        "sep": layout.separator,
+        "decimal": layout.decimal,
+        "header": 0 if layout.has_header else None,
+        "names": list(layout.names),
+        "na_values": ["?"],
+        "skipinitialspace": True,
+    }
+
+
+def _read_with_cudf(path: Path, layout: Layout | None) -> pd.DataFrame | None:
+    """The table in host memory, or None where cudf cannot be used or cannot read it."""
+    try:
+        import cudf
+
+        if layout is None:
+            frame: pd.DataFrame = cudf.read_parquet(str(path)).to_pandas()
+        else:
+            frame = cudf.read_csv(str(path), **_how(layout)).to_pandas()
+    except Exception:
+        # Without a working driver cudf fails in several ways; and what is wrong with a file
+        # pandas says in one way on every machine.
+        return None
+    return frame
+
+
+def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        if layout is None:
+            return pd.read_parquet(path, engine="pyarrow")
+        with warnings.catch_warnings():
+            # By default a surplus field makes the first column an index, silently.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, index_col=False, low_memory=False, **_how(layout))
+    except pd.errors.EmptyDataError:
+        raise empty(path) from None
+    except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
+        raise unreadable(path, error) from None

@@ -1,0 +1,254 @@
+"""What the columns of a table are: numbers, categories, or nothing to learn from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.data.tables.layout import DATE
+from pipelines.data.tables.words import counted, listed, short
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_LEVELS = 50
+# Fewer rows may count up, or all differ, by chance.
+FEWEST_ROWS_OF_ID = 20
+LARGEST = float(np.finfo(np.float32).max)
+_NAMED_ID = re.compile(r"id|index|row[ _.]?(names?|id|number)?|unnamed: \d+|.+[ _.-]id", re.I)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Columns by kind, each in the order of the table.
+
+    Attributes
+    ----------
+    numbers : names of columns of numbers
+    categories : names of columns of text
+    left_out : (name, why) of columns that nothing is learned from
+    """
+
+    numbers: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """What is recorded; ``from_record`` takes it."""
+        return {
+            "numbers": list(self.numbers),
+            "categories": list(self.categories),
+            "left_out": [list(one) for one in self.left_out],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """What ``describe`` gave."""
+        left_out = tuple((str(name), str(why)) for name, why in record.get("left_out", ()))
+        numbers, categories = (tuple(map(str, record[one])) for one in ("numbers", "categories"))
+        return cls(numbers, categories, left_out)
+
+
+def find_kinds(
+    frame: pd.DataFrame,
+    path: Path,
+    *,
+    number: Iterable[str] = (),
+    category: Iterable[str] = (),
+    leave_out: Iterable[str] = (),
+) -> Kinds:
+    """Look at the columns of a table, the target not among them.
+
+    Left out, beside what is named: a column without a value, of dates, or of names of rows: text
+    that differs in every row, numbers that count the rows or that are called an id and differ.
+
+    Parameters
+    ----------
+    frame : at least one row
+    path : the file, for messages
+    number, category, leave_out : columns whose kind is known
+
+    Raises
+    ------
+    InputError
+        A named column is not there, or a column of text has more than ``MOST_LEVELS`` levels and
+        none of the names says what to do with it.
+    """
+    named: dict[str, str] = {}
+    for option, columns in (("number", number), ("category", category), ("leave_out", leave_out)):
+        for name in columns:
+            if name not in frame.columns or name in named:
+                raise InputError(
+                    f"{opt(option)} must name feature columns of '{path}', each once, got "
+                    f"{name!r}; there are {listed(frame.columns)}"
+                )
+            named[name] = option
+    kinds: dict[str, list[Any]] = {"number": [], "category": [], "left_out": []}
+    many: list[tuple[str, int]] = []
+    for place, name in enumerate(frame.columns):
+        kind, why = named.get(name, ""), "as asked"
+        if not kind:
+            kind, why, n_levels = _kind(frame[name], place, path)
+            if n_levels > MOST_LEVELS:
+                many.append((name, n_levels))
+        if kind in ("number", "category"):
+            kinds[kind].append(name)
+        else:
+            kinds["left_out"].append((name, why))
+    if many:
+        raise _too_many_levels(many, len(frame), path)
+    return Kinds(*(tuple(one) for one in kinds.values()))
+
+
+def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
+    """The kind of a column, why it is left out, and the number of levels of a category."""
+    import pandas as pd
+
+    types = pd.api.types
+    present = column.dropna()
+    if not len(present):
+        return "left out", "no value", 0
+    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+        return "left out", "date", 0
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        present = present.astype(object)
+    if types.is_complex_dtype(present.dtype):
+        raise _neither(column, path)
+    if types.is_numeric_dtype(present.dtype) or _are_numbers(present):
+        is_id = _is_id(column, place)
+        return ("left out" if is_id else "number"), "id", 0
+    if not present.map(lambda one: isinstance(one, str | bool | int | float)).all():
+        raise _neither(column, path)
+    words = present.astype(str)
+    if words.map(lambda word: DATE.fullmatch(word.strip()) is not None).all():
+        return "left out", "date", 0
+    n_levels = words.nunique()
+    if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
+        return "left out", "id", 0
+    return "category", "", n_levels
+
+
+def _are_numbers(present: pd.Series) -> bool:
+    """Whether a column of objects, or of text, holds numbers alone."""
+    import pandas as pd
+
+    try:
+        return bool(pd.to_numeric(present.astype(object), errors="coerce").notna().all())
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_id(column: pd.Series, place: int) -> bool:
+    if len(column) < FEWEST_ROWS_OF_ID or column.isna().any() or column.nunique() < len(column):
+        return False
+    values = to_numbers(column)
+    if np.any(values % 1 != 0):
+        return False
+    counts_rows = place == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
+    return counts_rows or _NAMED_ID.fullmatch(str(column.name)) is not None
+
+
+def to_numbers(column: pd.Series) -> NDArray[np.float64]:
+    """A column as float64, missing values and what is no number as NaN."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column.dtype):  # bool too
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = pd.to_numeric(column.astype(object), errors="coerce")
+    return np.asarray(values, dtype=np.float64)
+
+
+def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
+    """The columns that are learned from, by name, in one form whatever the file's.
+
+    Returns
+    -------
+    frame : float64 columns of numbers, then object columns of text; missing values are NaN
+
+    Raises
+    ------
+    InputError
+        A column is not there, a number is none, or one is infinite or beyond single precision.
+    """
+    import pandas as pd
+
+    lacking = [name for name in (*kinds.numbers, *kinds.categories) if name not in frame.columns]
+    if lacking:
+        raise InputError(
+            f"{opt('dataset')} must have the columns {listed(lacking)}, '{path}' has "
+            f"{listed(frame.columns)}; name them so"
+        )
+    X = np.empty((len(frame), len(kinds.numbers)))
+    for i, name in enumerate(kinds.numbers):
+        X[:, i] = _finite_numbers(frame[name], path)
+    whole = pd.DataFrame(X, columns=list(kinds.numbers))
+    for name in kinds.categories:
+        cells = frame[name].astype(object)
+        levels = [
+            np.nan if missing else level_of(cell)
+            for cell, missing in zip(cells, cells.isna(), strict=True)
+        ]
+        whole[name] = pd.Series(levels, dtype=object)
+    return whole
+
+
+def level_of(value: object) -> str:
+    """A level as text that does not depend on how a file was read: 1, 1.0 and "1" are one."""
+    text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return text.capitalize()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not np.isfinite(number):
+        return text
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+
+
+def _finite_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
+    numbers = to_numbers(column)
+    bad = np.flatnonzero(np.isnan(numbers) & column.notna().to_numpy())
+    if len(bad):
+        raise InputError(
+            f"{opt('dataset')} must have numbers in column {short(column.name)}, '{path}' has "
+            f"{short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; mend the cell, or "
+            f"empty it, which means missing"
+        )
+    large = np.flatnonzero(np.abs(numbers) > LARGEST)
+    if len(large):
+        raise InputError(
+            f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
+            f"{short(column.name)} of '{path}' has {float(numbers[large[0]])} in data row "
+            f"{int(large[0]) + 1}; scale the column, or empty the cell, which means missing"
+        )
+    return numbers
+
+
+def _neither(column: pd.Series, path: Path) -> InputError:
+    value = column.dropna().iloc[0]
+    return InputError(
+        f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "
+        f"'{path}' has {short(value)}; encode it or drop the column"
+    )
+
+
+def _too_many_levels(many: list[tuple[str, int]], n_rows: int, path: Path) -> InputError:
+    found = ", ".join(f"{short(name)} ({n_levels})" for name, n_levels in many[:10])
+    more = f" and {len(many) - 10} more" if len(many) > 10 else ""
+    typed = [shlex.quote(name) for name, _ in many if name.isprintable() and len(name) <= 40]
+    names = " ".join(typed[:10]) or "COLUMN"
+    return InputError(
+        f"{opt('dataset')} must have at most {MOST_LEVELS} levels in a column of text, '{path}' "
+        f"has more in {found}{more} of {counted(n_rows, 'row')}; leave "
+        f"{'it' if len(many) == 1 else 'them'} out with {opt('leave_out', names)}, or take "
+        f"{'it' if len(many) == 1 else 'them'} with {opt('category', names)}"
+    )

@@ -1,0 +1,155 @@
+"""How a file of text is laid out: what separates its columns, and whether it has a header line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pipelines.data.tables.words import short, unreadable
+
+SAMPLE = 200  # lines that are looked at
+WHITESPACE = r"\s+"
+SEPARATORS = (",", ";", "\t", "|")
+MISSING = ("?", "NA", "N/A", "n/a", "nan", "NaN", "-nan", "-NaN", "null", "NULL", "None",
+           "<NA>", "#N/A", "#NA", "")  # fmt: skip
+DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+
+Cells = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What was noticed of a file of text.
+
+    Attributes
+    ----------
+    separator : one character, or ``WHITESPACE``
+    decimal : ``"."``, or ``","`` where numbers are written so
+    names : of the columns; ``1``, ``2``, ... where there is no header line
+    has_header : bool
+    """
+
+    separator: str
+    decimal: str
+    names: tuple[str, ...]
+    has_header: bool
+
+
+def notice_layout(path: Path, no_header: bool = False) -> Layout | None:
+    """Look at the first lines of a file.
+
+    Parameters
+    ----------
+    path : a file of text
+    no_header : the first line is a row of data, whatever it looks like
+
+    Returns
+    -------
+    Layout, or None for a file without a line
+
+    Raises
+    ------
+    InputError
+        Two columns have one name, or the file cannot be opened.
+    """
+    try:
+        separator, rows = _split(path)
+    except (OSError, csv.Error) as error:
+        raise unreadable(path, error) from None
+    if not rows:
+        return None
+    decimal = "," if separator != "," and _has_decimal_commas(rows) else "."
+    has_header = not no_header and _is_header(rows[0], rows[1:], decimal)
+    if not has_header:
+        names = [str(number + 1) for number in range(len(rows[0]))]
+    else:
+        names = [cell or f"Unnamed: {number}" for number, cell in enumerate(rows[0])]
+    refuse_one_name_twice(names, path)
+    return Layout(separator, decimal, tuple(names), has_header)
+
+
+def refuse_one_name_twice(names: list[str], path: Path) -> None:
+    """A column that is there twice would be told from its double by a name nobody wrote.
+
+    Raises
+    ------
+    InputError
+        Two columns have one name; a copy of the target among the features would give it away.
+    """
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise unreadable(path, f"two columns are called {short(twice)}")
+
+
+def _split(path: Path) -> tuple[str, Cells]:
+    """The separator, and the cells of the first lines, stripped."""
+    found = []
+    for separator in SEPARATORS:
+        rows = _rows(path, separator)
+        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+        if width > 1:
+            found.append((count / len(rows), width, separator, rows))
+    if not found:
+        words = [line.split() for line in _lines(path)]
+        if words and len(words[0]) > 1 and len({len(row) for row in words}) == 1:
+            return WHITESPACE, words
+        return ",", _rows(path, ",")
+    best = max(share for share, *_ in found)
+    even = {separator: (width, rows) for share, width, separator, rows in found if share == best}
+    if ";" in even and _has_decimal_commas(even[";"][1]):
+        return ";", even[";"][1]
+    separator = max(even, key=lambda one: even[one][0])
+    return separator, even[separator][1]
+
+
+def _rows(path: Path, separator: str) -> Cells:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        some = [[cell.strip() for cell in row] for row in islice(rows, SAMPLE)]
+    return [row for row in some if any(row)]
+
+
+def _lines(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return [line for line in islice(file, SAMPLE) if line.strip()]
+
+
+def _has_decimal_commas(rows: Cells) -> bool:
+    with_comma = [cell for row in rows for cell in row if "," in cell]
+    return bool(with_comma) and all(DECIMAL_COMMA.fullmatch(cell) for cell in with_comma)
+
+
+def _is_header(first: list[str], below: Cells, decimal: str) -> bool:
+    """Whether the first line names the columns; numbers, dates and known values do not."""
+    if _counts_columns(first):
+        return True
+    if any(_is_number(cell, decimal) or cell == "?" or DATE.fullmatch(cell) for cell in first):
+        return False
+    columns = [{row[i] for row in below if i < len(row)} for i in range(len(first))]
+    for values in columns:
+        present = values - set(MISSING)
+        if present and all(_is_number(value, decimal) for value in present):
+            return True  # a word above numbers
+    known = sum(cell in values for cell, values in zip(first, columns, strict=True))
+    return 2 * known < len(first)
+
+
+def _counts_columns(first: list[str]) -> bool:
+    """Names such as 0, 1, 2, which a table without names of its own was given."""
+    numbers = [(place, cell) for place, cell in enumerate(first) if cell.isdecimal()]
+    return len(numbers) > 1 and any(
+        all(int(cell) == place + start for place, cell in numbers) for start in (0, 1, -1)
+    )
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    try:
+        float(cell.replace(decimal, "."))
+    except ValueError:
+        return False
+    return cell not in MISSING

@@ -1,0 +1,195 @@
+"""A table as it came: what is to be predicted from which columns, and how that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.data.tables.files import read_frame
+from pipelines.data.tables.kinds import Kinds, columns_of, find_kinds
+from pipelines.data.tables.target import Task, choose_target, values_of
+from pipelines.data.tables.words import counted, short
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Missing = Literal["impute", "drop", "refuse"]
+MISSING: tuple[Missing, ...] = ("impute", "drop", "refuse")
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """Features and target of a table, before anything is learned from it.
+
+    Attributes
+    ----------
+    name : the file's
+    X : DataFrame of n_rows
+        float64 columns ``kinds.numbers``, then object columns ``kinds.categories`` of text;
+        missing cells are NaN. Its index counts the rows.
+    y : labels (bool, integer or text) or float64, of shape (n_rows,)
+    kinds : Kinds
+    task : "classification" or "regression"
+    target : name of the column that ``y`` was
+    missing : what is done about missing cells; after "drop" and "refuse" there are none
+    notes : what was found without being told, for the first line
+    n_dropped : rows that were left out for a missing cell
+    """
+
+    name: str
+    X: pd.DataFrame
+    y: NDArray[Any]
+    kinds: Kinds
+    task: Task
+    target: str
+    missing: Missing = "impute"
+    notes: tuple[str, ...] = field(default=())
+    n_dropped: int = 0
+
+    @property
+    def n_missing(self) -> int:
+        """Missing cells."""
+        return int(self.X.isna().to_numpy().sum())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is numbers without a missing cell, a matrix without further ado."""
+        return not self.kinds.categories and not self.n_missing
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The numbers of a plain table: shape (n_rows, n_features), C-contiguous."""
+        return np.ascontiguousarray(self.X[list(self.kinds.numbers)].to_numpy())
+
+    def lines(self) -> list[str]:
+        """What was understood, in two lines: rows and target; columns by kind."""
+        dropped = f" ({self.n_dropped:,} with missing cells left out)" if self.n_dropped else ""
+        notes = "".join(f"; {note}" for note in self.notes)
+        kinds = [counted(len(self.kinds.numbers), "column") + " of numbers"]
+        if self.kinds.categories:
+            levels = ", ".join(
+                f"{short(name)[1:-1]} {self.X[name].nunique()}"
+                for name in self.kinds.categories[:10]
+            )
+            more = len(self.kinds.categories) - 10
+            kinds.append(
+                f"{len(self.kinds.categories)} of categories (levels: {levels}"
+                + (f" and {more} more)" if more > 0 else ")")
+            )
+        if self.n_missing:
+            kinds.append(f"{counted(self.n_missing, 'missing cell')}, to be imputed")
+        left_out = ", ".join(f"{short(name)[1:-1]} ({why})" for name, why in self.kinds.left_out)
+        kinds.append(f"left out: {left_out or 'nothing'}")
+        return [
+            f"table      {self.name}: {counted(len(self.y), 'row')}{dropped}, target "
+            f"{short(self.target)}: {self._of_target()}{notes}",
+            f"columns    {'; '.join(kinds)}",
+        ]
+
+    def _of_target(self) -> str:
+        if self.task == "regression":
+            low, middle, high = np.quantile(self.y, [0, 0.5, 1])
+            return f"numbers from {low:.6g} to {high:.6g}, median {middle:.6g}"
+        return counted_classes(self.y)
+
+    def describe(self) -> dict[str, Any]:
+        """What is recorded; every value can be written as JSON."""
+        return {"target": self.target, "missing": self.missing, **self.kinds.describe()}
+
+
+def counted_classes(y: NDArray[Any], most: int = 10) -> str:
+    """Classes with their rows: ``3 classes: a 50, b 40, c 2``."""
+    classes, counts = np.unique(y, return_counts=True)
+    named = [
+        f"{label} {count:,}" for label, count in zip(classes[:most], counts[:most], strict=True)
+    ]
+    more = f" and {len(classes) - most} more" if len(classes) > most else ""
+    return f"{counted(len(classes), 'class', 'classes')}: {', '.join(named)}{more}"
+
+
+def read_raw_table(
+    path: str | Path,
+    target: str | None = None,
+    *,
+    task: Task | None = None,
+    missing: Missing = "impute",
+    no_header: bool = False,
+    number: Iterable[str] = (),
+    category: Iterable[str] = (),
+    leave_out: Iterable[str] = (),
+    device: str = "cpu",
+) -> RawTable:
+    """Read a table as it comes, and say what its columns are.
+
+    Parameters
+    ----------
+    path : a file whose suffix is in ``SUFFIXES``; see ``read_frame``
+    target : column to predict, by name or by number from 1; see ``choose_target``
+        Of an .npz the array of labels, ``y`` by default.
+    task : by default what the target's values say
+    missing : "impute" keeps missing cells, for ``make_preprocessor``; "drop" leaves out rows
+        with one; "refuse" is an error
+    no_header : the first line of a file of text is a row
+    number, category, leave_out : columns whose kind is not to be guessed
+    device : "gpu" reads with cudf where it is installed
+
+    Raises
+    ------
+    InputError
+        Anything that can be put right, in one line.
+    """
+    path = Path(path)
+    label = (target or "y") if path.suffix.lower() == ".npz" else None
+    frame, layout = read_frame(path, no_header=no_header, device=device, label=label)
+    name, how = choose_target(frame, label or target, path, task)
+    features = frame.drop(columns=name)
+    if features.columns.empty:
+        raise InputError(
+            f"{opt('dataset')} must have a feature column beside {opt('target')} {name!r}, "
+            f"'{path}' has none; add one"
+        )
+    kinds = find_kinds(features, path, number=number, category=category, leave_out=leave_out)
+    if not kinds.numbers and not kinds.categories:
+        left_out = ", ".join(f"{short(name)} ({why})" for name, why in kinds.left_out)
+        raise InputError(
+            f"{opt('dataset')} must have a column to learn from, '{path}' has none: left out are "
+            f"{left_out}; take one with {opt('number')} or {opt('category')}"
+        )
+    X, outcome = columns_of(features, kinds, path), frame[name]
+    n_rows = len(X)
+    if missing == "refuse":
+        _refuse_missing(X, path)
+    elif missing == "drop":
+        whole = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
+        X = X[whole].reset_index(drop=True)
+        outcome = outcome[whole.to_numpy()]
+        if X.empty:
+            raise InputError(
+                f"{opt('missing', 'drop')} must leave a row, every row of '{path}' has a missing "
+                f"cell; use {opt('missing', 'impute')}, or leave out columns"
+            )
+    y, task = values_of(outcome, path, task)
+    notes = [how] if how and label is None else []
+    if layout is not None and not layout.has_header:
+        notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
+    return RawTable(
+        path.name, X, y, kinds, task, name, missing, tuple(notes), n_dropped=n_rows - len(X)
+    )
+
+
+def _refuse_missing(X: pd.DataFrame, path: Path) -> None:
+    gaps = X.isna().sum()
+    gaps = gaps[gaps > 0]
+    if len(gaps):
+        first, others = gaps.index[0], len(gaps) - 1
+        more = f", {others} other column{'s' * (others > 1)} too" if others else ""
+        raise InputError(
+            f"{opt('missing', 'refuse')} must have a value in every cell, column {short(first)} of "
+            f"'{path}' has {gaps.iloc[0]} missing in {len(X)} rows{more}; use "
+            f"{opt('missing', 'impute')} or {opt('missing', 'drop')}"
+        )

@@ -1,0 +1,143 @@
+"""Which column is to be predicted, and what its values are: classes or numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.data.tables.kinds import LARGEST, to_numbers
+from pipelines.data.tables.npz import no_target
+from pipelines.data.tables.words import listed, short
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Task = Literal["classification", "regression"]
+FEW = 20  # different whole numbers that may be classes
+
+
+def choose_target(
+    frame: pd.DataFrame, target: str | None, path: Path, task: Task | None = None
+) -> tuple[str, str]:
+    """The column to predict, and how it was chosen where it was not named.
+
+    Parameters
+    ----------
+    frame : the table
+    target : a column's name; or its number, counted from 1, or from the end with -1
+        A name goes before a number. None takes the last column if it is text or has few
+        values, for ``task="regression"`` if it is numbers.
+
+    Raises
+    ------
+    InputError
+        There is no such column, or none was named and the last does not offer itself.
+    """
+    names = list(frame.columns)
+    if target is None:
+        last = names[-1]
+        why = _offers_itself(frame[last], task)
+        if not why or len(names) == 1:
+            raise InputError(
+                f"{opt('target')} must name the column of labels in '{path}', it was not given; "
+                f"choose one of {listed(names)}"
+            )
+        return last, f"the last column, {why}"
+    if target in names:
+        return target, ""
+    try:
+        number = int(target)
+    except ValueError:
+        raise no_target(path, target, names, "a column") from None
+    if not 1 <= abs(number) <= len(names):
+        raise no_target(path, target, names, "a column")
+    name = names[number - 1 if number > 0 else number]
+    return name, f"column {number}" if name != target else ""
+
+
+def _offers_itself(column: pd.Series, task: Task | None) -> str:
+    if not _is_numeric(column):
+        return "which is text" if task != "regression" else ""
+    if task == "regression":
+        return "which is numbers"
+    n_values = column.nunique()
+    numbers = to_numbers(column.dropna())
+    few = n_values <= min(FEW, len(column) / 2) and bool(np.all(numbers % 1 == 0))
+    return f"which has {n_values} values" if few else ""
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    import pandas as pd
+
+    return pd.api.types.is_numeric_dtype(column.dtype)
+
+
+def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[NDArray[Any], Task]:
+    """What is to be predicted.
+
+    Parameters
+    ----------
+    column : of the target
+    path : the file, for messages
+    task : by default text, truth values and few whole numbers are classes
+
+    Returns
+    -------
+    y : labels (bool, int64, uint64 or text) or float64, of shape (n_rows,)
+    task : "classification" or "regression"
+
+    Raises
+    ------
+    InputError
+        A value is missing, or does not go with the task.
+    """
+    missing = column.isna()
+    if missing.any():
+        raise InputError(
+            f"{opt('target')} must have a label in every row, {short(column.name)} of '{path}' is "
+            f"missing in {missing.sum()} of {len(column)} rows, first in data row "
+            f"{int(np.argmax(missing)) + 1}; fill them in, or drop the rows with "
+            f"{opt('missing', 'drop')}"
+        )
+    if task is None:
+        task = "classification" if _are_classes(column) else "regression"
+    if task == "classification":
+        return _labels(column, path), task
+    numbers = to_numbers(column)
+    bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
+    if len(bad):
+        raise InputError(
+            f"{opt('target')} must be numbers for a regression, {short(column.name)} of '{path}' "
+            f"has {short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; name another "
+            f"column"
+        )
+    return numbers, task
+
+
+def _are_classes(column: pd.Series) -> bool:
+    if not _is_numeric(column) or column.dtype.kind == "b":
+        return True
+    return column.nunique() <= FEW and bool(np.all(to_numbers(column) % 1 == 0))
+
+
+def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
+    """Labels as bool, integers or text; never as objects, which have no stable bytes."""
+    plain = {"b": np.bool_, "i": np.int64, "u": np.uint64}.get(column.dtype.kind)
+    if plain is not None:
+        return column.to_numpy(dtype=plain)
+    if column.dtype.kind != "f":
+        return np.array([str(label).strip() for label in column])
+    values = column.to_numpy(dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        broken = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
+    if len(broken):
+        raise InputError(
+            f"{opt('target')} must hold class labels, {short(column.name)} of '{path}' has "
+            f"{float(values[broken[0]])} in data row {int(broken[0]) + 1}; name a column of "
+            f"classes, or round it to classes first"
+        )
+    return values.astype(np.int64)

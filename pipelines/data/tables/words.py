@@ -1,0 +1,45 @@
+"""What is said of a table: names and values cut to one line, and the usual refusals."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import InputError, opt
+
+
+def short(value: object) -> str:
+    """One line of at most some thirty characters, whatever the value."""
+    return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
+
+
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Some names in one line."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(short(name) for name in names[:most]) or "nothing") + more
+
+
+def counted(n: int, word: str, words: str | None = None) -> str:
+    """A number with its noun: ``1 row``, ``1,200 rows``."""
+    return f"{n:,} {word if n == 1 else words or word + 's'}"
+
+
+def empty(path: Path) -> InputError:
+    """A file without a row."""
+    return InputError(
+        f"{opt('dataset')} must hold at least one row of data, '{path}' has none; check that it "
+        f"was written in full"
+    )
+
+
+def unreadable(path: Path, why: object) -> InputError:
+    """A file that no reader takes."""
+    reason = " ".join(str(why).split()) or type(why).__name__
+    return InputError(
+        f"{opt('dataset')} must be a readable {path.suffix.lower()} file, '{path}' is not "
+        f"({reason}); repair it or write it again"
+    )
