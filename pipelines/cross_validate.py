@@ -41,7 +41,8 @@ class CrossValidation(job.Job[Options]):
 
         options = self.options
         return load_learning(
-            options.dataset, data_dir=options.data_dir, target=options.target, task=options.task,
+            options.dataset, data_dir=options.data_dir, target=options.target,
+            task=None if options.task == "auto" else options.task,
             limit=options.limit, test_size=options.test_size, seed=options.seed,
             groups=options.groups, in_order=options.cv == "time",
         )  # fmt: skip

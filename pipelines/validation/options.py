@@ -22,9 +22,9 @@ class TargetOptions:
     target: str | None = option(
         None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
     )
-    task: str | None = option(
-        None, "what is predicted: classes or numbers (default: what the target looks like)",
-        choices=("classification", "regression"),
+    task: str = option(
+        "auto", "what is predicted: classes or numbers; auto: what the target looks like",
+        choices=("auto", "classification", "regression"),
     )  # fmt: skip
     limit: int | None = option(
         None, "use a subset of N training rows, classes in their proportions",
