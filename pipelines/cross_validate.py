@@ -56,7 +56,9 @@ class CrossValidation(job.Job[Options]):
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or plan.USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
-        self.candidates = plan.make_candidates(chosen, grids, data, options.seed, options.preprocess)
+        self.candidates = plan.make_candidates(
+            chosen, grids, data, options.seed, options.preprocess
+        )
         self.scoring = plan.make_scoring(options.scoring, data)
         self.splits = plan.make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
@@ -106,7 +108,9 @@ class CrossValidation(job.Job[Options]):
 
         todo = left_of(units, self.rows)
         if len(todo) < len(units):
-            session.say(f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left")
+            session.say(
+                f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
+            )
         with session.books(cluster, todo, facts) as books:
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
@@ -125,7 +129,7 @@ class CrossValidation(job.Job[Options]):
         for stage, share in self.splits:
             if stage == "curve":
                 best = best_of_each(rank(tabulate(rows), n_splits)).values()
-                only: dict[int, Any] = dict.fromkeys(range(n_splits), list(best))
+                only: dict[int, Any] = {split: list(best) for split in range(n_splits)}
             elif stage == "outer":
                 n_outer = len(self.splits[stage, share])
                 chosen = chosen_in_folds(rows, n_outer, len(self.splits["inner", 1.0]) // n_outer)

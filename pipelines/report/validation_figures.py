@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pipelines.report.boxes import add_boxes, grid_lines, title_and_key
+from pipelines.report.boxes import add_boxes, grid_lines
 from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE
 from pipelines.report.wording import shortened
 
@@ -127,8 +127,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
         markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=2,
     )  # fmt: skip
     grid_lines(axes)
-    handles, _ = axes.get_legend_handles_labels()
-    title_and_key(figure, "", handles[:6])
+    figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 

@@ -275,5 +275,7 @@ VALIDATION = Kind(
     answers=_answers,
     content=_content,
     place=VALIDATION_CELL,
-    cell_name=lambda cell: f"{cell['algorithm']}, candidate {cell['candidate']}, fold {cell['fold']}",
+    cell_name=lambda cell: (
+        f"{cell['algorithm']}, candidate {cell['candidate']}, fold {cell['fold']}"
+    ),
 )

@@ -144,7 +144,7 @@ class JournalledVariant(VariantRow):
 
 
 class ValidationRow(Row):
-    """A candidate of ``cross_validate`` on a split; one of another stage than the search has fold -1.
+    """A candidate of ``cross_validate`` on a split; its fold is -1 where that is not the search's.
 
     ``error`` is there where accuracy is scored; further scores are columns of their own,
     ``score_NAME``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
 from pipelines.select.scores import FAILED
 from pipelines.validation.catalogue import CLASSES
-from pipelines.validation.comparison import compare_all
+from pipelines.validation.comparison import Difference, compare_all
 from pipelines.validation.data import Learning
 from pipelines.validation.plan import ratio_of
 from pipelines.validation.search import best_of_each, rank, tabulate
@@ -42,9 +43,13 @@ def chosen_in_folds(
     return found
 
 
-def nested_estimate(rows: Iterable[Row], chosen: Sequence[tuple[dict[str, int], int | None]]) -> dict[str, Any] | None:  # fmt: skip
+def nested_estimate(
+    rows: Iterable[Row], chosen: Sequence[tuple[dict[str, int], int | None]]
+) -> dict[str, Any] | None:
     """Mean and deviation over the outer folds of the candidates chosen within them."""
-    score = {(row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == OUTER}
+    score = {
+        (row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == OUTER
+    }
     found = [score.get((outer, best)) for outer, (_, best) in enumerate(chosen)]
     if not found or any(one is None for one in found):
         return None
@@ -60,10 +65,11 @@ def compare_algorithms(
 ) -> pd.DataFrame:
     """The best candidates of all algorithms, pair by pair; see ``comparison``."""
     scores = {
-        name: cells[cells["candidate"] == candidate].sort_values("split")["score"].to_numpy()
+        name: cells[cells["candidate"] == candidate].sort_values("fold")["score"].to_numpy()
         for name, candidate in best.items()
     }
-    return pd.DataFrame(compare_all(scores, ratio, rope))
+    columns = [field.name for field in fields(Difference)]
+    return pd.DataFrame(compare_all(scores, ratio, rope), columns=columns)
 
 
 def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
@@ -104,7 +110,8 @@ def answer(
     ranked.to_parquet(path / names.CANDIDATES)
     ratio = ratio_of(splits)
     compared = compare_algorithms(cells, best, ratio, rope)
-    compared.to_parquet(path / names.COMPARISON)
+    if len(compared):
+        compared.to_parquet(path / names.COMPARISON)
     if (CURVE, 0.1) in problem.splits:
         tabulate(rows, CURVE).to_parquet(path / names.LEARNING_CURVE)
     facts: dict[str, Any] = {}
@@ -164,5 +171,9 @@ def _write_predictions(path: Path, data: Learning, predicted: np.ndarray) -> Non
         write_predictions(path, data, predicted)  # type: ignore[arg-type]
         return
     pd.DataFrame(
-        {"row": np.arange(len(predicted)), "true": data.y_test, "predicted": predicted.astype(float)}
+        {
+            "row": np.arange(len(predicted)),
+            "true": data.y_test,
+            "predicted": predicted.astype(float),
+        }
     ).to_parquet(path / names.RESIDUALS)

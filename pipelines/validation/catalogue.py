@@ -49,9 +49,7 @@ CATALOGUE = {
     "gradient-boosting": Entry(
         "sklearn.ensemble.GradientBoostingClassifier", "sklearn.ensemble.GradientBoostingRegressor"
     ),
-    "knn": Entry(
-        "sklearn.neighbors.KNeighborsClassifier", "sklearn.neighbors.KNeighborsRegressor"
-    ),
+    "knn": Entry("sklearn.neighbors.KNeighborsClassifier", "sklearn.neighbors.KNeighborsRegressor"),
     "lasso": Entry(None, "sklearn.linear_model.Lasso"),
     "linear": Entry(None, "sklearn.linear_model.LinearRegression"),
     "linear-svm": Entry("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),

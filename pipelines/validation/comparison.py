@@ -115,6 +115,4 @@ def compare_all(
         for one, other in combinations(scores, 2)
     ]
     corrected = holm([pair.p for pair in pairs])
-    return [
-        asdict(pair) | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)
-    ]
+    return [asdict(pair) | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)]

@@ -89,9 +89,7 @@ class GridSearch(GridSearchCV):
         try:
             return _with(BaseSearchCV.fit, Parallel=parallel)(self, X, y, **params)
         finally:
-            self._fits = Fits(
-                sum(one.n_asked for one in found), sum(one.n_made for one in found)
-            )
+            self._fits = Fits(sum(one.n_asked for one in found), sum(one.n_made for one in found))
 
     @property
     def fits(self) -> Fits:
@@ -241,9 +239,7 @@ LEFT_BEHIND = ("caller", "callback_ctx")
 def _on_cluster(client: Client, units: Sequence[SearchUnit], calls: Sequence[Call]) -> list[Done]:
     from cluster_setup.workers import describe_workers, threads_per_task
 
-    common = {
-        name: value for name, value in calls[0].items() if name not in (*OWN, *LEFT_BEHIND)
-    }
+    common = {name: value for name, value in calls[0].items() if name not in (*OWN, *LEFT_BEHIND)}
     shared = Shared(common, threads_per_task(describe_workers(client)))
     sent = [
         Sent(unit, tuple({name: calls[i][name] for name in OWN} for i in unit.calls))
@@ -265,5 +261,3 @@ def _carry_out_sent(shared: Shared, sent: Sent) -> Done:
         for call in calls:
             call["estimator"] = with_jobs(call["estimator"], shared.n_threads)
         return carry_out(sent.unit.group, calls, sent.unit.place)
-
-

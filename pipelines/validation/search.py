@@ -71,15 +71,15 @@ def tabulate(rows: Iterable[Row], stage: str = SEARCH) -> pd.DataFrame:
     return table.sort_values(["candidate", "split", "share"], ignore_index=True)
 
 
-def rank(
-    cells: pd.DataFrame, n_folds: int, client: Client | None = None
-) -> pd.DataFrame:
+def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:
     """The candidates of a table of cells with their algorithm and parameters, best first."""
     ranked = reduce_scores(cells, columns.VALIDATION_CANDIDATE, n_folds, client)
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
     seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()
-    more = by_candidate[[name for name in cells if name.startswith("score_") and name not in seconds]]
+    more = by_candidate[
+        [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
+    ]
     return ranked.join(about, on="candidate").join(seconds, on="candidate").join(
         more.mean().add_suffix("_mean"), on="candidate"
     )  # fmt: skip

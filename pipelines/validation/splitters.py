@@ -74,8 +74,8 @@ def splits_of(
         splitter = model_selection.TimeSeriesSplit(n_folds)
     else:
         _refuse_few_groups(groups, n_folds)
-        splitter = model_selection.GroupKFold(n_folds)
-    return list(splitter.split(np.zeros(n_rows), y, groups))
+        return list(model_selection.GroupKFold(n_folds).split(np.zeros(n_rows), y, groups))
+    return list(splitter.split(np.zeros(n_rows), y))
 
 
 def _refuse_few_groups(groups: np.ndarray | None, n_folds: int) -> None:
@@ -137,7 +137,9 @@ def _load(path: str, name: str) -> Any:
     return found
 
 
-def shorter(split: Split, share: float, y: np.ndarray, task: str, in_order: bool, seed: int) -> Split:
+def shorter(
+    split: Split, share: float, y: np.ndarray, task: str, in_order: bool, seed: int
+) -> Split:
     """The split with a share of its training rows; classes keep their proportions.
 
     Parameters

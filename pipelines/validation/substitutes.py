@@ -74,7 +74,10 @@ def substitute(estimator: Any, device: str, intel: bool = False) -> Substitute:
     if type(estimator).__module__.startswith("xgboost"):
         if device == "gpu":
             return Substitute(
-                clone(estimator).set_params(device="cuda"), "xgboost on the GPU", "device='cuda'", True
+                clone(estimator).set_params(device="cuda"),
+                "xgboost on the GPU",
+                "device='cuda'",
+                True,
             )
         return Substitute(estimator, "xgboost", "the workers have no GPU")
     if device == "gpu":
@@ -147,5 +150,5 @@ def _changed(estimator: Any) -> Mapping[str, Any]:
     return {
         name: value
         for name, value in estimator.get_params(deep=False).items()
-        if name not in defaults or defaults[name] is not value and defaults[name] != value
+        if name not in defaults or (defaults[name] is not value and defaults[name] != value)
     }

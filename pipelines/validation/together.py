@@ -286,7 +286,7 @@ class Board:
         """What the estimator at place ``i`` says of a part of the rows."""
         if (method, part) not in self._said:
             said = None
-            if self._family is not None and len(self._fitted) > 1 or self._tells:
+            if (self._family is not None and len(self._fitted) > 1) or self._tells:
                 said = self._family.answers(self._fitted, method, self._rows[part])  # type: ignore[union-attr]
             self._said[method, part] = said
         said = self._said[method, part]

@@ -91,8 +91,7 @@ class Unit:
         more = f"..{self.members[-1]} ({len(self.members)})" if len(self.members) > 1 else ""
         share = "" if self.share == 1.0 else f" share={self.share:g}"
         return (
-            f"{self.label}-{self.stage} fold={self.split}{share} "
-            f"candidate={self.members[0]}{more}"
+            f"{self.label}-{self.stage} fold={self.split}{share} candidate={self.members[0]}{more}"
         )
 
     @property
@@ -120,8 +119,11 @@ def group_candidates(candidates: Sequence[Candidate], scoring: Sequence[str]) ->
 
 
 def units_of(
-    problem: Problem, stage: str, share: float = 1.0, only: Mapping[int, Collection[int]] | None = None
-) -> list[Unit]:  # fmt: skip
+    problem: Problem,
+    stage: str,
+    share: float = 1.0,
+    only: Mapping[int, Collection[int]] | None = None,
+) -> list[Unit]:
     """The units of a stage, split by split.
 
     Parameters
@@ -142,7 +144,9 @@ def units_of(
     return units
 
 
-def fit_unit(problem: Problem, unit: Unit, n_threads: int = 1, inner_jobs: str = "worker") -> list[Row]:
+def fit_unit(
+    problem: Problem, unit: Unit, n_threads: int = 1, inner_jobs: str = "worker"
+) -> list[Row]:
     """Fit and score the candidates of a unit; the task of a cross-validation.
 
     Returns
@@ -183,9 +187,7 @@ def _rows(
     if done.apart:
         family = f"{PLAIN} ({done.apart})"
     for i, (place, result) in enumerate(zip(unit.places, done.results, strict=True)):
-        scores = {
-            name: _number(score) for name, score in _scores(result, problem.scoring).items()
-        }
+        scores = {name: _number(score) for name, score in _scores(result, problem.scoring).items()}
         status = "not converged" if done.not_converged[i] else "ok"
         if result["fit_error"]:
             status = "failed: " + result["fit_error"].strip().splitlines()[-1]
@@ -228,9 +230,7 @@ def failed_rows(problem: Problem, unit: Unit, reason: str) -> list[Row]:
     ]  # fmt: skip
 
 
-def _row(
-    problem: Problem, place: Place, status: str, scores: Mapping[str, float | None]
-) -> Row:
+def _row(problem: Problem, place: Place, status: str, scores: Mapping[str, float | None]) -> Row:
     stage, member, split, share = place
     train, test = problem.splits[stage, share][split]
     candidate = problem.candidates[member]

@@ -15,7 +15,8 @@ SMALL = ["--limit", "300", "--folds", "3", "--cluster", "local", "--estimator", 
          "n_estimators=5,10", "max_depth=3,none"]  # fmt: skip
 # Fits that share nothing, so that there are many units to disturb.
 LONGER = ["--limit", "500", "--folds", "4", "--cluster", "local", "--estimator", "tree", "--param",
-          "max_depth=1,2,3,4,5,6,7,8,9,10", "splitter=best,random", "--estimator", "knn"]  # fmt: skip
+          "max_depth=1,2,3,4,5,6,7,8,9,10", "splitter=best,random",
+          "--estimator", "knn"]  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""scikit-learn's own tests of its searches, with ``GridSearch`` in the place of ``GridSearchCV``."""
+"""scikit-learn's own tests of its searches, with ``GridSearch`` for ``GridSearchCV``."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Neighbours(Family):
     def accepts(self, estimator: Any) -> bool:
         """A number of neighbours, and distances between rows."""
         k = estimator.n_neighbors
-        return isinstance(k, int | np.integer) and k > 0 and estimator.metric != "precomputed"
+        return isinstance(k, int | np.integer) and bool(k > 0) and estimator.metric != "precomputed"
 
     def fit(
         self, estimators: Sequence[Any], X: Any, y: Any, test: Any, **weights: Any

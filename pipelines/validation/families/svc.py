@@ -62,13 +62,17 @@ class Machines(Family):
             Cs = sorted({float(estimators[i].C) for i in members})
             found = cross_validate_path(
                 rows, labels, gamma, Cs, [fold], kept=kept, return_predictions=True,
-                return_decisions=True, n_threads=_threads(), **self._problem(estimators[0], classes),
+                return_decisions=True, n_threads=_threads(),
+                **self._problem(estimators[0], classes),
             )  # fmt: skip
             assert found.predictions is not None
             assert found.decisions is not None
             for i in members:
                 place = Cs.index(float(estimators[i].C))
-                decisions, shape = found.decisions[0][0][place], estimators[i].decision_function_shape
+                decisions, shape = (
+                    found.decisions[0][0][place],
+                    estimators[i].decision_function_shape,
+                )
                 fitted[i] = Told(
                     estimators[i], classes, classes[found.predictions[0][0][place]],
                     # SVC's values speak for the second class where there are two.
@@ -82,10 +86,12 @@ class Machines(Family):
         from pipelines.svm.parameters import factors_by_code
 
         weight = one.class_weight
+        if isinstance(weight, dict):
+            weight = factors_by_code(weight, classes)
         return {
             "kernel": one.kernel, "degree": one.degree, "coef0": one.coef0, "tol": one.tol,
             "max_iter": one.max_iter,
-            "class_weight": factors_by_code(weight, classes) if isinstance(weight, dict) else weight,
+            "class_weight": weight,
         }  # fmt: skip
 
     def answers(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
