@@ -192,7 +192,7 @@ def _pair_rows(run: ValidationRun) -> list[list[Cell]]:
 
 def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
     more = [
-        name for name in run.candidates
+        name for name in map(str, run.candidates)
         if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
     ]  # fmt: skip
     columns: Columns = [

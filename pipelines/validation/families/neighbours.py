@@ -57,9 +57,8 @@ class Neighbours(Family):
         said = []
         for one, k in zip(fitted, ks, strict=True):
             if votes is not None and one.weights == "uniform" and method != "predict_log_proba":
-                shares = votes.of(k, one)
                 said.append(
-                    shares if method == "predict_proba" else one.classes_[shares.argmax(axis=1)]
+                    votes.of(k, one) if method == "predict_proba" else votes.winner(k, one)
                 )
             else:
                 said.append(query.ask(one, method))
@@ -79,9 +78,14 @@ class Query:
         tied = self.tied(k)
         if len(tied):
             distances, indices = distances.copy(), indices.copy()
-            rows = self.X.iloc[tied] if hasattr(self.X, "iloc") else self.X[tied]
-            distances[tied], indices[tied] = type(estimator).kneighbors(estimator, rows, k)
+            distances[tied], indices[tied] = self.alone(estimator, tied, k)
         return distances, indices
+
+    def alone(self, estimator: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and indices of the k nearest of some rows, queried for that k."""
+        some = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        found: tuple[np.ndarray, np.ndarray] = estimator.kneighbors(some, k)
+        return found
 
     def tied(self, k: int) -> np.ndarray:
         """Rows whose neighbours k and k + 1 are equally far."""
@@ -115,14 +119,36 @@ class Votes:
 
     def of(self, k: int, estimator: Any) -> np.ndarray:
         """Shares of the classes among the first k, of shape (n_rows, n_classes)."""
+        counts = self._first(k).copy()
+        self._correct(counts, self.query.tied(k), k, estimator)
+        return counts / k
+
+    def winner(self, k: int, estimator: Any) -> np.ndarray:
+        """The class with the most votes among the first k; of several the smallest."""
+        counts, tied = self._first(k), self.query.tied(k)
+        if len(tied):
+            first, second = np.sort(counts[tied], axis=1)[:, :-3:-1].T
+            distances = self.query.distances[tied, :k]
+            exchangeable = (distances == distances[:, -1:]).sum(axis=1)
+            # A vote that goes from one class to another takes two off the lead.
+            doubtful = tied[first - second <= 2 * exchangeable]
+            counts = counts.copy()
+            self._correct(counts, doubtful, k, estimator)
+        classes: np.ndarray = estimator.classes_[counts.argmax(axis=1)]
+        return classes
+
+    def _first(self, k: int) -> np.ndarray:
+        """Votes of the first k as the query has them."""
         if k < self._counted:
             self._counts[:], self._counted = 0.0, 0
         for place in range(self._counted, k):
             self._counts[self._rows, self.codes[self.query.indices[:, place]]] += 1
         self._counted = k
-        shares = self._counts / k
-        if len(tied := self.query.tied(k)):
-            _, indices = self.query.of(estimator, k)
-            for row in tied:
-                shares[row] = np.bincount(self.codes[indices[row]], minlength=self.n_classes) / k
-        return shares
+        return self._counts
+
+    def _correct(self, counts: np.ndarray, rows: np.ndarray, k: int, estimator: Any) -> None:
+        """Count anew, for rows where it is k that decides between neighbours equally far."""
+        if len(rows):
+            _, indices = self.query.alone(estimator, rows, k)
+            for row, found in zip(rows, indices, strict=True):
+                counts[row] = np.bincount(self.codes[found], minlength=self.n_classes)
