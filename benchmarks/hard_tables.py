@@ -101,9 +101,10 @@ def _run_along_c(options: argparse.Namespace) -> None:
     )  # fmt: skip
     text = (
         f"# From one C to the next, {record['date']}\n\n{record['table']}, gamma = "
-        f"{record['gamma']}, one fold, CPU seconds on one core; `SVC` was ended after "
-        f"{options.cap} s.\n\n{table}\n\n{in_words(record['machine'])}. Repeat it: "
-        f"`python -m {COMMAND} --along-c --before CHECKOUT`.\n"
+        f"{record['gamma']}, one fold; iterations of each C, and CPU seconds on one core "
+        f"up to it; a cell of `SVC` was ended after {options.cap} s.\n\n{table}\n\n"
+        f"{in_words(record['machine'])}. "
+        f"Repeat it: `python -m {COMMAND} --along-c --before CHECKOUT`.\n"
     )
     draw(record, Path(FIGURE))
     kept = keep(Path(options.results), "hard-tables-along-c", record, text)

@@ -1,6 +1,7 @@
 """Bagging of neural networks: ``python -m pipelines.nn_bagging``.
 
-``python -m pipelines.nn_bagging predict RUN --image FILE`` asks a stored ensemble.
+``python -m pipelines.nn_bagging predict RUN --image FILE`` asks a stored ensemble, and
+``predict RUN TABLE`` one of a table.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pipelines.nn.settings import PRECISIONS, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, option, positive
 
@@ -29,7 +30,7 @@ number = partial(option, parse=int, check=at_least(1), metavar="N")
 
 
 @dataclass(frozen=True)
-class Options(FoldOptions, RunOptions, TestOptions, LabelledOptions):
+class Options(FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``nn_bagging``."""
 
     n_bootstrap: int = number(12, "members of the ensemble, each on a bootstrap sample of its own")
@@ -78,8 +79,10 @@ class Bagging(job.Job[Options]):
         need_torch()
         options = self.options
         return load_dataset(
-            options.dataset, data_dir=options.data_dir, target=options.target,
-            limit=options.limit, test_size=options.test_size, seed=options.seed,
+            options.dataset, data_dir=options.data_dir, limit=options.limit,
+            test_size=options.test_size, seed=options.seed,
+            # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
+            n_folds=options.folds if options.rare != "refuse" else 1, **options.table(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
@@ -95,14 +98,19 @@ class Bagging(job.Job[Options]):
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
         )  # fmt: skip
         self.drawn = Plan.draw(
-            data.y_train, Inputs(data.X_train.shape[1], data.n_classes, data.image_shape),
+            data.y_train, Inputs(data.n_inputs, data.n_classes, data.image_shape),
             self.space, training, n_bootstrap=options.n_bootstrap, n_tuning=options.n_tuning,
             n_folds=options.folds, seed=options.seed,
         )  # fmt: skip
         return [
+            *data.lines,
             summary.of_data(data, form_of(data), options.limit),
             of_plan(options.n_bootstrap, options.n_tuning, options.folds),
         ]
+
+    def preview(self, data: Dataset) -> list[str]:
+        """A table's first rows, prepared."""
+        return summary.first_rows(data)
 
     def _space(self) -> SearchSpace:
         if "space" in self.record:  # a file may have changed since

@@ -1,4 +1,7 @@
-"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``."""
+"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``.
+
+``python -m pipelines.svm_grid predict RUN TABLE`` asks the model of a run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, LabelledOptions, RunOptions, TestOptions
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
@@ -39,7 +42,7 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 
 @dataclass(frozen=True)
-class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, LabelledOptions):
+class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
     n_c: int = number(8, "number of C")
@@ -67,7 +70,10 @@ class Search(job.Job[Options]):
     """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
 
     command = "svm_grid"
-    description = "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker."
+    description = (
+        "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker. To ask "
+        "the model of a run: python -m pipelines.svm_grid predict --help."
+    )
     kind_of_options = Options
 
     def load(self, kind: str) -> Dataset:
@@ -75,16 +81,16 @@ class Search(job.Job[Options]):
         scoring, options = resolve_scoring(self.options.scoring), self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
-            options.dataset, data_dir=options.data_dir, target=options.target,
-            limit=options.limit, test_size=options.test_size, seed=options.seed,
-            device="gpu" if on_gpu else "cpu",
+            options.dataset, data_dir=options.data_dir, limit=options.limit,
+            test_size=options.test_size, seed=options.seed, device="gpu" if on_gpu else "cpu",
+            n_folds=options.folds, **options.table(),
         )  # fmt: skip
         self.scoring = scoring.on(dataset.classes) if scoring else None
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
         """Folds and the two axes of the grid."""
-        log_c, log_gamma = default_bounds(data.X_train.shape[1], data.image_shape is not None)
+        log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
         self.options = replace(
             self.options,
             log_c=self.options.log_c or log_c,
@@ -102,9 +108,14 @@ class Search(job.Job[Options]):
             axis("gamma", options.n_gamma, options.log_gamma),
         )
         return [
+            *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
         ]
+
+    def preview(self, data: Dataset) -> list[str]:
+        """A table's first rows, prepared."""
+        return summary.first_rows(data)
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
@@ -169,7 +180,16 @@ class Search(job.Job[Options]):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["predict"]:
+        return job.exit_status(Search.command, lambda: _predict(argv[1:]))
     return job.main(Search, argv)
+
+
+def _predict(argv: list[str]) -> int:
+    from pipelines.svm import predict
+
+    return predict.main(argv)
 
 
 def check(argv: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ CS = np.logspace(-2, 6, 17)
 
 # What a checkout of any version can run: it reads arrays, and prints what each C took.
 _SCRIPT = """
-import json, sys
+import json, sys, time
 import numpy as np
 try:
     from pipelines.svm.cpu.path import cross_validate_path
@@ -29,18 +29,27 @@ given = np.load(sys.argv[1])
 fold = [(given["train"], given["validation"])]
 def walk(X, y, Cs):
     return cross_validate_path(X, y, [float(given["gamma"])], Cs.tolist(), fold, n_threads=1)
-walk(given["X"], given["y"], given["Cs"][:8])  # compiles
+walk(given["X"], given["y"], given["Cs"][:12])  # compiles
 found = walk(given["X"], given["y"], given["Cs"])
+seconds = np.cumsum(found.fit_seconds[0, :, 0])
+if sys.argv[2] == "anew":
+    for c in range(len(seconds)):
+        began = time.process_time()
+        walk(given["X"], given["y"], given["Cs"][: c + 1])
+        seconds[c] = time.process_time() - began
 print(json.dumps({
     "iterations": found.n_iterations[0, :, 0].tolist(),
-    "seconds": found.fit_seconds[0, :, 0].tolist(),
+    "seconds": seconds.tolist(),
     "converged": (found.status[0, :, 0] == 0).tolist(),
 }))
 """
 
 
 def measure_along_c(before: Path | None, cap: int, folder: Path) -> dict[str, Any]:
-    """One gamma of one table, and its first fold.
+    """One gamma of one table, and its first fold; seconds up to a C, with all smaller ones.
+
+    Ours walks anew to every C. Of an earlier version, whose iterations are all of one kind, the
+    seconds of one walk are divided by them.
 
     before : a checkout of an earlier version
     cap : CPU seconds after which a cell of ``SVC`` is ended
@@ -57,14 +66,14 @@ def measure_along_c(before: Path | None, cap: int, folder: Path) -> dict[str, An
         "table": TABLE,
         "gamma": GAMMA,
         "C": CS.tolist(),
-        **{name: _run_version(checkout, given) for name, checkout in versions.items()},
+        **{name: _run_version(name, checkout, given) for name, checkout in versions.items()},
         "SVC": _peer(X, y, fold, cap),
     }
 
 
-def _run_version(checkout: Path, given: Path) -> dict[str, Any]:
+def _run_version(name: str, checkout: Path, given: Path) -> dict[str, Any]:
     ran = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, str(given.resolve())],
+        [sys.executable, "-c", _SCRIPT, str(given.resolve()), "anew" if name == "now" else ""],
         cwd=checkout,
         env=os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
         check=True,
@@ -80,7 +89,7 @@ def _peer(X: np.ndarray, y: np.ndarray, fold: Fold, cap: int) -> dict[str, Any]:
     cells = [measure_cell("sklearn.svm", X, y, fold, C, GAMMA, cap) for C in CS]
     return {
         "iterations": [cell["iterations"] for cell in cells],
-        "seconds": [cell["seconds"] for cell in cells],
+        "seconds": np.cumsum([cell["seconds"] for cell in cells]).tolist(),
         "converged": [cell["errors"] is not None for cell in cells],
     }
 
@@ -106,7 +115,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
                     np.array(record["C"])[chosen], values[chosen], "o", ms=4,
                     color=line.get_color(), mfc=fill,
                 )  # fmt: skip
-        axes.set(xlabel="C", ylabel=key if key == "iterations" else "CPU seconds")
+        axes.set(xlabel="C", ylabel=key if key == "iterations" else "CPU seconds up to C")
         axes.grid(alpha=0.3)
     panels[0].legend(frameon=False)
     figure.suptitle(f"{record['table']}, gamma = {record['gamma']}, one fold")

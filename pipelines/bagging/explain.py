@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.reductions import Answers, hardest_points
 from pipelines.data import Dataset
+from pipelines.data.dataset import rows_of
 from pipelines.errors import InputError, opt
 
 HARDEST = 6
@@ -62,7 +63,7 @@ class Asked:
         own = np.stack([read_picture(Path(image), form) for image in images])
         return cls(rows, images, own, form)
 
-    def after(self, X_test: np.ndarray) -> np.ndarray:
+    def after(self, X_test: Any) -> Any:
         """The test rows, and after them the pictures, in the dtype of the former."""
         own = self.own
         return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
@@ -105,7 +106,7 @@ def _rows(explain: str | None, n_test: int) -> list[int]:
 def explained(
     answers: Answers,
     probabilities: np.ndarray,
-    X: np.ndarray,
+    X: Any,
     truth: np.ndarray,
     asked: Asked,
 ) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def explained(
     ----------
     answers : of all points
     probabilities : float array of shape (n_members, n_points, n_classes)
-    X : array of shape (n_points, n_features)
+    X : array of shape (n_points, n_features), or a DataFrame
     truth : class codes of the test points
     asked : which of them to explain, beside the hardest
     """
@@ -130,9 +131,14 @@ def explained(
             for row in points
         ],
         "group": groups + ["own"] * len(images),
-        "X": X[points],
+        "X": _as_array(rows_of(X, points)),
         "true": np.append(truth, [-1] * len(images)).astype(np.int64)[points],
         "probabilities": probabilities[:, points],
         "vote": answers.vote[points],
         "refer": answers.refer[points],
     }
+
+
+def _as_array(X: Any) -> np.ndarray:
+    """Rows of a table of several kinds as text: cells as they stand in it."""
+    return X if isinstance(X, np.ndarray) else X.astype(object).to_numpy().astype(str)

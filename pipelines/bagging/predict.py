@@ -1,9 +1,10 @@
-"""Ask a stored ensemble what a picture shows, and how far it is to be trusted."""
+"""Ask a stored ensemble about pictures or rows, and how far it is to be trusted."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.record import BaggingRecord, read_record
 from pipelines.say import aloud, complain
+from pipelines.select.new_rows import NewRows
 
 
 def predict(options: PredictOptions) -> int:
@@ -37,6 +39,10 @@ def predict(options: PredictOptions) -> int:
         There is no such ensemble, or a figure cannot be written.
     """
     need_torch()
+    if options.table is not None:
+        for line in predict_table(options.run, options.table, options.output):
+            aloud(line)
+        return 0
     form = _form(options.run)
     images, rows = [], []
     for image in options.images:
@@ -60,7 +66,28 @@ def predict(options: PredictOptions) -> int:
     return 0 if len(images) == len(options.images) else 1
 
 
-def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def predict_table(run: Path, table: Path, output: Path | None = None) -> list[str]:
+    """Write the vote on every row of a table, and how certain it is; the lines that say it.
+
+    Raises
+    ------
+    InputError
+        There is no such ensemble, or the table cannot be read or answered.
+    """
+    record = _record(run)
+    rows = NewRows.read(run, record, table)
+    said, classes = ask_members(run, rows.X)
+    answers = reduce_members(as_dask_array(list(said)))
+    more = {"certainty": answers.certainty, "refer": answers.refer} | {
+        f"probability_{label}": column
+        for label, column in zip(classes, answers.mean.T, strict=True)
+    }
+    lines = rows.write(np.array(classes), answers.vote, output, more)
+    n_refer = int(np.sum(answers.refer))
+    return [*lines, *([f"attention  {n_refer} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_refer > 0))]
+
+
+def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
     """What every stored member of a run says of unscaled rows, one member in memory at a time.
 
     Returns
@@ -83,7 +110,9 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number))
         others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
-        if others or ensemble.members[0].inputs.n_features != rows.shape[1]:
+        member = ensemble.members[0]
+        width = len(getattr(member.scaling, "layout", ())) or rows.shape[1]
+        if others or member.inputs.n_features != width:
             raise InputError(
                 f"RUN must hold members of the same data, got {files.weights(number)}, which was "
                 "trained on others; remove it"
@@ -93,17 +122,22 @@ def ask_members(run: Path, rows: np.ndarray) -> tuple[np.ndarray, list[str]]:
     return np.stack(said), [str(label) for label in classes]
 
 
-def _form(run: Path) -> PictureForm:
+def _record(run: Path) -> BaggingRecord:
     _, record = read_record(run)
     if not isinstance(record, BaggingRecord):
         raise InputError(
             f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "
             f"{record.command}"
         )
+    return record
+
+
+def _form(run: Path) -> PictureForm:
+    record = _record(run)
     if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
-            "use BaggedNets in Python for new rows of a table"
+            "give the table in place of the pictures"
         )
     return PictureForm.from_record(record.image_form.model_dump())
 

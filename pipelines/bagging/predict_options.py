@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 RULE_OF_PICTURES = (
@@ -22,11 +23,13 @@ class PredictOptions:
     Attributes
     ----------
     run : Path
+    table : Path, or None
     images : tuple of Path
-    output : Path, or None for the folder of each picture
+    output : Path, or None for the folder of each picture, or of the table
     """
 
     run: Path
+    table: Path | None
     images: tuple[Path, ...]
     output: Path | None
 
@@ -41,17 +44,24 @@ def parse_predict(argv: Sequence[str]) -> PredictOptions:
     """
     parser = OneLineParser(
         prog="python -m pipelines.nn_bagging predict",
-        description="Ask a stored ensemble what pictures of your own show. " + RULE_OF_PICTURES,
+        description="Ask a stored ensemble about the rows of a table, whose columns are found by "
+        "name, or what pictures of your own show. " + RULE_OF_PICTURES,
         allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
     parser.add_argument(
-        "--image", type=Path, nargs="+", action="extend", required=True, metavar="FILE",
+        "table", type=Path, nargs="?", metavar="TABLE", help="a file as --dataset takes it"
+    )
+    parser.add_argument(
+        "--image", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
         help="pictures that Pillow reads, such as .png and .jpg",
     )  # fmt: skip
     parser.add_argument(
         "--output", type=Path, metavar="DIR",
-        help="folder of the figures NAME-certainty.svg and .png (default: beside each picture)",
+        help="folder of the figures NAME-certainty.svg and .png, or of NAME-predictions.csv "
+        "(default: beside each picture, or the table)",
     )  # fmt: skip
     given = parser.parse_args(argv)
-    return PredictOptions(given.run, tuple(given.image), given.output)
+    if (given.table is None) == (not given.image):
+        raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
+    return PredictOptions(given.run, given.table, tuple(given.image), given.output)

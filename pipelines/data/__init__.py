@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.dataset import Array, Dataset, Source
+from pipelines.data.dataset import Array, Dataset, Source, rows_of
 from pipelines.data.folds import make_folds, split_test, stratified_subset
 from pipelines.data.images import load_digits, load_mnist_like
+from pipelines.data.preparation import Preparation
+from pipelines.data.rare import Rare, settle_rare
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.data.tables import SUFFIXES, read_raw_table
+from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
 __all__ = [
@@ -44,18 +47,24 @@ def load_dataset(
     test_size: float = 0.2,
     seed: int = 0,
     device: str = "cpu",
+    reading: Reading | None = None,
+    rare: Rare = "refuse",
+    n_folds: int = 1,
 ) -> Dataset:
     """Load a data set by its name or a table by its path, ready for folds.
 
     Parameters
     ----------
-    name : a key of ``DATASETS``, or the path of a .csv, .parquet or .npz file
+    name : a key of ``DATASETS``, or the path of a file whose suffix is in ``SUFFIXES``
     data_dir : where image data sets are read from or downloaded to
-    target : the table's column (or array) of labels; for tables only
+    target : the table's column (or array) of labels, by name or number; for tables only
     limit : take a stratified subset of so many training rows; the test set stays whole
     test_size : fraction of the rows kept for testing where the data bring no test set
     seed : decides the test split and the subset
     device : "gpu" reads tables with cudf where it is installed
+    reading : how a table is to be understood where it is not to be guessed
+    rare, n_folds : what becomes of classes that are too rare for the test set and so many folds;
+        see ``settle_rare``
 
     Returns
     -------
@@ -66,7 +75,7 @@ def load_dataset(
     InputError
         Anything the user can put right, in one line.
     """
-    source = _load(name, data_dir, target, device)
+    source = _load(name, data_dir, target, device, reading or Reading())
     classes = np.unique(source.y)
     if len(classes) < 2:
         raise InputError(
@@ -74,32 +83,48 @@ def load_dataset(
             f"{[str(label) for label in classes]}; choose another data set or another "
             f"{opt('target')}"
         )
-    y = np.searchsorted(classes, source.y).astype(np.int32)
+    X, labels, lines = source.X, source.y, list(source.table.lines() if source.table else ())
     if source.X_test is None or source.y_test is None:
+        if 0 < test_size < 1:
+            kept, labels, line = settle_rare(labels, n_folds, test_size, rare)
+            X, labels, classes = rows_of(X, kept), labels[kept], np.unique(labels[kept])
+            lines += [line] if line else []
+        y = np.searchsorted(classes, labels).astype(np.int32)
         train, test = split_test(y, test_size, seed, classes)
-        X_test, y_test = source.X[test], y[test]
+        X_test, y_test = rows_of(X, test), y[test]
     else:
+        y = np.searchsorted(classes, labels).astype(np.int32)
         train = np.arange(len(y))
         X_test, y_test = source.X_test, _encode_test(source.y_test, classes)
     train = train[stratified_subset(y[train], limit, seed)]
+    X_train, scaling = rows_of(X, train), source.scaling
+    if isinstance(scaling, Preparation):
+        X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
+        scaling = scaling.laid_out(X_train)
+    else:
+        X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
     return Dataset(
         name=name if name in DATASETS else Path(name).name,
-        X_train=np.ascontiguousarray(source.X[train]),
+        X_train=X_train,
         y_train=y[train],
-        X_test=np.ascontiguousarray(X_test),
+        X_test=X_test,
         y_test=y_test,
         classes=classes,
         image_shape=source.image_shape,
         feature_names=source.feature_names,
-        scaling=source.scaling,
+        scaling=scaling,
+        table=None if source.table is None else source.table.describe(),
+        lines=tuple(lines),
     )
 
 
-def _load(name: str, data_dir: str | Path, target: str | None, device: str) -> Source:
+def _load(
+    name: str, data_dir: str | Path, target: str | None, device: str, reading: Reading
+) -> Source:
     if name in DATASETS:
         if target is not None:
             raise InputError(
-                f"{opt('target')} applies to a .csv, .parquet or .npz file, {opt('dataset', name)} "
+                f"{opt('target')} applies to a file of your own, {opt('dataset', name)} "
                 f"has its own labels, got {target!r}; leave it out"
             )
         return DATASETS[name](data_dir)
@@ -111,9 +136,14 @@ def _load(name: str, data_dir: str | Path, target: str | None, device: str) -> S
             f"{opt('dataset')} must be one of {', '.join(DATASETS)} or the path of a "
             f"{', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
-    table = read_raw_table(path, target, task="classification", missing="refuse", device=device)
-    names = list(table.kinds.numbers)
-    return Source(table.matrix(), table.y, Scaling("standardise"), feature_names=names)
+    table = read_raw_table(path, target, task="classification", device=device, **asdict(reading))
+    names = [*table.kinds.numbers, *table.kinds.categories]
+    if table.is_plain:
+        return Source(
+            table.matrix(), table.y, Scaling("standardise"), feature_names=names, table=table
+        )
+    preparation = Preparation(table.kinds, table.missing)
+    return Source(table.X, table.y, preparation, feature_names=names, table=table)
 
 
 def _encode_test(labels: Array, classes: Array) -> NDArray[np.int32]:

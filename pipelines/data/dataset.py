@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
+
+if TYPE_CHECKING:
+    from pipelines.data.tables import RawTable
+
+
+def rows_of(X: Any, rows: Any) -> Any:
+    """Rows, by number or slice, of an array or a DataFrame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +32,14 @@ class Source:
     A source with its own test set fills ``X_test`` and ``y_test``; any other is split later.
     """
 
-    X: Array
+    X: Any
     y: Array
-    scaling: Scaling
+    scaling: Scaling | Preparation
     X_test: Array | None = None
     y_test: Array | None = None
     image_shape: tuple[int, int] | None = None
     feature_names: list[str] | None = None
+    table: RawTable | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +48,8 @@ class Dataset:
 
     Attributes
     ----------
-    X_train : uint8 (images) or float64 (tables) of shape (n_train, n_features), C-contiguous
+    X_train : uint8 (images) or float64 (tables) of shape (n_train, n_features), C-contiguous;
+        a DataFrame, see ``RawTable.X``, of a table with categories or missing cells
     y_train : int32 of shape (n_train,), class codes 0 .. n_classes - 1
     X_test : as X_train, of shape (n_test, n_features)
     y_test : int32 of shape (n_test,)
@@ -45,29 +57,51 @@ class Dataset:
     image_shape : (height, width) in pixels, or None for a table
     feature_names : the table's columns, or None for images
     scaling : how features are to be brought to a common range
+    table : what a file's table was understood to be, for ``run.json``; None for images
+    lines : what is said of that before a run
     """
 
     name: str
-    X_train: Array
+    X_train: Any
     y_train: NDArray[np.int32]
-    X_test: Array
+    X_test: Any
     y_test: NDArray[np.int32]
     classes: Array
     image_shape: tuple[int, int] | None
     feature_names: list[str] | None
-    scaling: Scaling
+    scaling: Scaling | Preparation
+    table: Mapping[str, Any] | None = None
+    lines: tuple[str, ...] = ()
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
 
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the matrix that a solver is given."""
+        layout = getattr(self.scaling, "layout", None)
+        return len(layout) if layout else self.X_train.shape[1]
+
+    @property
+    def variance(self) -> float:
+        """Variance of all columns that a solver is given, together.
+
+        It is their number where they are standardised; levels of categories are 0 or 1.
+        """
+        if not isinstance(self.X_train, np.ndarray):
+            matrix = self.scaling.fit(self.X_train).transform(self.X_train)
+            return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))
+        return float(self.X_train.shape[1])
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, of the five arrays with their dtypes and shapes."""
         digest = hashlib.sha256()
-        for array in (self.X_train, self.y_train, self.X_test, self.y_test, self.classes):
-            digest.update(f"{array.dtype.str} {array.shape};".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        for part in (self.X_train, self.y_train, self.X_test, self.y_test, self.classes):
+            for array in _arrays_of(part):
+                digest.update(f"{array.dtype.str} {array.shape};".encode())
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
@@ -82,4 +116,16 @@ class Dataset:
             "image_shape": list(self.image_shape) if self.image_shape else None,
             "scaling": self.scaling.describe(),
             "fingerprint": self.fingerprint,
+            **({} if self.table is None else {"table": dict(self.table)}),
         }
+
+
+def _arrays_of(part: Any) -> list[Array]:
+    """An array; of a DataFrame its columns, text as what it is in UTF-8."""
+    if isinstance(part, np.ndarray):
+        return [part]
+    columns = [part[name].to_numpy() for name in part.columns]
+    return [
+        np.frombuffer("\0".join(map(str, one)).encode(), np.uint8) if one.dtype == object else one
+        for one in columns
+    ]

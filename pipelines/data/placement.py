@@ -5,6 +5,7 @@ The only file that knows cupy.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.scaling import FittedScaling, Scaling
+from pipelines.data.dataset import rows_of
+from pipelines.data.preparation import Fitted, Preparation
+from pipelines.data.scaling import Scaling
 
 if TYPE_CHECKING:
     from pipelines.data.dataset import Dataset
@@ -31,38 +34,36 @@ class FoldedData:
     Attributes
     ----------
     X : array of shape (n_samples, n_features)
-        Training rows, unscaled.
+        Training rows, unscaled; a DataFrame where ``scaling`` is a ``Preparation``.
     y : int32 array of shape (n_samples,)
         Class codes, 0 to n_classes - 1.
     X_test, y_test : arrays
         Test rows, unscaled; of length 0 where there are none.
     folds : sequence of (training rows, validation rows), int32 arrays
-    scaling : Scaling
+    scaling : Scaling or Preparation
     token : str
         Names this data set among all that a worker process has seen.
     """
 
-    X: np.ndarray
+    X: Any
     y: np.ndarray
-    X_test: np.ndarray
+    X_test: Any
     y_test: np.ndarray
     folds: Sequence[Fold]
-    scaling: Scaling
+    scaling: Scaling | Preparation
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
-    def of(
-        cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: np.ndarray | None = None
-    ) -> FoldedData:
+    def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
         """A data set with folds of its training rows, perhaps with other test rows."""
         return cls(
             dataset.X_train, dataset.y_train, dataset.X_test if X_test is None else X_test,
             dataset.y_test, folds, dataset.scaling,
         )  # fmt: skip
 
-    def scaling_for(self, rows: np.ndarray | None) -> FittedScaling:
+    def scaling_for(self, rows: np.ndarray | None) -> Fitted:
         """The scaling fitted on ``rows`` of the training set (None: on all)."""
-        return self.scaling.fit(self.X if rows is None else self.X[rows])
+        return self.scaling.fit(self.X if rows is None else rows_of(self.X, rows))
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
         """All training rows, scaled.
@@ -71,14 +72,17 @@ class FoldedData:
         ----------
         device : {"cpu", "gpu"}
         rows : int array, optional
-            The rows a standardisation is fitted on; all by default.
+            The rows a scaling that learns is fitted on; all by default.
 
         Returns
         -------
         numpy or cupy array of shape (n_samples, n_features)
-            Kept in this process from the first call on, unless it depends on ``rows``.
+            Kept in this process from the first call on, unless it is standardised on ``rows``.
         """
-        if self.scaling.kind == "standardise" and rows is not None:
+        if self.scaling.learns and rows is not None:
+            if isinstance(self.scaling, Preparation):  # dear to make, and small
+                fold = hashlib.sha256(rows.tobytes()).hexdigest()
+                return kept((self.token, f"{device} {fold}"), lambda: self._place(rows, device))
             return self._place(rows, device)
         return kept((self.token, device), lambda: self._place(None, device))
 

@@ -19,6 +19,13 @@ class FittedScaling:
     center: float | NDArray[np.float64]
     scale: float | NDArray[np.float64]
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a model's file holds of it."""
+        return {
+            "scaling.center": np.atleast_1d(self.center),
+            "scaling.scale": np.atleast_1d(self.scale),
+        }
+
     def transform(self, X: NDArray[Any]) -> NDArray[Any]:
         """Scale rows into a new array of the same shape.
 
@@ -45,6 +52,11 @@ class Scaling:
     kind: Literal["constants", "standardise", "none"]
     center: float = 0.0
     scale: float = 1.0
+
+    @property
+    def learns(self) -> bool:
+        """Whether the map depends on the rows it is fitted on."""
+        return self.kind == "standardise"
 
     def fit(self, X: NDArray[Any]) -> FittedScaling:
         """Find the map, from the training rows alone.

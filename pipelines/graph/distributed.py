@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 from dask import bag
-from distributed import KilledWorker
+from distributed import KilledWorker, wait
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
@@ -49,9 +49,12 @@ Result = TypeVar("Result")
 CELLS_FOR_EACH = 64
 SPLIT = "split.json"
 STATE = "state.json"
+PROBE = ".seen-by-all"
 # In a row, with nothing gained between them.
 MOST_FAILURES = 10
 SECONDS_FOR_A_WORKER = 300
+# Between two looks at who is there.
+SECONDS_TO_LOOK = 5
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
 
@@ -111,7 +114,8 @@ def distributed_pagerank(
     Raises
     ------
     InputError
-        As ``pagerank`` does; or checkpoint_every or n_partitions is less than 1.
+        As ``pagerank`` does; checkpoint_every or n_partitions is less than 1; or a worker does
+        not see the folder.
     RunStopped
         Workers died so often that nothing was gained; ranks so far are in the folder.
     """
@@ -127,6 +131,7 @@ def distributed_pagerank(
         )
     stop = stop or Stop()
     run = _Run(client, Path(folder), checkpoint_every)
+    run.refuse_unshared()
     Walk(1, alpha, None, dangling)
     dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
     nodes = tasks.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
@@ -158,6 +163,22 @@ class _Run:
     def __init__(self, client: Client, folder: Path, checkpoint_every: int):
         self._client, self._folder, self._every = client, folder, checkpoint_every
         folder.mkdir(parents=True, exist_ok=True)
+
+    def refuse_unshared(self) -> None:
+        """Have every worker look for a file that was just written."""
+        probe = self._folder.resolve() / PROBE
+        probe.touch()
+        try:
+            found = self._client.run(tasks.sees, str(probe))
+        finally:
+            probe.unlink()
+        blind = [address for address, seen in found.items() if not seen]
+        if blind:
+            raise InputError(
+                f"the folder of partitions must be one that all workers reach, got "
+                f"{self._folder.resolve()}, which {len(blind)} of {len(found)} do not see "
+                f"({blind[0]}); name one on a shared file system"
+            )
 
     def deal(
         self,
@@ -389,9 +410,26 @@ class _Held:
             submit(f"save-{p}", homes[p], tasks.save_state, split, p, states[p], total, begun)
             for p in everyone
         ]
+        self._wait(saved, homes)
         self._client.gather(saved)
         result: Total = total.result()
         return result
+
+    def _wait(self, futures: list[Future], homes: list[str]) -> None:
+        """Until all have ended, or every worker is gone that they were submitted for.
+
+        Tasks that were bound to a worker, however loosely, when there was none at all stay
+        without one: Dask asks whoever joins later whether it is theirs.
+        """
+        while True:
+            try:
+                with self._client.as_current():
+                    wait(futures, timeout=SECONDS_TO_LOOK)
+                return
+            except TimeoutError:
+                there = self._client.scheduler_info(n_workers=-1)["workers"]
+                if not set(homes) & set(there):
+                    raise TimeoutError("all workers were replaced") from None
 
     def _submit(
         self, batch: str, name: str, home: str | None, function: Any, *arguments: Any

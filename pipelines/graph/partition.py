@@ -224,6 +224,11 @@ class Total:
     done: bool = False
 
 
+def sees(path: str) -> bool:
+    """Whether a file is there, for who asks from elsewhere."""
+    return Path(path).is_file()
+
+
 def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partition:
     """A partition from the folder; ``walk`` is without its vectors, which are there too."""
     out = np.load(split.path(p, "out-own"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,22 @@ def torch_device(device: str) -> str:
     return "cuda" if device == "gpu" else device
 
 
+def place_parts(
+    data: FoldedData, parts: Sequence[np.ndarray], n_classes: int, device: str
+) -> DeviceRows:
+    """All training rows once for each of ``parts``, prepared on that part's rows alone.
+
+    For a table whose preparation is more than a mean and a deviation of each column. Row r
+    of the data set as part p knows it is row p * n_samples + r of these.
+    """
+    import torch
+
+    X = np.concatenate([data.scaling_for(rows).transform(data.X) for rows in parts])
+    one_hot = np.tile(np.eye(n_classes, dtype=np.float32)[data.y], (len(parts), 1))
+    where = torch_device(device)
+    return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
+
+
 def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
     """All training rows on ``device`` (``cpu`` or ``gpu``), put there once by this process."""
 
@@ -60,4 +77,6 @@ def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling | None
     if data.scaling.kind != "standardise":
         return None
     whole, own = data.scaling_for(None), data.scaling_for(rows)
+    assert isinstance(whole, FittedScaling)
+    assert isinstance(own, FittedScaling)
     return FittedScaling((own.center - whole.center) / whole.scale, own.scale / whole.scale)

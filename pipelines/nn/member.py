@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import (
     DAMAGE,
     Arrays,
@@ -17,6 +18,7 @@ from pipelines.data.model_file import (
     read_model,
     write_model,
 )
+from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
@@ -34,21 +36,21 @@ class Member:
     candidate : Candidate
     inputs : Inputs
     weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
-    scaling : FittedScaling
+    scaling : FittedScaling or FittedPreparation
         Applied to rows before the network.
     """
 
     candidate: Candidate
     inputs: Inputs
     weights: Arrays
-    scaling: FittedScaling
+    scaling: Fitted
 
-    def predict_proba(self, X: np.ndarray, training: Training | None = None) -> np.ndarray:
+    def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
         """Softmax certainty of unscaled rows.
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
+        X : array of shape (n_rows, n_features); the DataFrame that a ``FittedPreparation`` takes
         training : Training, optional
             Says the device and the precision; a CPU by default.
 
@@ -69,7 +71,8 @@ class Member:
             where = torch_device(training.device)
             weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
             for first in range(0, len(X), step):
-                block = self.scaling.transform(X[first : first + step]).astype(np.float32)
+                block = self.scaling.transform(rows_of(X, slice(first, first + step)))
+                block = block.astype(np.float32, copy=False)
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
                 rows = torch.tensor(block, device=where)
                 answer = log_certainty(weights, rows, self.candidate, self.inputs).exp_()
@@ -79,8 +82,7 @@ class Member:
     def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
         """The member as arrays whose names begin with ``prefix``, and as facts."""
         arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
-        arrays[f"{prefix}scaling.center"] = np.atleast_1d(self.scaling.center)
-        arrays[f"{prefix}scaling.scale"] = np.atleast_1d(self.scaling.scale)
+        arrays |= {f"{prefix}{name}": one for name, one in self.scaling.arrays().items()}
         return arrays, self.candidate.parameters()
 
     @classmethod
@@ -90,14 +92,19 @@ class Member:
         candidate = Candidate(**facts)
         shapes = weight_shapes(candidate, inputs)
         weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
-        center, scale = (arrays[f"{prefix}scaling.{name}"] for name in ("center", "scale"))
-        for name, one in (("center", center), ("scale", scale)):
-            _check(f"scaling.{name}", one, [(1,), (inputs.n_features,)])
         for name, shape in shapes.items():
             _check(name, weights[name], [shape])
+        scaling = fitted_from(arrays, prefix)
+        if not isinstance(scaling, FittedScaling):
+            if len(scaling.layout) != inputs.n_features:
+                raise ValueError(f"its rows have {len(scaling.layout)} columns")
+            return cls(candidate, inputs, weights, scaling)
+        parts = {"center": scaling.center, "scale": scaling.scale}
+        for name, one in parts.items():
+            _check(f"scaling.{name}", one, [(1,), (inputs.n_features,)])
         # Constants as the numbers they were: with an array numpy would compute in its precision.
-        scaling = FittedScaling(*(x.item() if x.size == 1 else x for x in (center, scale)))
-        return cls(candidate, inputs, weights, scaling)
+        numbers = (x.item() if np.size(x) == 1 else x for x in map(np.asarray, parts.values()))
+        return cls(candidate, inputs, weights, FittedScaling(*numbers))
 
 
 def _check(name: str, array: Any, shapes: list[tuple[int, ...]]) -> None:
@@ -120,7 +127,7 @@ class Ensemble:
     members: Sequence[Member]
     classes_: np.ndarray
 
-    def member_proba(self, X: np.ndarray, training: Training | None = None) -> np.ndarray:
+    def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
         """Certainty of every member: float32 array of shape (n_members, n_rows, n_classes)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.placement import FoldedData, kept
-from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
+from pipelines.data.preparation import Preparation
+from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
 from pipelines.nn.network import Tensors, log_certainty
@@ -156,18 +158,21 @@ def cross_validate_unit(
     if at_once == 0:
         reason = _does_not_fit(data, unit, inputs, training)
         return failed_rows(data, unit, reason)
-    rows = place_rows(data, inputs.n_classes, training.device)
     generators = generators_of(unit.seed, unit.n_folds)
     found: list[Row] = []
     for first in range(0, unit.n_folds, at_once):
         folds = range(first, min(first + at_once, unit.n_folds))
-        parts = [_part(data, sample.train(fold), generators[fold]) for fold in folds]
+        drawn = [sample.train(fold) for fold in folds]
+        stack = _place(data, drawn, [generators[fold] for fold in folds], inputs, training)
 
-        def score(slot: int, weights: Tensors, first: int = first, parts: Any = parts) -> _Score:
+        def score(
+            slot: int, weights: Tensors, first: int = first, stack: _Placed = stack
+        ) -> _Score:
             validation = sample.validation(first + slot)
-            return _score(rows, parts[slot], validation, weights, unit.candidate, inputs)
+            return _score(stack, slot, validation, weights, unit.candidate, inputs)
 
-        trained = train(unit.candidate, inputs, rows, parts, training, score)
+        parts = stack.parts
+        trained = train(unit.candidate, inputs, stack.rows, parts, training, score)
         for fold, part, one in zip(folds, parts, trained, strict=True):
             n_validation = len(sample.validation(fold))
             found.append(_row(unit, fold, len(part.rows), n_validation, one))
@@ -183,18 +188,17 @@ def refit(data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training)
         row = _empty_row(unit, -1, len(drawn), len(left_out), _does_not_fit(
             data, unit, inputs, training))  # fmt: skip
         return Refitted(row, None, None, None)
-    rows = place_rows(data, inputs.n_classes, training.device)
-    part = _part(data, drawn, generators_of(unit.seed, 1)[0])
+    stack = _place(data, [drawn], generators_of(unit.seed, 1), inputs, training)
 
     def collect(slot: int, weights: Tensors) -> tuple[_Score, _Score, dict[str, np.ndarray]]:
         def score(some: np.ndarray) -> _Score:
-            return _score(rows, part, some, weights, unit.candidate, inputs)
+            return _score(stack, 0, some, weights, unit.candidate, inputs)
 
         # A copy: on a CPU, numpy() is a view.
         numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
         return score(left_out), score(np.unique(drawn)), numbers
 
-    (one,) = train(unit.candidate, inputs, rows, [part], training, collect)
+    (one,) = train(unit.candidate, inputs, stack.rows, stack.parts, training, collect)
     of_left_out, of_drawn, weights = one.result
     row = _row(unit, -1, len(drawn), len(left_out), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
@@ -230,8 +234,34 @@ def _sample(data: FoldedData, unit: Unit) -> Bootstrap:
     )
 
 
-def _part(data: FoldedData, rows: np.ndarray, generator: np.random.Generator) -> Part:
-    return Part(rows, generator, relative_scaling(data, rows))
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Rows on the device, and the parts of a stack; those of ``parts[slot]`` are row numbers there.
+
+    Row r of the data set is row ``slot * step + r`` for it.
+    """
+
+    rows: DeviceRows
+    parts: list[Part]
+    step: int
+
+
+def _place(
+    data: FoldedData,
+    drawn: Sequence[np.ndarray],
+    generators: Sequence[np.random.Generator],
+    inputs: Inputs,
+    training: Training,
+) -> _Placed:
+    """Place what a stack is trained on; ``drawn`` are the rows of each of its networks."""
+    pairs = list(zip(drawn, generators, strict=True))
+    if isinstance(data.scaling, Preparation):
+        placed, n = place_parts(data, drawn, inputs.n_classes, training.device), len(data.y)
+        return _Placed(
+            placed, [Part(slot * n + rows, own) for slot, (rows, own) in enumerate(pairs)], n
+        )
+    parts = [Part(rows, own, relative_scaling(data, rows)) for rows, own in pairs]
+    return _Placed(place_rows(data, inputs.n_classes, training.device), parts, 0)
 
 
 def _networks_at_once(
@@ -265,14 +295,15 @@ def _does_not_fit(data: FoldedData, unit: Unit, inputs: Inputs, training: Traini
 
 
 def _score(
-    rows: DeviceRows, part: Part, some: np.ndarray, weights: Tensors, candidate: Candidate,
+    stack: _Placed, slot: int, some: np.ndarray, weights: Tensors, candidate: Candidate,
     inputs: Inputs,
 ) -> _Score:  # fmt: skip
     """Errors and mean cross-entropy of one network on rows of the data set."""
     import torch
 
     started = time.perf_counter()
-    index = torch.from_numpy(some.astype(np.int64)).to(rows.device)
+    rows, part = stack.rows, stack.parts[slot]
+    index = torch.from_numpy(some.astype(np.int64) + slot * stack.step).to(rows.device)
     n_errors, loss = 0, 0.0
     for block in index.split(scoring_rows(candidate, inputs)):
         X = rows.X.index_select(0, block)

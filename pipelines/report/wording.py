@@ -79,6 +79,12 @@ def scaling_in_words(scaling: object) -> str:
                 "each feature less its mean, divided by its standard deviation, "
                 "both of the training rows of each fold"
             )
+        case {"kind": "table"}:
+            return (
+                "numbers less their mean, divided by their standard deviation, missing ones filled "
+                "with the median, a column of 0 and 1 for each level of a category, all learned "
+                "from the training rows of each fold"
+            )
         case {"kind": "none"}:
             return "none"
     return ", ".join(f"{key} {value}" for key, value in scaling.items())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
+from pipelines.data.rare import RARE
+from pipelines.data.tables import MISSING, Missing, Reading
 from pipelines.errors import InputError, flag_of
 from pipelines.run.options import at_least, check_options, inside_unit_interval, option, shown
 
@@ -23,7 +25,8 @@ class DataOptions:
 
     dataset: str = option(
         "digits",
-        "digits, mnist, fashion-mnist, or a file of your own: PATH.csv, .parquet or .npz",
+        "digits, mnist, fashion-mnist, or a table of your own: PATH.csv, .tsv, .data, .txt, "
+        ".parquet or .npz",
         metavar="NAME|PATH", path="file",
     )  # fmt: skip
     data_dir: str = option(
@@ -37,12 +40,52 @@ class LabelledOptions(DataOptions):
     """Data whose rows have a class."""
 
     target: str | None = option(
-        None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
+        None,
+        "column of the file to predict, by name or by number from 1 (an .npz file: name of the "
+        "array); by default the last, if it is text or has few values",
+        metavar="COLUMN",
     )
     limit: int | None = option(
         None, "use a stratified subset of N training rows",
         parse=int, check=at_least(2), metavar="N",
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TableOptions(LabelledOptions):
+    """How a table of one's own is understood, where it is not to be guessed."""
+
+    missing: str = option(
+        "impute", "missing cells (?, NA, empty): filled in within each fold, with a column that "
+        "says where; rows with one dropped; or refused",
+        choices=MISSING,
+    )  # fmt: skip
+    rare: str = option(
+        "refuse", "classes with too few rows for the test and the folds: refuse the table, drop "
+        "them, or merge them into one",
+        choices=RARE,
+    )  # fmt: skip
+    no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
+    number: tuple[str, ...] | None = option(
+        None, "columns of the file that are numbers to learn from, such as a year called id",
+        nargs="+", metavar="COLUMN",
+    )  # fmt: skip
+    category: tuple[str, ...] | None = option(
+        None, "columns of the file that are categories: codes written as numbers, or text with "
+        "more than 50 levels",
+        nargs="+", metavar="COLUMN",
+    )  # fmt: skip
+    leave_out: tuple[str, ...] | None = option(
+        None, "columns of the file that nothing is to be learned from", nargs="+", metavar="COLUMN"
+    )
+
+    def table(self) -> dict[str, Any]:
+        """These options as ``load_dataset`` takes them."""
+        reading = Reading(
+            cast(Missing, self.missing), self.no_header, self.number or (), self.category or (),
+            self.leave_out or (),
+        )  # fmt: skip
+        return {"target": self.target, "reading": reading, "rare": cast(Any, self.rare)}
 
 
 @dataclass(frozen=True)

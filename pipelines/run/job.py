@@ -72,6 +72,10 @@ class Job(ABC, Generic[Chosen]):
             The options and the data do not go together.
         """
 
+    def preview(self, data: Any) -> list[str]:
+        """The first rows as they will be learned from, for a dry run."""
+        return []
+
     def would_use(self, kind: str) -> str:
         """What a dry run adds to the kind of cluster."""
         return ""
@@ -189,7 +193,8 @@ def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
     if job.options.results:
         refuse_taken(Path(job.options.results))
     refuse_missing_gpu(job.options, kind)
-    _load_and_plan(job, kind, say)
+    for line in job.preview(_load_and_plan(job, kind, say)):
+        say(line)
     show_dry_run(job.options, kind, job.would_use(kind))
 
 

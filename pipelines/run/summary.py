@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines.data.dataset import rows_of
 from pipelines.run.progress import clock
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset
 
 CELLS_NAMED = 5
+ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 
 
 def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
@@ -21,6 +23,26 @@ def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
         f"data       {dataset.name}: {n_train:,} training rows{all_there_are}, {form}, "
         f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
     )
+
+
+def first_rows(dataset: Dataset) -> list[str]:
+    """Some rows of a table as a solver will see them, a line for each; none of images."""
+    import pandas as pd
+
+    if dataset.feature_names is None:
+        return []
+    some = rows_of(dataset.X_train, slice(ROWS_SHOWN))
+    matrix = dataset.scaling.fit(dataset.X_train).transform(some)
+    names = getattr(dataset.scaling, "layout", None) or dataset.feature_names
+    shown = pd.DataFrame(matrix[:, :COLUMNS_SHOWN], columns=list(names[:COLUMNS_SHOWN]))
+    shown.insert(0, "class", dataset.classes[dataset.y_train[:ROWS_SHOWN]], allow_duplicates=True)
+    left = matrix.shape[1] - COLUMNS_SHOWN
+    lines = shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines()
+    return [
+        "rows       the first ones, as the solver will see them"
+        + (f" ({left} more columns)" if left > 0 else ""),
+        *(f"           {line}" for line in lines),
+    ]
 
 
 def wall_time(record: Mapping[str, Any]) -> str:

@@ -28,6 +28,17 @@ from pipelines.run_folder.schema import (
 WAY_OUT = "name a folder that a command wrote with --results"
 
 
+class TableFacts(Part):
+    """Columns of a table by kind, as they were learned from."""
+
+    target: str
+    missing: str = "impute"
+    without_header: bool = False
+    numbers: list[str]
+    categories: list[str]
+    left_out: list[list[str]] = []
+
+
 class DatasetFacts(Part):
     """The data of a run."""
 
@@ -40,6 +51,7 @@ class DatasetFacts(Part):
     image_shape: list[Side] | None = None
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
+    table: TableFacts | None = None
 
 
 class WorkerFacts(Part):

@@ -38,16 +38,21 @@ def workers_for(solver: str, cores: int) -> int:
 
 
 def default_bounds(
-    n_features: int, images: bool
+    variance: float, images: bool
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Bounds of log10 C and of log10 gamma where none were asked for.
 
     Images: those of the study of MNIST. Tables: C as textbooks have it, and gamma around the one
-    that scikit-learn calls "scale", 1 / (features × variance), of standardised features.
+    that scikit-learn calls "scale", 1 / (features × variance).
+
+    Parameters
+    ----------
+    variance : of all features together: their number, where they are standardised
+    images : bool
     """
     if images:
         return (-3.0, 6.0), (-6.0, -2.0)
-    scale = round(-math.log10(n_features), 2)
+    scale = round(-math.log10(variance), 2)
     return (-2.0, 4.0), (scale - 2, scale + 1)
 
 
@@ -87,7 +92,7 @@ class Grid:
     def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
         """The units of this grid on these data, for so many workers."""
         solver = load_solver(self.solver, self.settings.device)
-        alone = data.scaling.kind == "standardise"
+        alone = data.scaling.learns
         return cut_units(
             self.Cs,
             self.gammas,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import (
     DAMAGE,
     Arrays,
@@ -17,6 +18,7 @@ from pipelines.data.model_file import (
     read_model,
     write_model,
 )
+from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError
 from pipelines.select.calibration import Calibration
@@ -39,7 +41,7 @@ class KernelMachine:
     kernel : Kernel
     gamma : float
     decision : {"ovo", "ovr"}
-    scaling : FittedScaling
+    scaling : FittedScaling or FittedPreparation
         Applied to rows before the kernel.
     calibration : Calibration or None
         For ``predict_proba``.
@@ -52,7 +54,7 @@ class KernelMachine:
     kernel: Kernel
     gamma: float
     decision: str
-    scaling: FittedScaling
+    scaling: Fitted
     calibration: Calibration | None = None
 
     def decision_values(self, X: Any) -> np.ndarray:
@@ -60,36 +62,54 @@ class KernelMachine:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), unscaled
+        X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
+            ``FittedPreparation`` takes; of a precomputed kernel, its values between rows and
+            support vectors
 
         Returns
         -------
         float64 array of shape (n_samples, n_problems)
+
+        Raises
+        ------
+        ValueError
+            Values of ``X`` are so large that decision values are not finite.
         """
-        X, n_support = np.asarray(X), len(self.support_vectors)
-        step = max(1, BLOCK_ENTRIES // max(1, n_support))
-        blocks = [self._block(X[start : start + step]) for start in range(0, len(X), step)]
+        if isinstance(self.scaling, FittedScaling):
+            X = np.asarray(X)
+        step = max(1, BLOCK_ENTRIES // max(1, len(self.support_vectors)))
+        blocks = [
+            self._block(rows_of(X, slice(start, start + step))) for start in range(0, len(X), step)
+        ]
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercepts)))
 
-    def _block(self, X: np.ndarray) -> np.ndarray:
+    def _block(self, X: Any) -> np.ndarray:
         from sklearn.metrics.pairwise import pairwise_kernels
 
-        values = pairwise_kernels(
-            self.scaling.transform(X).astype(np.float64),
-            self.support_vectors.astype(np.float64),
-            metric=self.kernel.name,
-            filter_params=True,
-            gamma=self.gamma,
-            degree=self.kernel.degree,
-            coef0=self.kernel.coef0,
-        )
-        return values @ self.coefficients + self.intercepts
+        rows = self.scaling.transform(X).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = rows if self.kernel.is_given else pairwise_kernels(
+                rows,
+                self.support_vectors.astype(np.float64),
+                metric=self.kernel.name,
+                filter_params=True,
+                gamma=self.gamma,
+                degree=self.kernel.degree,
+                coef0=self.kernel.coef0,
+            )  # fmt: skip
+            found: np.ndarray = values @ self.coefficients + self.intercepts
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "X must hold values of which a kernel can be made, got values up to "
+                f"{np.abs(X).max():.3g}; scale its columns"
+            )
+        return found
 
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of unscaled rows, in the form of ``class_values``."""
         return class_values(self.decision_values(X), len(self.classes_), self.decision)
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of unscaled rows.
 
         Returns
@@ -108,11 +128,11 @@ class KernelMachine:
             )
         return self.calibration.probabilities(self.decision_function(X))
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Classes of unscaled rows, an array of shape (n_samples,)."""
         return self.classes_[self.predict_codes(X)]
 
-    def predict_codes(self, X: np.ndarray) -> np.ndarray:
+    def predict_codes(self, X: Any) -> np.ndarray:
         """Indices into ``classes_`` for unscaled rows, an int array of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
@@ -125,8 +145,7 @@ class KernelMachine:
             "support_vectors": self.support_vectors,
             "coefficients": self.coefficients,
             "intercepts": self.intercepts,
-            "scaling.center": np.atleast_1d(self.scaling.center),
-            "scaling.scale": np.atleast_1d(self.scaling.scale),
+            **self.scaling.arrays(),
         }
         if self.calibration is not None:
             own["calibration.slopes"] = self.calibration.slopes
@@ -176,7 +195,7 @@ class KernelMachine:
             Kernel(**about["kernel"]),
             float(about["gamma"]),
             about["decision"],
-            FittedScaling(arrays["scaling.center"], arrays["scaling.scale"]),
+            fitted_from(arrays),
             calibration,
         )
         machine._check()
@@ -192,9 +211,16 @@ class KernelMachine:
         expected: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
             "coefficients": (self.coefficients, [(n_support, n_problems)]),
             "intercepts": (self.intercepts, [(n_problems,)]),
-            "scaling.center": (self.scaling.center, [(1,), (n_features,)]),
-            "scaling.scale": (self.scaling.scale, [(1,), (n_features,)]),
         }
+        if isinstance(self.scaling, FittedScaling):
+            either: list[tuple[int, ...]] = [(1,), (n_features,)]
+            expected["scaling.center"] = (self.scaling.center, either)
+            expected["scaling.scale"] = (self.scaling.scale, either)
+        elif len(self.scaling.layout) != n_features:
+            raise ValueError(
+                f"its rows have {len(self.scaling.layout)} columns, its support vectors "
+                f"{n_features}"
+            )
         if self.calibration is not None:
             each = (1,) if n_classes == 2 else (n_classes,)
             expected["calibration.slopes"] = (self.calibration.slopes, [each])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -20,6 +21,48 @@ def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
     if decision == "ovo" or n_classes == 2:
         return list(combinations(range(n_classes), 2))
     return [(one, -1) for one in range(n_classes)]
+
+
+def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+    """Coefficients of all pairs as ``SVC.dual_coef_`` has them.
+
+    A support vector has a part in the pairs of its own class alone: row j - 1 holds what it
+    is against class j where its class is smaller, row j where it is larger (LIBSVM's README).
+
+    Parameters
+    ----------
+    coefficients : array of shape (n_support_vectors, n_pairs), the rows grouped by class
+    n_support : int array of shape (n_classes,), support vectors of each class
+
+    Returns
+    -------
+    array of shape (n_classes - 1, n_support_vectors)
+    """
+    found = np.zeros((len(n_support) - 1, len(coefficients)))
+    for column, (i, own_i), (j, own_j) in _places(n_support):
+        found[j - 1, own_i] = coefficients[own_i, column]
+        found[i, own_j] = coefficients[own_j, column]
+    return found
+
+
+def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+    """``SVC.dual_coef_`` with a column for each pair: what ``compact`` takes."""
+    n_pairs = len(n_support) * (len(n_support) - 1) // 2
+    coefficients = np.zeros((dual_coef.shape[1], n_pairs))
+    for column, (i, own_i), (j, own_j) in _places(n_support):
+        coefficients[own_i, column] = dual_coef[j - 1, own_i]
+        coefficients[own_j, column] = dual_coef[i, own_j]
+    return coefficients
+
+
+def _places(
+    n_support: np.ndarray,
+) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
+    """Every pair's number, and each of its classes with the places of its support vectors."""
+    ends = np.cumsum(n_support)
+    own = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
+    for column, (i, j) in enumerate(problems(len(n_support), "ovo")):
+        yield column, (i, own[i]), (j, own[j])
 
 
 def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:

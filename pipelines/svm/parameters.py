@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from pipelines.svm.kernel import KERNELS
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED
 
 ABOVE_0 = Interval(Real, 0, None, closed="neither")
 AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 # As ``BaseEstimator._validate_params`` takes them.
 CONSTRAINTS: dict[str, list[Any]] = {
-    "kernel": [StrOptions(set(KERNELS))],
+    "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "decision": [StrOptions({"ovo", "ovr"})],
@@ -25,6 +25,20 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [ABOVE_0],
     "max_iter": [AT_LEAST_1, Options(Integral, {-1})],
 }
+
+
+def refuse_a_hard_margin(C: Any) -> None:
+    """Say why C may not be infinite.
+
+    Raises
+    ------
+    ValueError
+    """
+    if isinstance(C, Real) and math.inf == C:
+        raise ValueError(
+            "C must be finite, got inf: where classes overlap a hard margin has no solution; "
+            "use a large number, 1e6 for instance"
+        )
 
 
 def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> dict[int, float]:

@@ -75,11 +75,10 @@ def check_input(
 
 def check_size(X: np.ndarray) -> None:
     """Squares of values are kept in single precision, which ends at 3e38."""
-    largest = float(np.abs(X).max(initial=0.0))
-    if largest**2 * X.shape[1] > 1e37:
+    largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
+    if not largest <= most:
         raise ValueError(
-            f"X must hold values below {np.sqrt(1e37 / X.shape[1]):.0e} in size, got "
-            f"{largest:.3g}; scale its columns"
+            f"X must hold values below {most:.0e} in size, got {largest:.3g}; scale its columns"
         )
 
 

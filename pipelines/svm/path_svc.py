@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from pipelines.data.model_file import DAMAGE, Arrays, read_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError
+from pipelines.select.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
-from pipelines.svm.kernel import Kernel
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS, factors_by_code
+from pipelines.svm.multiclass import class_values, codes_of, compact
+from pipelines.svm.parameters import (
+    ABOVE_0,
+    AT_LEAST_1,
+    CONSTRAINTS,
+    factors_by_code,
+    refuse_a_hard_margin,
+)
 from pipelines.svm.solutions import ITERATION_LIMIT
+
+Factors = dict[int, float] | str | None
+
+
+def _has_probability(svc: Any) -> bool:
+    if not svc.probability:
+        raise AttributeError("predict_proba needs probability=True")
+    return True
 
 
 class PathSVC(ClassifierMixin, BaseEstimator):
@@ -29,24 +57,40 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float
-        Above 0.
+        Above 0 and finite.
     gamma : float or {"scale", "auto"}
         As in ``SVC``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
-    kernel : {"rbf", "linear", "poly", "sigmoid"}
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        A callable is given two sets of rows, as ``fit`` and ``predict`` got them, and gives
+        their kernel, of shape (n_samples, n_others). As in ``SVC``, ``"precomputed"`` takes
+        such a kernel in the place of ``X``. Either may not be positive definite, so that
+        every solve starts from 0, as in LIBSVM.
     degree : int, of ``poly``
     coef0 : float, of ``poly`` and ``sigmoid``
     decision : {"ovo", "ovr"}
         How several classes are told apart: by pairs, as ``SVC`` does, or each from
         the rest, as ``OneVsRestClassifier(SVC())``.
+    decision_function_shape : {"ovr", "ovo"}
+        Whether ``decision_function`` gives a value for each class or, of ``decision="ovo"``,
+        for each pair.
+    break_ties : bool
+        Whether equal votes go to the class of the largest decision value, not to the first.
     class_weight : None, "balanced" or dict of label to factor of C
+    probability : bool
+        Whether to calibrate decision values for ``predict_proba``, by
+        ``CalibratedClassifierCV`` on five folds; five more fits.
     tol : float
         LIBSVM's stopping tolerance.
     max_iter : int
-        Most iterations of a binary problem at one C; -1 for LIBSVM's limit.
+        Most iterations of a binary problem at one C; -1 for LIBSVM's limit,
+        max(10,000,000, 100 n_samples).
     n_threads : int, optional
         Every core by default.
     memory_bytes : int
-        What may be held of kernel matrices; beyond it the fit works in blocks.
+        What may be held of kernel matrices; beyond it the fit works in blocks. A sparse
+        ``X`` that would take more as a dense array is refused.
+    shrinking, cache_size, verbose, random_state
+        Those of ``SVC``, taken so that it can be replaced; without effect.
 
     Attributes
     ----------
@@ -54,14 +98,16 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features_in_,)
         Where ``X`` had names.
-    support_ : int array of shape (n_support,), rows of the training set, ascending
+    support_ : int array of shape (n_support,), rows of the training set, class by class
     support_vectors_ : array of shape (n_support, n_features)
+        Without columns where the kernel is precomputed or a callable.
     n_support_ : int array of shape (n_classes,), support vectors of each class
-    dual_coef_ : float64 array of shape (n_problems, n_support)
-        Signed multipliers of every binary problem, 0 for a vector with no part in it.
-        A value above 0 speaks for the first class of a pair, or the one against the rest.
-    intercept_ : float64 array of shape (n_problems,)
-    n_iter_ : int, SMO iterations of all problems together
+    dual_coef_ : float64 array of shape (n_classes - 1, n_support)
+        Signed multipliers as in ``SVC``; of ``decision="ovr"`` and several classes of shape
+        (n_classes, n_support), a row for each class against the rest.
+    intercept_ : float64 array of shape (n_problems,), as in ``SVC``
+    coef_ : float64 array of shape (n_problems, n_features), of ``kernel="linear"``
+    n_iter_ : int array of shape (n_problems,), iterations on the whole way to this C
     fit_status_ : int, 0 when every problem converged
     machine_ : KernelMachine, the model as plain numbers
 
@@ -77,6 +123,9 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         **CONSTRAINTS,
         "C": [ABOVE_0],
         "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "probability": ["boolean"],
         "n_threads": [AT_LEAST_1, None],
         "memory_bytes": [AT_LEAST_1],
     }
@@ -86,15 +135,22 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         C: float = 1.0,
         *,
         gamma: float | str = "scale",
-        kernel: str = "rbf",
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
         degree: int = 3,
         coef0: float = 0.0,
         decision: str = "ovo",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
         class_weight: dict[Any, float] | str | None = None,
+        probability: bool = False,
         tol: float = 1e-3,
         max_iter: int = -1,
         n_threads: int | None = None,
         memory_bytes: int = 4 << 30,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool | int = False,
+        random_state: Any = None,
     ) -> None:
         self.C = C
         self.gamma = gamma
@@ -102,21 +158,36 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.decision = decision
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.class_weight = class_weight
+        self.probability = probability
         self.tol = tol
         self.max_iter = max_iter
         self.n_threads = n_threads
         self.memory_bytes = memory_bytes
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        tags.input_tags.sparse = self.kernel != PRECOMPUTED
+        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit on the rows of ``X``.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Of shape (n_samples, n_samples) for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of C, at least 0; every class needs a row above 0.
+            Factors of C. Rows of a weight of 0 or below are left out, as in ``SVC``; every
+            class needs a row above 0.
 
         Raises
         ------
@@ -128,17 +199,22 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             The limit of iterations ended the fit.
         """
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
-        check_classification_targets(y)
+        refuse_a_hard_margin(self.C)
         self._validate_params()
+        if self.probability:
+            return self._fit_calibrated(X, y, sample_weight)
+        rows, y = self.validated(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
-        gamma = self._gamma(X)
-        rows, weights = _rows_that_count(X, classes, codes, sample_weight)
+        gamma = self.gamma_of(rows)
+        used, weights = _rows_that_count(rows, classes, codes, sample_weight)
+        some = (
+            rows if weights is None else rows[np.ix_(used, used)] if self._is_given else rows[used]
+        )
         found = fit_path(
-            X[rows],
-            codes[rows],
+            some,
+            codes[used],
             self.C,
             gamma,
             decision=self.decision,
@@ -148,7 +224,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             memory_bytes=self.memory_bytes,
             class_weight=self._factors(classes, codes),
             sample_weight=weights,
-            kernel=self.kernel,
+            kernel=self._kernel.name,
             degree=self.degree,
             coef0=self.coef0,
         )
@@ -159,7 +235,76 @@ class PathSVC(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return self._keep(found, X, classes, gamma, np.arange(len(X))[rows][found.support])
+        return self._keep(found, rows, classes, gamma, used[found.support])
+
+    def _fit_calibrated(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """A fit without probabilities, and sigmoids from rows that other fits did not see."""
+        plain = clone(self).set_params(probability=False)
+        calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=5, ensemble=False)
+        calibrated.fit(X, y, sample_weight=sample_weight)
+        fitted = calibrated.calibrated_classifiers_[0].estimator
+        for name in set(vars(fitted)) - set(self.get_params(deep=False)):
+            setattr(self, name, getattr(fitted, name))
+        self.machine_ = replace(fitted.machine_, calibration=Calibration.of(calibrated))
+        return self
+
+    def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What ``fit`` works on: dense rows, or the kernel that stands for them, and labels.
+
+        Notes the number of features and their names.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They cannot be used.
+        """
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            check_classification_targets(y)
+            self._rows_of_fit = X
+            rows, y = self._called(X), column_or_1d(y, warn=True)
+        else:
+            X, y = validate_data(
+                self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr",
+            )  # fmt: skip
+            check_classification_targets(y)
+            rows = self._dense(X)
+        if self._is_given and rows.shape[0] != rows.shape[1]:
+            raise ValueError(
+                f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"
+            )
+        return rows, y
+
+    @property
+    def _is_given(self) -> bool:
+        return self._kernel.is_given
+
+    @property
+    def _kernel(self) -> Kernel:
+        """The kernel as the solver knows it."""
+        name = PRECOMPUTED if callable(self.kernel) else self.kernel
+        return Kernel(name, self.degree, self.coef0)
+
+    def _called(self, X: Any) -> np.ndarray:
+        """The kernel that a callable gives between rows and those of the fit."""
+        assert callable(self.kernel)
+        values: np.ndarray = check_array(self.kernel(X, self._rows_of_fit), dtype=np.float64)
+        return values
+
+    def _dense(self, X: Any) -> np.ndarray:
+        if not issparse(X):
+            rows: np.ndarray = X
+            return rows
+        if self.kernel == PRECOMPUTED:
+            raise TypeError("Sparse precomputed kernels are not supported; give X.toarray()")
+        n_bytes = X.shape[0] * X.shape[1] * X.dtype.itemsize
+        if n_bytes > self.memory_bytes:
+            raise ValueError(
+                f"X must fit in memory_bytes as a dense array, got {n_bytes:,} bytes for "
+                f"memory_bytes={self.memory_bytes:,}; raise it, or reduce the columns first, "
+                "with TruncatedSVD for instance"
+            )
+        return np.asarray(X.toarray())
 
     def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
         """Take over a fit with these parameters that was made elsewhere, on a GPU say.
@@ -170,21 +315,21 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         X : array of shape (n_samples, n_features), the rows it was fitted on
         """
         self.n_features_in_ = X.shape[1]
-        return self._keep(found, X, found.classes, self._gamma(X), found.support)
+        return self._keep(found, X, found.classes, self.gamma_of(X), found.support)
 
     def _keep(
         self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
     ) -> Self:
         self.classes_ = classes
         self.support_, self.n_support_ = support, found.n_support
-        self.n_iter_ = int(found.n_iterations.sum())
+        self.n_iter_ = found.n_iterations.astype(np.int32)
         self.fit_status_ = int(found.status.max())
         self.machine_ = KernelMachine(
-            support_vectors=X[support],
+            support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
             coefficients=np.ascontiguousarray(found.dual_coef.T),
             intercepts=found.intercept,
             classes_=classes,
-            kernel=Kernel(self.kernel, self.degree, self.coef0),
+            kernel=self._kernel,
             gamma=gamma,
             decision=self.decision,
             scaling=FittedScaling(np.zeros(1), np.ones(1)),
@@ -196,22 +341,47 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         return self.machine_.support_vectors
 
     @property
+    def _by_pairs(self) -> bool:
+        """Whether several classes were told apart pair by pair."""
+        return self.decision == "ovo" and len(self.classes_) > 2
+
+    @property
+    def _sign(self) -> float:
+        """SVC turns the sign of a single problem round: positive is the second class."""
+        return -1.0 if len(self.classes_) == 2 else 1.0
+
+    @property
     def dual_coef_(self) -> np.ndarray:
-        return self.machine_.coefficients.T
+        coefficients = self.machine_.coefficients
+        if self._by_pairs:
+            return compact(coefficients, self.n_support_)
+        return self._sign * coefficients.T
 
     @property
     def intercept_(self) -> np.ndarray:
-        return self.machine_.intercepts
+        return self._sign * self.machine_.intercepts
 
-    def _gamma(self, X: np.ndarray) -> float:
+    @property
+    def coef_(self) -> np.ndarray:
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is there for kernel='linear' alone")
+        coef = self._sign * (self.machine_.coefficients.T @ self.machine_.support_vectors)
+        coef.flags.writeable = False  # a change would not change predictions
+        return coef
+
+    def gamma_of(self, X: np.ndarray) -> float:
+        """The number that ``gamma`` stands for on these rows."""
+        if self._is_given:
+            return 1.0
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
         if self.gamma == "scale":
-            variance = float(X.var(dtype=np.float64))
+            with np.errstate(over="ignore"):
+                variance = float(X.var(dtype=np.float64))
             return 1.0 / (X.shape[1] * variance) if variance else 1.0
         return float(self.gamma)
 
-    def _factors(self, classes: np.ndarray, codes: np.ndarray) -> dict[int, float] | str | None:
+    def _factors(self, classes: np.ndarray, codes: np.ndarray) -> Factors:
         """``class_weight`` for class codes; balanced by rows, whatever they weigh, as in SVC."""
         if self.class_weight is None:
             return None
@@ -225,7 +395,19 @@ class PathSVC(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Classes of the rows of ``X``, an array of shape (n_samples,)."""
         check_is_fitted(self)
-        return self.machine_.predict(validate_data(self, X, reset=False))
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        values, n_classes = self._values(X), len(self.classes_)
+        if self.break_ties and self._by_pairs:
+            return self.classes_[class_values(values, n_classes, self.decision).argmax(axis=1)]
+        return self.classes_[codes_of(values, n_classes, self.decision)]
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Decision values of every problem, float64 of shape (n_samples, n_problems)."""
+        if callable(self.kernel):
+            return self.machine_.decision_values(self._called(X)[:, self.support_])
+        X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))
+        return self.machine_.decision_values(X[:, self.support_] if self._is_given else X)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values in the form of ``SVC.decision_function``.
@@ -233,21 +415,52 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         float64 array of shape (n_samples,) for two classes, positive for the
-        second, else of shape (n_samples, n_classes), by class
+        second, else of shape (n_samples, n_classes), by class, or by pair of classes as
+        ``decision_function_shape`` says
         """
         check_is_fitted(self)
-        return self.machine_.decision_function(validate_data(self, X, reset=False))
+        values = self._values(X)
+        if self._by_pairs and self.decision_function_shape == "ovo":
+            return values
+        return class_values(values, len(self.classes_), self.decision)
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        if self.machine_.calibration is None:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False; fit again"
+            )
+        values = class_values(self._values(X), len(self.classes_), self.decision)
+        return self.machine_.calibration.probabilities(values)
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Natural logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted estimator as safetensors; loading it runs no code."""
+        """Write the fitted estimator as safetensors; loading it runs no code.
+
+        Raises
+        ------
+        ValueError
+            The kernel is precomputed or a callable: code is not stored.
+        """
         check_is_fitted(self)
+        if self._is_given:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
+            )
         parameters = self.get_params()
         if isinstance(self.class_weight, dict):  # the keys of JSON are text, labels need not be
             parameters["class_weight"] = [list(pair) for pair in self.class_weight.items()]
         names = getattr(self, "feature_names_in_", None)
         estimator = {
             "parameters": parameters,
-            "n_iter": self.n_iter_,
+            "n_iter": self.n_iter_.tolist(),
             "fit_status": self.fit_status_,
             "feature_names": None if names is None else list(names),
         }
@@ -289,7 +502,8 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"its support is {len(support)}, by class {n_support.tolist()}")
         restored.machine_, restored.support_, restored.n_support_ = machine, support, n_support
         restored.classes_ = machine.classes_
-        restored.n_iter_, restored.fit_status_ = int(about["n_iter"]), int(about["fit_status"])
+        restored.n_iter_ = np.atleast_1d(np.array(about["n_iter"], np.int32))
+        restored.fit_status_ = int(about["fit_status"])
         restored.n_features_in_ = machine.support_vectors.shape[1]
         if about["feature_names"] is not None:
             restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
@@ -298,11 +512,11 @@ class PathSVC(ClassifierMixin, BaseEstimator):
 
 def _rows_that_count(
     X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
-) -> tuple[Any, np.ndarray | None]:
-    """The rows of a weight above 0, and their weights."""
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows of a weight above 0, and their weights; None where all weigh 1."""
     if sample_weight is None:
-        return slice(None), None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return np.arange(len(X)), None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     rows = np.flatnonzero(weights > 0)
     lost = np.setdiff1d(np.arange(len(classes)), codes[rows])
     if len(lost):

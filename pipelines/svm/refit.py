@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData
-from pipelines.data.scaling import FittedScaling
+from pipelines.data.preparation import Fitted
 from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.solvers import Settings, Solver, load_solver
@@ -133,8 +134,8 @@ def _calibrated(
 def machine_of(
     solver: Solver,
     fitted: Any,
-    X: np.ndarray,
-    scaling: FittedScaling,
+    X: Any,
+    scaling: Fitted,
     classes: np.ndarray,
     gamma: float,
     settings: Settings,
@@ -150,7 +151,7 @@ def machine_of(
     """
     support, coefficients, intercepts = solver.parts(fitted, X)
     return KernelMachine(
-        support_vectors=scaling.transform(X[support]),
+        support_vectors=scaling.transform(rows_of(X, support)),
         coefficients=coefficients,
         intercepts=intercepts,
         classes_=classes,

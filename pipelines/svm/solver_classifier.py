@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pipelines.data.placement import to_device
+from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
 from pipelines.svm.refit import machine_of
 from pipelines.svm.solvers import Settings, load_solver
@@ -25,7 +26,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
     C, gamma : float
     settings : Settings
         A dict of class weights in it is one of labels.
-    scaling : Scaling
+    scaling : Scaling or Preparation
     labels : array of shape (n_labels,), what class codes stand for
 
     Attributes
@@ -41,7 +42,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         C: float,
         gamma: float,
         settings: Settings,
-        scaling: Scaling,
+        scaling: Scaling | Preparation,
         labels: np.ndarray,
     ) -> None:
         self.solver = solver
@@ -51,7 +52,7 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         self.scaling = scaling
         self.labels = labels
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+    def fit(self, X: Any, y: np.ndarray) -> Self:
         """Fit on rows of shape (n_samples, n_features) and their class codes."""
         solver = load_solver(self.solver, self.settings.device)
         scaling = self.scaling.fit(X)
@@ -65,10 +66,10 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Class codes of unscaled rows, an array of shape (n_samples,)."""
         return self.classes_[self.machine_.predict_codes(X)]
 
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of unscaled rows, in the form of ``SVC.decision_function``."""
         return self.machine_.decision_function(X)

@@ -71,7 +71,7 @@ def test_the_calibration_changes_no_prediction() -> None:
     one, other = (tested.machine for tested in with_and_without)
     np.testing.assert_array_equal(one.decision_values(X), other.decision_values(X))
     np.testing.assert_array_equal(with_and_without[0].predicted, with_and_without[1].predicted)
-    with pytest.raises(ValueError, match="search with --probability"):
+    with pytest.raises(ValueError, match="search with probability=True"):
         other.predict_proba(X)
 
 

@@ -40,8 +40,32 @@ BAD = {
         lambda t: ["--dataset", csv(t, "a,label\n1,2\n"), "--target", "lable"],
         "--target .*label",
     ),
-    "NaN": (lambda t: ["--dataset", csv(t, "a,y\n1,0\n,1\n"), "--target", "y"], "a"),
-    "text": (lambda t: ["--dataset", csv(t, "a,y\n1,0\nred,1\n"), "--target", "y"], "red"),
+    "NaN": (
+        lambda t: ["--dataset", csv(t, "a,y\n1,0\n,1\n"), "--target", "y", "--missing", "refuse"],
+        "--missing refuse must have a value in every cell, column 'a'",
+    ),
+    "infinity": (
+        lambda t: ["--dataset", csv(t, "a,y\n1,0\n-inf,1\n"), "--target", "y"],
+        "single precision.*-inf",
+    ),
+    "duplicated target": (
+        lambda t: ["--dataset", csv(t, "y,a,y\n1,2,1\n0,3,0\n"), "--target", "y"],
+        "two columns are called 'y'",
+    ),
+    "rare classes": (
+        lambda t: ["--dataset", csv(t, "a,y\n" + "1,3\n" * 20 + "2,4\n" * 20 + "3,26\n4,29\n")],
+        r"every class.* '26' \(1\), '29' \(1\); .*--rare drop, .*--rare merge",
+    ),
+    "many levels": (
+        lambda t: [
+            "--dataset", csv(t, "a,y\n" + "".join(f"w{i % 60},{i % 2}\n" for i in range(120)))
+        ],
+        r"50 levels .*'a' \(60\).*--leave-out a.*--category a",
+    ),
+    "no such category": (
+        lambda t: ["--dataset", csv(t, "a,y\n1,x\n2,y\n"), "--category", "b"],
+        "--category must name feature columns .*'b'",
+    ),
     "one class": (
         lambda t: ["--dataset", csv(t, "a,y\n1,0\n2,0\n3,0\n"), "--target", "y"],
         "at least two classes",
@@ -58,10 +82,6 @@ BAD = {
     "one gamma twice": (
         lambda t: ["--log-gamma", "-2", "-2"],
         "--n-gamma must be 1 where --log-gamma is one value, got 8",
-    ),
-    "semicolons": (
-        lambda t: ["--dataset", csv(t, "a;y\n1;0\n2;1\n"), "--target", "y"],
-        "separated by ';', not by commas",
     ),
     "dry run of a wrong port": (
         lambda t: ["--dry-run", "--dashboard", "99999"],

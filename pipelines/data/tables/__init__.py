@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.data.tables.files import SUFFIXES, read_frame
 from pipelines.data.tables.kinds import Kinds, columns_of
-from pipelines.data.tables.table import MISSING, Missing, RawTable, read_raw_table
+from pipelines.data.tables.table import MISSING, Missing, RawTable, Reading, read_raw_table
 from pipelines.data.tables.target import Task
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "Kinds",
     "Missing",
     "RawTable",
+    "Reading",
     "Task",
     "columns_of",
     "make_preprocessor",

@@ -20,7 +20,7 @@ SUFFIXES = (*TEXT, ".parquet", ".npz")
 
 
 def read_frame(
-    path: str | Path, *, no_header: bool = False, device: str = "cpu", label: str | None = None
+    path: str | Path, *, header: bool | None = None, device: str = "cpu", label: str | None = None
 ) -> tuple[pd.DataFrame, Layout | None]:
     """Read a file's columns; ``?``, ``NA`` and empty cells are missing.
 
@@ -29,7 +29,7 @@ def read_frame(
     path : a file whose suffix is in ``SUFFIXES``
         Of text: commas, semicolons, tabs, bars or spaces between columns, with or without
         a header line. An .npz has the features in ``X``.
-    no_header : the first line of a file of text is a row
+    header : whether the first line of a file of text names the columns; None looks at it
     device : "gpu" reads .csv and .parquet with cudf where it is installed, else pandas does
     label : of an .npz the array of labels, which becomes a column; no other but ``X`` does
 
@@ -58,7 +58,7 @@ def read_frame(
         return read_npz(path, label), None
     layout = None
     if suffix != ".parquet":
-        layout = notice_layout(path, no_header)
+        layout = notice_layout(path, header)
         if layout is None:
             raise empty(path)
     frame = _read_with_cudf(path, layout) if device == "gpu" else None

@@ -40,13 +40,13 @@ class Layout:
     has_header: bool
 
 
-def notice_layout(path: Path, no_header: bool = False) -> Layout | None:
+def notice_layout(path: Path, header: bool | None = None) -> Layout | None:
     """Look at the first lines of a file.
 
     Parameters
     ----------
     path : a file of text
-    no_header : the first line is a row of data, whatever it looks like
+    header : whether the first line names the columns; None looks at it
 
     Returns
     -------
@@ -64,13 +64,14 @@ def notice_layout(path: Path, no_header: bool = False) -> Layout | None:
     if not rows:
         return None
     decimal = "," if separator != "," and _has_decimal_commas(rows) else "."
-    has_header = not no_header and _is_header(rows[0], rows[1:], decimal)
-    if not has_header:
+    if header is None:
+        header = _is_header(rows[0], rows[1:], decimal)
+    if not header:
         names = [str(number + 1) for number in range(len(rows[0]))]
     else:
         names = [cell or f"Unnamed: {number}" for number, cell in enumerate(rows[0])]
     refuse_one_name_twice(names, path)
-    return Layout(separator, decimal, tuple(names), has_header)
+    return Layout(separator, decimal, tuple(names), header)
 
 
 def refuse_one_name_twice(names: list[str], path: Path) -> None:

@@ -106,7 +106,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             for name, levels in zip(
                 self.kinds.categories, fitted["categories"].categories_, strict=True
             ):
-                names += [f"{name}={'missing' if pd.isna(level) else level}" for level in levels]
+                names += [f"{name} missing" if pd.isna(one) else f"{name}={one}" for one in levels]
         return np.array(names, dtype=object)
 
     def _chosen(self, X: pd.DataFrame) -> pd.DataFrame:

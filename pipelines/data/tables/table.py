@@ -23,6 +23,17 @@ Missing = Literal["impute", "drop", "refuse"]
 MISSING: tuple[Missing, ...] = ("impute", "drop", "refuse")
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a table is to be understood, where that is not to be guessed; see ``read_raw_table``."""
+
+    missing: Missing = "impute"
+    no_header: bool = False
+    number: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class RawTable:
     """Features and target of a table, before anything is learned from it.
@@ -40,6 +51,7 @@ class RawTable:
     missing : what is done about missing cells; after "drop" and "refuse" there are none
     notes : what was found without being told, for the first line
     n_dropped : rows that were left out for a missing cell
+    without_header : whether the file has no header line, and columns are called by number
     """
 
     name: str
@@ -51,6 +63,7 @@ class RawTable:
     missing: Missing = "impute"
     notes: tuple[str, ...] = field(default=())
     n_dropped: int = 0
+    without_header: bool = False
 
     @property
     def n_missing(self) -> int:
@@ -73,13 +86,13 @@ class RawTable:
         kinds = [counted(len(self.kinds.numbers), "column") + " of numbers"]
         if self.kinds.categories:
             levels = ", ".join(
-                f"{short(name)[1:-1]} {self.X[name].nunique()}"
+                f"{short(name)[1:-1]} ({self.X[name].nunique()})"
                 for name in self.kinds.categories[:10]
             )
             more = len(self.kinds.categories) - 10
             kinds.append(
-                f"{len(self.kinds.categories)} of categories (levels: {levels}"
-                + (f" and {more} more)" if more > 0 else ")")
+                f"{len(self.kinds.categories)} of categories with levels: {levels}"
+                + (f" and {more} more" if more > 0 else "")
             )
         if self.n_missing:
             kinds.append(f"{counted(self.n_missing, 'missing cell')}, to be imputed")
@@ -99,14 +112,19 @@ class RawTable:
 
     def describe(self) -> dict[str, Any]:
         """What is recorded; every value can be written as JSON."""
-        return {"target": self.target, "missing": self.missing, **self.kinds.describe()}
+        return {
+            "target": self.target,
+            "missing": self.missing,
+            "without_header": self.without_header,
+            **self.kinds.describe(),
+        }
 
 
 def counted_classes(y: NDArray[Any], most: int = 10) -> str:
-    """Classes with their rows: ``3 classes: a 50, b 40, c 2``."""
+    """Classes with their rows: ``3 classes: a (50), b (40), c (2)``."""
     classes, counts = np.unique(y, return_counts=True)
     named = [
-        f"{label} {count:,}" for label, count in zip(classes[:most], counts[:most], strict=True)
+        f"{label} ({count:,})" for label, count in zip(classes[:most], counts[:most], strict=True)
     ]
     more = f" and {len(classes) - most} more" if len(classes) > most else ""
     return f"{counted(len(classes), 'class', 'classes')}: {', '.join(named)}{more}"
@@ -145,7 +163,9 @@ def read_raw_table(
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
-    frame, layout = read_frame(path, no_header=no_header, device=device, label=label)
+    frame, layout = read_frame(
+        path, header=False if no_header else None, device=device, label=label
+    )
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:
@@ -175,10 +195,11 @@ def read_raw_table(
             )
     y, task = values_of(outcome, path, task)
     notes = [how] if how and label is None else []
-    if layout is not None and not layout.has_header:
+    without_header = layout is not None and not layout.has_header
+    if layout is not None and without_header:
         notes.append(f"no header line, columns are called 1 to {len(layout.names)}")
     return RawTable(
-        path.name, X, y, kinds, task, name, missing, tuple(notes), n_dropped=n_rows - len(X)
+        path.name, X, y, kinds, task, name, missing, tuple(notes), n_rows - len(X), without_header
     )
 
 

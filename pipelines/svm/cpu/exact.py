@@ -86,7 +86,7 @@ def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
 def exact_kernel(
     rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, n_threads: int
 ) -> ExactKernel | None:
-    """An ``ExactKernel`` for as many walks at once; None for the sigmoid, not positive definite."""
-    if kernel.name == "sigmoid":
+    """An ``ExactKernel`` for as many walks at once; None where it may not be positive definite."""
+    if not kernel.is_definite:
         return None
     return ExactKernel(rows, kernel, gamma, memory_bytes // (2 * n_threads))

@@ -26,7 +26,7 @@ _FIRST_C, _STEP = 1e-3, 100.0
 class FittedPath:
     """An ordinary C-SVC model.
 
-    support : int64 (n_support,), rows of X, increasing
+    support : int64 (n_support,), rows of X, class by class, as in LIBSVM
     n_support : int64 (n_classes,), how many of them each class has
     dual_coef : float64 (n_problems, n_support), signed multipliers, 0 where a
         support vector has no part in a problem
@@ -77,22 +77,23 @@ def fit_path(
 
     Parameters
     ----------
-    X : float array of shape (n, n_features)
+    X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
     y : array of shape (n,), at least two labels
     sample_weight : float array of shape (n,) of factors of C, at least 0, or None
 
     The others are as for ``cross_validate_path``.
     """
-    X = np.asarray(X)
+    X, form = np.asarray(X), Kernel(kernel, degree, coef0)
     check_size(X)
     layout = sort_rows(y)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     search = Search(
         layout, problems_of(layout.n_classes, decision),
         np.ascontiguousarray(weight[layout.order][None]), [],
-        Settings(path_to(C), tol, max_iter, class_weight), Kernel(kernel, degree, coef0),
+        Settings(path_to(C) if form.is_definite else np.array([C]), tol, max_iter, class_weight),
+        form,
     )  # fmt: skip
-    rows = prepare_rows(X, search.kernel)[layout.order]
+    rows = prepare_rows(X, search.kernel, layout.order)
     with open_pool(n_threads) as pool:
         out = _solve(search, rows, gamma, Means(pool, memory_bytes))
     if search.one_vs_one:
@@ -102,7 +103,9 @@ def fit_path(
 
 
 def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solutions:
-    fits = len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+    fits = search.kernel.is_given or (
+        len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+    )
     if not fits and search.one_vs_one:
         return solve_pairwise(search, rows, np.array([gamma]), means)[0]
     out = search.empty_solutions()
@@ -119,12 +122,11 @@ def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solu
 def model_of(
     layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray
 ) -> FittedPath:
-    """Support vectors of all problems in the order of X.
+    """Support vectors of all problems, class by class, in the order of X.
 
     last : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
     """
     used = np.flatnonzero(out.support[0, -1])
-    used = used[np.argsort(layout.order[used])]
     dual = np.zeros((len(problems), used.size))
     codes = layout.codes[used]
     for p, problem in enumerate(problems):

@@ -23,20 +23,29 @@ _PIECE_BYTES = 1 << 19
 _BLOCK_ROWS = 1024
 
 
-def prepare_rows(X: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Rows ready for ``shared_products``: contiguous, float32 or float64.
+def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None) -> np.ndarray:
+    """Rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
 
     For ``rbf`` the mean is taken off first: distances do not change and the
     products they are the small difference of do shrink.
 
     Parameters
     ----------
-    X : array of shape (n, n_features)
+    X : array of shape (n, n_features), or (n, n) of a kernel that is given
+    order : int array, which rows to take, optional
 
     Returns
     -------
     float64 array of the same shape, or float32 where the data set is large
     """
+    if kernel.is_given:
+        given = X if order is None else X[np.ix_(order, order)]
+        return np.ascontiguousarray((given + given.T) / 2)  # no hair's breadth from symmetric
+    rows = _prepared(X, kernel)
+    return rows if order is None else rows[order]
+
+
+def _prepared(X: np.ndarray, kernel: Kernel) -> np.ndarray:
     n, n_features = X.shape
     large = float(n) * n * n_features > _FLOAT64_PRODUCTS
     dtype = np.float32 if large else np.float64
@@ -91,6 +100,8 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
     float32 array of shape (n, n), exactly symmetric; of distances the diagonal
     is exactly 0 and equal rows are at distance 0
     """
+    if kernel.is_given:
+        return rows.astype(np.float32)
     products = _symmetric_products(rows, pool)
     if not kernel.of_distances:
         return products.astype(np.float32, copy=False)
@@ -127,7 +138,7 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel, gamma: float) ->
         np.multiply(shared, -factor, out=out)
         np.expm1(out, out=out)
         return
-    if kernel.name == "linear":
+    if kernel.name == "linear" or kernel.is_given:
         out[...] = shared
         return
     np.multiply(shared, factor, out=out)

@@ -92,7 +92,7 @@ def cross_validate_path(
         Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter, class_weight),
         Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept,
     )  # fmt: skip
-    rows = prepare_rows(X, search.kernel)[layout.order]
+    rows = prepare_rows(X, search.kernel, layout.order)
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
@@ -108,7 +108,7 @@ def _search_all(
     search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
 ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
     """Solutions and scores of each gamma, in order."""
-    if fits_in_memory(len(rows), means.memory_bytes):
+    if search.kernel.is_given or fits_in_memory(len(rows), means.memory_bytes):
         yield from _search_in_memory(search, rows, gammas, means)
     elif search.one_vs_one:
         yield from solve_and_score_pairwise(search, rows, gammas, means)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.multiclass import problems
+from pipelines.svm.multiclass import spread
 from pipelines.svm.solvers.base import Settings, Solver, join_problems
 
 
@@ -48,21 +48,10 @@ class SklearnSolver(Solver):
 
 
 def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """LIBSVM's compact coefficients, spread to a column for each pair of classes.
-
-    Row j - 1 of ``dual_coef_`` holds a support vector's coefficient against class j
-    where its own class is smaller, row j where it is larger (LIBSVM's README).
-    """
-    n_classes = len(svc.classes_)
-    if n_classes == 2:  # scikit-learn turns the sign of a single problem round
+    """LIBSVM's compact coefficients, spread to a column for each pair of classes."""
+    if len(svc.classes_) == 2:  # scikit-learn turns the sign of a single problem round
         return svc.support_, -svc.dual_coef_.T, -svc.intercept_
-    ends = np.cumsum(svc.n_support_)
-    own = [slice(end - count, end) for end, count in zip(ends, svc.n_support_, strict=True)]
-    coefficients = np.zeros((len(svc.support_), n_classes * (n_classes - 1) // 2))
-    for column, (i, j) in enumerate(problems(n_classes, "ovo")):
-        coefficients[own[i], column] = svc.dual_coef_[j - 1, own[i]]
-        coefficients[own[j], column] = svc.dual_coef_[i, own[j]]
-    return svc.support_, coefficients, svc.intercept_
+    return svc.support_, spread(svc.dual_coef_, svc.n_support_), svc.intercept_
 
 
 def _converged(svc: Any) -> bool:

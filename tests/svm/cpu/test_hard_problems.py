@@ -137,3 +137,38 @@ def test_values_too_large_for_their_squares_are_refused():
         fit_path(X, y)
     with pytest.raises(ValueError, match="X must hold values below"):
         cross_validate_path(X, y, 1.0, [1.0], [(np.arange(200), np.arange(200, 300))])
+
+
+@pytest.mark.parametrize("C", [100.0, 1000.0])
+def test_a_search_at_a_large_C_is_as_exact_as_a_fit(C):
+    X, y = make_table("phoneme", 700)
+    train, validation = np.arange(550), np.arange(550, 700)
+    Cs, gammas = [1.0, 10.0, C], [0.05, 0.5, 2.0]
+    found = cross_validate_path(
+        X, y, gammas, Cs, [(train, validation)], tol=1e-5, return_decisions=True
+    )
+    for gamma, decisions in zip(gammas, found.decisions, strict=True):
+        alone = fit_path(X[train], y[train], C, gamma, tol=1e-5)
+        support = X[train][alone.support]
+        expected = decision_values(alone, support, X[validation], Kernel(), gamma)
+        np.testing.assert_allclose(decisions[0][-1], expected, atol=1e-3)
+
+
+def test_the_rounding_of_libsvms_kernel_is_not_ours():
+    """Whole numbers with noise, as of credit scores: C = 1e6 and gamma = 1e-6."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random(300) < 0.3).astype(int)
+    X = np.round(1.2 * rng.normal(size=(300, 24)) + 0.35 * labels[:, None] * rng.normal(size=24))
+    C, gamma, y = 1e6, 1e-6, np.where(labels == 0, 1.0, -1.0)
+    # the constant 1 changes nothing, and without it double precision has more digits to give
+    K = np.expm1(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    model, peer = fit_path(X, labels, C, gamma), SVC(C=C, gamma=gamma).fit(X, labels)
+    ours, theirs = np.zeros(len(y)), np.zeros(len(y))
+    ours[model.support], theirs[peer.support_] = model.dual_coef[0], -peer.dual_coef_[0]
+
+    def objective(beta):
+        return 0.5 * beta @ K @ beta - np.abs(beta).sum()
+
+    assert gap(K, y, ours, C) < 2 * TOL
+    assert gap(K, y, theirs, C) > 100 * TOL
+    assert objective(ours) < objective(theirs)

@@ -1,0 +1,152 @@
+"""Rows of a new table for a stored model, and what it says of them, on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pipelines.data.tables import Kinds, columns_of, read_frame
+from pipelines.data.tables.kinds import level_of
+from pipelines.data.tables.table import counted_classes
+from pipelines.data.tables.words import counted, short
+from pipelines.errors import InputError, opt
+from pipelines.run_folder.record import Record, TableFacts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """Rows of a table as the model of a run takes them.
+
+    Attributes
+    ----------
+    path : of the table
+    X : float64 array of shape (n_answered, n_features), or the DataFrame of a table with
+        categories or missing cells
+    answered : int array of shape (n_answered,)
+        Numbers of the rows, from 0; one with a missing cell has no answer where the run
+        dropped such rows.
+    n_rows : all there are
+    target : name of the column that was learned
+    truth : its text of shape (n_answered,), or None where the table lacks the column
+    """
+
+    path: Path
+    X: Any
+    answered: np.ndarray
+    n_rows: int
+    target: str
+    truth: np.ndarray | None
+
+    @classmethod
+    def read(cls, run: Path, record: Record, path: Path) -> Self:
+        """Find the columns of a run in another table, by name.
+
+        Raises
+        ------
+        InputError
+            The run is not one of a table, the file cannot be read, or lacks a column.
+        """
+        facts = record.dataset.table
+        if facts is None:
+            raise InputError(
+                f"RUN must be a run on a table, got {run}, whose data are images; give a run on a "
+                "table"
+            )
+        kinds = Kinds(tuple(facts.numbers), tuple(facts.categories))
+        frame = _frame(path, facts)
+        X = columns_of(frame, kinds, path)
+        plain = (record.dataset.scaling or {}).get("kind") != "table"
+        gaps = X.isna().any(axis=1).to_numpy()
+        answered = np.flatnonzero(~gaps) if facts.missing == "drop" else np.arange(len(X))
+        if gaps[answered].any() and (plain or facts.missing == "refuse"):
+            name = next(name for name in X.columns if X[name].isna().any())
+            raise InputError(
+                f"TABLE must have a value in every cell, column {short(name)} of '{path}' has none "
+                f"in data row {int(np.argmax(gaps)) + 1}, and {run} was trained on rows without "
+                "missing cells; fill it in, or leave the row out"
+            )
+        truth = None
+        if facts.target in frame.columns:
+            labels = frame[facts.target].astype(object)
+            truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
+            truth[labels.isna().to_numpy()[answered]] = ""
+        X = X.iloc[answered].reset_index(drop=True)
+        return cls(
+            path, np.ascontiguousarray(X.to_numpy()) if plain else X, answered, len(frame),
+            facts.target, truth,
+        )  # fmt: skip
+
+    def write(
+        self, classes: np.ndarray, codes: np.ndarray, folder: Path | None, more: Mapping[str, Any]
+    ) -> list[str]:
+        """Write a line for each row of the table; what is said of them.
+
+        Parameters
+        ----------
+        classes : labels of shape (n_classes,)
+        codes : int array of shape (n_answered,)
+        folder : by default that of the table; the file is NAME-predictions.csv
+        more : further columns, of shape (n_answered,)
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        import pandas as pd
+
+        labels = classes[codes]
+        answers = pd.DataFrame({"predicted": labels, **more}, index=self.answered)
+        answers = answers.reindex(np.arange(self.n_rows))
+        answers.index.name = "row"
+        to = (folder or self.path.parent) / f"{self.path.stem}-predictions.csv"
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            answers.to_csv(to)
+        except OSError as error:
+            raise InputError(
+                f"{opt('output')} must be a folder that can be written, got {to.parent}: "
+                f"{error.strerror}; name another folder"
+            ) from None
+        without = self.n_rows - len(self.answered)
+        gaps = f", {without} with missing cells left without an answer" if without else ""
+        found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
+        return [
+            f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}",
+            f"predicted  {found}",
+            *self._of_truth(classes, codes),
+            f"answers    {to}",
+        ]
+
+    def _of_truth(self, classes: np.ndarray, codes: np.ndarray) -> list[str]:
+        """How many answers are wrong, where the table says it."""
+        if self.truth is None:
+            return []
+        names = np.array([level_of(label) for label in classes], dtype=object)
+        known = np.isin(self.truth, names)
+        if not known.any():
+            return []
+        n_known, wrong = int(known.sum()), int(np.sum(names[codes[known]] != self.truth[known]))
+        others = "" if known.all() else f"; {int(np.sum(~known))} rows have none that was learned"
+        return [
+            f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against column "
+            f"{short(self.target)}{others}"
+        ]
+
+
+def _frame(path: Path, facts: TableFacts) -> pd.DataFrame:
+    """The table's columns under the names that the run knows."""
+    frame, layout = read_frame(path, header=not facts.without_header)
+    if layout is not None and facts.without_header and facts.target.isdecimal():
+        n_known = len(facts.numbers) + len(facts.categories) + len(facts.left_out)
+        if len(frame.columns) == n_known:  # the target is not there: those after it move on
+            names = (str(number) for number in range(1, n_known + 2))
+            frame.columns = [name for name in names if name != facts.target]
+    return frame

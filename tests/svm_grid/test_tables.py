@@ -1,0 +1,214 @@
+"""Other people's tables: from the file as it came to predictions for another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from pipelines.data import load_dataset, make_folds
+from pipelines.data.tables import make_preprocessor
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm_grid import main
+from tests.command_runs import record
+
+GRID = ["--n-c", "2", "--n-gamma", "2", "--log-c", "0", "1", "--log-gamma", "-2", "-1",
+        "--folds", "3", "--cluster", "local", "--workers", "1"]  # fmt: skip
+
+
+def mixed(n_rows: int, seed: int) -> pd.DataFrame:
+    """Numbers and categories with gaps, semicolons to come, text to predict at the end."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "case": np.arange(1, n_rows + 1),
+            "age": rng.normal(50, 10, n_rows).round(1),
+            "sex": rng.choice(["F", "M", "?"], n_rows, p=[0.45, 0.45, 0.1]),
+            "grade": rng.choice(["1", "2", "x"], n_rows),
+        }
+    )
+    high = frame.age + 12 * (frame.sex == "F") > 55
+    frame["pay"] = np.where(high, "high", "low")
+    frame.loc[::7, "age"] = np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("table")
+    mixed(150, 0).to_csv(folder / "pay.csv", index=False, sep=";")
+    options = ["--dataset", str(folder / "pay.csv"), "--probability", *GRID]
+    assert main([*options, "--results", str(folder / "run"), "--quiet"]) == 0
+    return folder / "run"
+
+
+def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) -> None:
+    data = load_dataset(str(run.parent / "pay.csv"))
+    folds = make_folds(data.y_train, 3, 0)
+    cells = pd.read_parquet(run / "cv_results.parquet")
+    assert len(cells) == 12
+    different = 0
+    for cell in cells.itertuples():
+        train, validation = folds[cell.fold]
+        peer = make_pipeline(make_preprocessor(data.scaling.kinds), SVC(C=cell.C, gamma=cell.gamma))
+        peer.fit(data.X_train.iloc[train], data.y_train[train])
+        wrong = peer.predict(data.X_train.iloc[validation]) != data.y_train[validation]
+        different += abs(int(wrong.sum()) - cell.n_errors)
+    assert different <= 1
+
+
+def test_the_record_says_what_was_understood(run: Path) -> None:
+    table = record(run)["dataset"]["table"]
+    assert table["target"] == "pay"
+    assert table["numbers"] == ["age"]
+    assert table["categories"] == ["sex", "grade"]
+    assert table["left_out"] == [["case", "id"]]
+    page = (run / "report.html").read_text()
+    assert "a column of 0 and 1 for each level" in page
+
+
+def test_the_model_takes_the_raw_table(run: Path) -> None:
+    model = KernelMachine.load(run / "model.safetensors")
+    data = load_dataset(str(run.parent / "pay.csv"))
+    wrong = int(np.sum(model.predict(data.X_test) != data.classes[data.y_test]))
+    assert wrong == record(run)["n_test_errors"]
+    assert b"pickle" not in (run / "model.safetensors").read_bytes()
+
+
+def test_predict_takes_another_table(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = mixed(60, 1)
+    other.loc[3, "grade"] = "never seen"
+    other = other[["grade", "pay", "sex", "age"]].assign(more=1)
+    other.to_csv(tmp_path / "other.csv", index=False, sep="\t")
+    assert main(["predict", str(run), str(tmp_path / "other.csv")]) == 0
+    said = capsys.readouterr().out
+    answers = pd.read_csv(tmp_path / "other-predictions.csv")
+    assert answers.columns.tolist() == ["row", "predicted", "probability_high", "probability_low"]
+    assert len(answers) == 60
+    wrong = int(np.sum(answers.predicted != other.pay))
+    assert wrong < 15
+    assert f"({wrong} of 60) against column 'pay'" in said
+    np.testing.assert_allclose(answers.filter(like="prob").sum(axis=1), 1)
+
+
+def test_predict_without_the_target(run: Path, tmp_path: Path) -> None:
+    mixed(20, 2).drop(columns="pay").to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "answers"
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), "--output", str(out)]) == 0
+    assert len(pd.read_csv(out / "new-predictions.csv")) == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame.drop(columns=["sex", "age"]), "columns 'age', 'sex'"),
+        (lambda frame: frame.assign(age="old"), "numbers in column 'age'"),
+        (lambda frame: frame.assign(age=1e300), "single precision"),
+    ],
+)
+def test_tables_that_cannot_be_answered(
+    change, words: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(mixed(20, 3)).to_csv(tmp_path / "bad.csv", index=False)
+    assert main(["predict", str(run), str(tmp_path / "bad.csv")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("svm_grid: ")
+    assert words in line
+    assert not (tmp_path / "bad-predictions.csv").exists()
+
+
+def test_runs_that_cannot_answer(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = run.parent / "pay.csv"
+    assert main(["predict", str(tmp_path), str(table)]) == 2
+    assert "RUN must be a run folder" in capsys.readouterr().err
+    facts = json.loads((run / "run.json").read_text())
+    facts["dataset"].pop("table")
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    assert main(["predict", str(tmp_path), str(table)]) == 2
+    assert "whose data are images" in capsys.readouterr().err
+
+
+def test_rows_of_a_table_without_a_header_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Target first, as in wine.data; rows to predict come without it, and columns move up."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(90) % 3
+    frame = pd.DataFrame({0: kind + 1, 1: rng.normal(kind, 0.3), 2: rng.normal(0, 1, 90)})
+    frame.to_csv(tmp_path / "wine.data", index=False, header=False)
+    options = ["--dataset", str(tmp_path / "wine.data"), "--target", "1", *GRID]
+    assert main([*options, "--results", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "90 rows, target '1': 3 classes: 1 (30), 2 (30), 3 (30)" in said
+    assert "no header line, columns are called 1 to 3" in said
+    frame.drop(columns=0).to_csv(tmp_path / "new.data", index=False, header=False)
+    for name in ("wine.data", "new.data"):
+        assert main(["predict", str(tmp_path / "run"), str(tmp_path / name)]) == 0
+        stem = Path(name).stem
+        answers = pd.read_csv(tmp_path / f"{stem}-predictions.csv")["predicted"]
+        assert np.mean(answers != kind + 1) < 0.15
+
+
+def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path: Path) -> None:
+    path = tmp_path / "pay.csv"
+    mixed(150, 0).to_csv(path, index=False)
+    options = ["--dataset", str(path), "--missing", "drop", *GRID]
+    assert main([*options, "--results", str(tmp_path / "run"), "--quiet"]) == 0
+    assert record(tmp_path / "run")["dataset"]["n_train"] < 110
+    assert main(["predict", str(tmp_path / "run"), str(path)]) == 0
+    answers = pd.read_csv(tmp_path / "pay-predictions.csv")["predicted"]
+    gaps = mixed(150, 0).replace("?", np.nan)[["age", "sex", "grade"]].isna().any(axis=1)
+    np.testing.assert_array_equal(answers.isna(), gaps)
+
+
+def test_rare_classes_are_merged_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = mixed(150, 0)
+    frame["pay"] = frame["pay"].where(frame.index >= 8, [f"odd {i % 4}" for i in range(150)])
+    frame.to_csv(tmp_path / "pay.csv", index=False)
+    options = ["--dataset", str(tmp_path / "pay.csv"), *GRID]
+    assert main([*options, "--dry-run"]) == 2
+    assert "'odd 0' (2), 'odd 1' (2), 'odd 2' (2), 'odd 3' (2)" in capsys.readouterr().err
+    assert main([*options, "--rare", "merge", "--results", str(tmp_path / "run"), "--quiet"]) == 0
+    assert record(tmp_path / "run")["dataset"]["classes"] == ["high", "low", "rare"]
+
+
+def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--dataset", str(run.parent / "pay.csv"), *GRID, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in said
+    assert "columns    1 column of numbers; 2 of categories with levels: sex (2), grade (3)" in said
+    header = next(line for line in said.splitlines() if "sex=F" in line)
+    names = "class age age missing sex=F sex=M sex missing grade=1 grade=2 grade=x"
+    assert header.split() == names.split()
+    data = load_dataset(str(run.parent / "pay.csv"))
+    matrix = data.scaling.fit(data.X_train).transform(data.X_train)
+    first = said.splitlines()[said.splitlines().index(header) + 1].split()
+    assert first[0] == data.classes[data.y_train[0]]
+    np.testing.assert_allclose([float(one) for one in first[1:]], matrix[0], rtol=0.01)
+
+
+def test_a_run_on_a_mixed_table_is_resumed(run: Path, tmp_path: Path) -> None:
+    """Its fingerprint is that of its cells, and of no order in memory."""
+    table = tmp_path / "pay.csv"
+    mixed(150, 0).to_csv(table, index=False, sep=";")
+    options = ["--dataset", str(table), *GRID]
+    assert main([*options, "--results", str(tmp_path / "run"), "--quiet"]) == 0
+    before = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
+    facts = record(tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text(json.dumps(facts | {"status": "stopped"}))
+    assert main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
+    after = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
+    pd.testing.assert_frame_equal(before, after)
