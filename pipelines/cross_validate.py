@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import DataOptions, FoldOptions, RunOptions
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import columns, names
 from pipelines.say import aloud
 from pipelines.validation.grids import read_grid, read_params, with_labels
-from pipelines.validation.options import CandidateOptions, TargetOptions, ValidationOptions
+from pipelines.validation.options import CandidateOptions, TaskOptions, ValidationOptions
 
 if TYPE_CHECKING:
     from pipelines.validation.data import Learning
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(
-    CandidateOptions, ValidationOptions, FoldOptions, RunOptions, TargetOptions, DataOptions
+    CandidateOptions,
+    ValidationOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    TableOptions,
 ):
     """Options of ``cross_validate``."""
 
@@ -41,7 +47,7 @@ class CrossValidation(job.Job[Options]):
 
         options = self.options
         return load_learning(
-            options.dataset, data_dir=options.data_dir, target=options.target,
+            options.dataset, data_dir=options.data_dir, **options.table(), n_folds=options.folds,
             task=None if options.task == "auto" else options.task,
             limit=options.limit, test_size=options.test_size, seed=options.seed,
             groups=options.groups, in_order=options.cv == "time",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pipelines.data import DATASETS, load_dataset
-from pipelines.data.tables import SUFFIXES, read_frame, read_raw_table
+from pipelines.data.dataset import rows_of
+from pipelines.data.rare import Rare, settle_rare
+from pipelines.data.tables import SUFFIXES, Reading, read_frame, read_raw_table
 from pipelines.errors import InputError, opt
 from pipelines.validation.catalogue import CLASSES
 
@@ -90,7 +92,8 @@ class Learning:
 def load_learning(
     name: str, *, data_dir: str = "data", target: str | None = None, task: str | None = None,
     limit: int | None = None, test_size: float = 0.2, seed: int = 0, groups: str | None = None,
-    in_order: bool = False, missing: str = "impute",
+    in_order: bool = False, reading: Reading | None = None, rare: Rare = "refuse",
+    n_folds: int = 1,
 ) -> Learning:  # fmt: skip
     """Load a data set by its name or a table by its path.
 
@@ -98,7 +101,6 @@ def load_learning(
     ----------
     groups : column of groups; then no group is in both the training and the test rows
     in_order : rows are in the order of time; then the last ones are the test rows
-    missing : see ``read_raw_table``
 
     Others are those of ``pipelines.data.load_dataset``.
 
@@ -115,11 +117,17 @@ def load_learning(
                 f"{opt('dataset', name)}; leave it out"
             )
         return _images(name, data_dir, target, limit, test_size, seed)
-    table = read_raw_table(
-        path, target, task=task, missing=missing,  # type: ignore[arg-type]
-        leave_out=() if groups is None else (groups,),
-    )  # fmt: skip
-    return _split(table, _column(path, groups, len(table.y)), limit, test_size, seed, in_order)
+    reading = reading or Reading()
+    if groups is not None:
+        reading = replace(reading, leave_out=(*reading.leave_out, groups))
+    table = read_raw_table(path, target, task=cast(Any, task), **asdict(reading))
+    found, lines = _column(path, groups, reading, len(table.y)), list(table.lines())
+    if table.task == CLASSES and found is None and not in_order:
+        kept, labels, line = settle_rare(table.y, n_folds, test_size, rare)
+        table = replace(table, X=rows_of(table.X, kept).reset_index(drop=True), y=labels[kept])
+        lines += [line] if line else []
+    learning = _split(table, found, limit, test_size, seed, in_order)
+    return replace(learning, lines=tuple(lines))
 
 
 def _images(
@@ -139,11 +147,11 @@ def _images(
     )  # fmt: skip
 
 
-def _column(path: Path, name: str | None, n_rows: int) -> np.ndarray | None:
+def _column(path: Path, name: str | None, reading: Reading, n_rows: int) -> np.ndarray | None:
     """A column of a file as it stands there."""
     if name is None:
         return None
-    frame, _ = read_frame(path)
+    frame, _ = read_frame(path, no_header=reading.no_header)
     if name not in frame.columns:
         raise InputError(
             f"{opt('groups')} must be the name of a column of '{path}', got {name!r}; check it"
@@ -209,11 +217,9 @@ def _split(
         table.name, table.task, _rows(X, train), y[train], _rows(X, test), y[test], classes,
         groups=None if groups is None else groups[train],
         kinds=None if table.is_plain else table.kinds, table=table.describe(),
-        lines=tuple(table.lines()),
     )  # fmt: skip
 
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[rows].reset_index(drop=True)
-    return np.ascontiguousarray(X[rows])
+    some = rows_of(X, rows)
+    return some.reset_index(drop=True) if hasattr(X, "iloc") else np.ascontiguousarray(some)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pipelines.errors import InputError, opt
-from pipelines.run.options import at_least, inside_unit_interval, option
+from pipelines.run.options import at_least, option
 
 number = partial(option, parse=int, metavar="N")
 
@@ -16,23 +16,12 @@ def _rope(value: float) -> str | None:
 
 
 @dataclass(frozen=True)
-class TargetOptions:
-    """The table, and what of it is predicted."""
+class TaskOptions:
+    """What is predicted."""
 
-    target: str | None = option(
-        None, "column of the file to predict (an .npz file: name of the array)", metavar="COLUMN"
-    )
     task: str = option(
         "auto", "what is predicted: classes or numbers; auto: what the target looks like",
         choices=("auto", "classification", "regression"),
-    )  # fmt: skip
-    limit: int | None = option(
-        None, "use a subset of N training rows, classes in their proportions",
-        parse=int, check=at_least(2), metavar="N",
-    )  # fmt: skip
-    test_size: float = option(
-        0.2, "share kept for the test, where a data set has no test set of its own",
-        parse=float, check=inside_unit_interval, metavar="SHARE",
     )  # fmt: skip
 
 

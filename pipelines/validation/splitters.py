@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
 from pipelines.data.folds import make_folds
 from pipelines.errors import InputError, opt
 from pipelines.validation.catalogue import CLASSES
@@ -168,7 +169,7 @@ def inner_splits(
     """The same cross-validation within the training rows of every outer fold."""
     found = []
     for train, _ in outer:
-        rows = X.iloc[train] if hasattr(X, "iloc") else X[train]
+        rows = rows_of(X, train)
         inner = splits_of(
             kind, n_folds, n_repeats, seed, rows, y[train],
             None if groups is None else groups[train], task, classes,

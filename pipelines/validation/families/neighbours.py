@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import rows_of
 from pipelines.validation.families.base import Family, parameters_of
 
 
@@ -57,9 +58,7 @@ class Neighbours(Family):
         said = []
         for one, k in zip(fitted, ks, strict=True):
             if votes is not None and one.weights == "uniform" and method != "predict_log_proba":
-                said.append(
-                    votes.of(k, one) if method == "predict_proba" else votes.winner(k, one)
-                )
+                said.append(votes.of(k, one) if method == "predict_proba" else votes.winner(k, one))
             else:
                 said.append(query.ask(one, method))
         return said
@@ -83,8 +82,7 @@ class Query:
 
     def alone(self, estimator: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and indices of the k nearest of some rows, queried for that k."""
-        some = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        found: tuple[np.ndarray, np.ndarray] = estimator.kneighbors(some, k)
+        found: tuple[np.ndarray, np.ndarray] = estimator.kneighbors(rows_of(self.X, rows), k)
         return found
 
     def tied(self, k: int) -> np.ndarray:
