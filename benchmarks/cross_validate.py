@@ -53,6 +53,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.searches.lines import JOBLIB, WORKLOADS, lines_of
     from benchmarks.timing import in_turn, ratios
     from cluster_setup import open_cluster
+    from cluster_setup.on_this_machine.devices import available_cores
     from pipelines.data import load_dataset, make_folds
     from pipelines.run.environment import commit, versions
 
@@ -66,7 +67,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for name in options.grids:
             workload = WORKLOADS[name]
             lines, missing = lines_of(workload, X, y, folds, client)
-            timed = in_turn(lines, options.repeat, lambda said, name=name: print(f"{name}: {said}"))
+            print(f"{name}: {len(lines)} lines")
+            timed = in_turn(lines, options.repeat)
             by_name = {one.name: one for one in timed}
             plain = by_name[JOBLIB]
             n_fits = plain.result.scores.size
@@ -76,9 +78,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     "wanted": workload.wanted,
                     "n_candidates": len(plain.result.scores),
                     "n_fits": n_fits,
-                    # Two cores, one fit each: what one takes.
-                    "plain_fit_ms": 1000 * plain.median * describe_machine()["cores"] / n_fits
-                    if "cores" in describe_machine() else None,
+                    # What one takes, where each core has one.
+                    "plain_fit_ms": 1000 * plain.median * available_cores() / n_fits,
                     "lines": [
                         {
                             "line": one.name,
@@ -135,7 +136,8 @@ def page(record: dict[str, Any]) -> str:
         )  # fmt: skip
         wanted = f"wanted at least {grid['wanted']:.2f} ×"
         parts.append(
-            f"## {grid['grid']}: {grid['n_candidates']} candidates, {grid['n_fits']} fits, {wanted}"
+            f"## {grid['grid']}: {grid['n_candidates']} candidates, {grid['n_fits']} fits of "
+            f"{grid['plain_fit_ms']:.0f} ms, {wanted}"
             f"\n\n{table}"
         )
     missing = f" Missing: {'; '.join(record['missing'])}." if record["missing"] else ""

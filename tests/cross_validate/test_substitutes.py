@@ -85,9 +85,11 @@ def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = (X[:, 0] > 0).astype(np.int64)
-    candidates = tuple(
-        Candidate("logistic", {"C": C}, LogisticRegression(C=C)) for C in (0.1, 1.0)
-    ) + (Candidate("knn", {}, KNeighborsClassifier()),)
+    candidates = (
+        Candidate("logistic", {"C": 0.1}, LogisticRegression(C=0.1)),
+        Candidate("logistic", {"C": 1.0}, LogisticRegression(C=1.0)),
+        Candidate("knn", {}, KNeighborsClassifier()),
+    )
     split = (np.arange(40), np.arange(40, 60))
     problem = Problem(
         X, y, candidates, {(SEARCH, 1.0): [split]}, ("accuracy",),
