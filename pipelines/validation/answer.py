@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,8 @@ def _write_predictions(path: Path, data: Learning, predicted: np.ndarray) -> Non
     if data.task == CLASSES:
         from pipelines.select.predictions import write_predictions
 
-        write_predictions(path, data, predicted)  # type: ignore[arg-type]
+        shown = data if data.pixels is None else replace(data, X_test=data.pixels)
+        write_predictions(path, shown, predicted)  # type: ignore[arg-type]
         return
     pd.DataFrame(
         {

@@ -37,6 +37,7 @@ class Learning:
     groups : of the training rows, or None
     kinds : what the columns of a DataFrame are; None for arrays
     is_scaled : whether columns are of one scale as they are, as pixels
+    pixels : the test rows of images as they came, uint8, or None
     lines : what is said of the data before a run
     """
 
@@ -51,6 +52,7 @@ class Learning:
     kinds: Any = None
     is_scaled: bool = False
     image_shape: tuple[int, int] | None = None
+    pixels: Any = None
     table: Mapping[str, Any] | None = None
     lines: tuple[str, ...] = field(default=())
 
@@ -143,7 +145,7 @@ def _images(
     return Learning(
         found.name, CLASSES, X_train, found.y_train.astype(np.int64), X_test,
         found.y_test.astype(np.int64), found.classes, is_scaled=True,
-        image_shape=found.image_shape,
+        image_shape=found.image_shape, pixels=found.X_test,
     )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     for name in ("algorithms", "validation_curves", "time_against_score", "confusion_matrix"):
         assert (folder / f"{name}.svg").stat().st_size > 1000
     assert json.loads(cells["params"].iloc[0]) == {"n_neighbors": 1}
+    assert np.load(folder / "test_errors.npz")["X"].max() > 10, "pixels as they came"
 
 
 def test_numbers_text_and_gaps(tmp_path: Path) -> None:
