@@ -321,9 +321,13 @@ class Answered:
 
     def score(self, X: Any, y: Any = None, **weights: Any) -> float:
         """The estimator's own score, from these answers where it is a usual one."""
-        own = type(getattr(self._final, "estimator", self._final)).score
-        if own in (ClassifierMixin.score, RegressorMixin.score):
-            return float(own(self, X, y, **weights))
+        final = getattr(self._final, "estimator", self._final)
+        for usual in (ClassifierMixin, RegressorMixin):
+            # That of neighbours is the usual one but for rows it does not have here.
+            if isinstance(final, usual) and (
+                type(final).score is usual.score or family_of(final) is not None
+            ):
+                return float(usual.score(self, X, y, **weights))
         return float(self._estimator.score(X, y, **weights))
 
     def __sklearn_tags__(self) -> Any:

@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pipelines import GridSearch, cross_validate_many
 from pipelines.errors import InputError
 from pipelines.validation.many import compared, ranked
+from pipelines.validation.together import Board
 
 
 def test_a_table_has_the_scores_of_scikit_learn() -> None:
@@ -106,6 +107,33 @@ def test_processes_of_joblib_give_the_same() -> None:
     assert ours.cv_results_["mean_test_score"].tolist() == (
         theirs.cv_results_["mean_test_score"].tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (KNeighborsClassifier(), {"n_neighbors": [1, 5, 9]}),
+        (KNeighborsRegressor(), {"n_neighbors": [1, 5, 9]}),
+        (Ridge(), {"alpha": [0.1, 10.0]}),
+        (RandomForestClassifier(random_state=0), {"n_estimators": [2, 4]}),
+    ],
+)
+def test_the_estimator_s_own_score_takes_the_shared_answers(
+    estimator: Any, grid: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = load_iris(return_X_y=True)
+    expected = GridSearchCV(estimator, grid, refit=False).fit(X, y).cv_results_
+
+    def ask(self: Any, *arguments: Any) -> Any:
+        asked.append(arguments)
+        return own(self, *arguments)
+
+    asked: list[Any] = []
+    own = Board.ask
+    monkeypatch.setattr(Board, "ask", ask)
+    ours = GridSearch(estimator, grid, refit=False).fit(X, y).cv_results_
+    assert ours["mean_test_score"] == pytest.approx(expected["mean_test_score"], rel=1e-12)
+    assert len(asked) == 5 * len(expected["params"])
 
 
 def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:
