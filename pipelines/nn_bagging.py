@@ -33,8 +33,13 @@ number = partial(option, parse=int, check=at_least(1), metavar="N")
 class Options(FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``nn_bagging``."""
 
-    n_bootstrap: int = number(12, "members of the ensemble, each on a bootstrap sample of its own")
-    n_tuning: int = number(12, "candidates that the random search of each member tries")
+    n_bootstrap: int = number(
+        12, "members of the ensemble, each on a bootstrap sample of its own",
+        check=at_least(1, 10_000),
+    )  # fmt: skip
+    n_tuning: int = number(
+        12, "candidates that the random search of each member tries", check=at_least(1, 10_000)
+    )
     space: str = option(
         "auto",
         "where candidates are drawn from: small, study, mlp or a .yaml file; auto takes small "

@@ -45,8 +45,8 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
-    n_c: int = number(8, "number of C")
-    n_gamma: int = number(8, "number of gamma")
+    n_c: int = number(8, "number of C", check=at_least(1, 10_000))
+    n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -65,6 +66,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table["species"] = np.where(table.a > 0, "cat", "dog")
     table.to_csv(folder / "mine.csv", index=False)
     write_graphs(folder, rng)
+    write_tables(folder, rng)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
         picture = np.full((60, 60), 250, np.uint8)
         picture[10:50, 27:33] = 20
@@ -92,6 +94,22 @@ def write_graphs(folder: Path, rng: np.random.Generator) -> None:
     topics.to_csv(folder / "topics.csv", index=False)
 
 
+def write_tables(folder: Path, rng: np.random.Generator) -> None:
+    """Tables as they come: without a header line, with categories, text and rare classes."""
+    frame = pd.DataFrame(rng.normal(size=(120, 4)), columns=list("abcd"))
+    frame["kind"] = np.where(frame.a > 0, "setosa", "virginica")
+    frame.to_csv(folder / "iris.data", header=False, index=False)
+    rings = np.r_[np.arange(4) + 20, np.arange(4) + 20, rng.integers(7, 10, 112)]
+    abalone = pd.DataFrame(rng.random((120, 7))).assign(rings=rings)
+    abalone.insert(0, "sex", rng.choice(list("MFI"), 120))
+    abalone.to_csv(folder / "abalone.data", header=False, index=False)
+    tickets = [f"A{i}" for i in rng.integers(0, 90, 120)]
+    people = pd.DataFrame({"ticket": tickets, "sex": rng.choice(["f", "m"], 120)})
+    people["survived"] = rng.choice(["yes", "no"], 120)
+    people.assign(age=rng.normal(40, 9, 120)).to_csv(folder / "titanic.csv", index=False)
+    shutil.copy(folder / "mine.csv", folder / "new.csv")
+
+
 def write_images(folder: Path, rng: np.random.Generator) -> None:
     """Files of MNIST's form with random images."""
     folder.mkdir()
@@ -115,6 +133,13 @@ def small_networks(command: str, sandbox: Path) -> None:
 
 def predict(command: str, sandbox: Path) -> None:
     run(re.sub(r"\bRUN\b", "ENSEMBLE", command), sandbox)
+
+
+def predict_table(command: str, sandbox: Path) -> None:
+    if not (sandbox / "TABLE_RUN").exists():
+        grid = "--n-c 2 --n-gamma 2 --folds 2 --quiet --results TABLE_RUN"
+        run(f"python -m pipelines.svm_grid --dataset mine.csv {grid}", sandbox)
+    run(re.sub(r"\bresults/\S+", "TABLE_RUN", command), sandbox)
 
 
 def dry(command: str, sandbox: Path) -> None:
@@ -181,6 +206,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.\w+ .*--cluster (slurm|pbs|sge|mpi)", dry),
     (r"(mpirun|srun) .*python -m pipelines", dry),
     (r"python -m pipelines\.nn_bagging predict", predict),
+    (r"python -m pipelines\.svm_grid predict", predict_table),
     (r"python -m pipelines\.nn_bagging --resume", as_it_stands),
     (r"python -m pipelines\.nn_bagging", small_networks),
     (r"python -m pipelines\.", as_it_stands),

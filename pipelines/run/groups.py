@@ -118,7 +118,7 @@ class PlaceOptions:
     )  # fmt: skip
     workers: int | None = option(
         None, "number of workers (default: one for each GPU, else for each core)",
-        parse=int, check=at_least(1), metavar="N", changes_results=False,
+        parse=int, check=at_least(1, 100_000), metavar="N", changes_results=False,
     )  # fmt: skip
     adaptive: tuple[int, int] | None = option(
         None, "in place of --workers: fewest and most jobs to have in a queue",

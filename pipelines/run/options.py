@@ -49,9 +49,15 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def at_least(minimum: float) -> Check:
-    """A check that a number is not smaller than ``minimum``."""
-    return lambda value: None if value >= minimum else f"at least {minimum}"
+def at_least(minimum: float, maximum: float = math.inf) -> Check:
+    """A check that a number is not smaller than ``minimum``, nor a slip above ``maximum``."""
+
+    def check(value: float) -> str | None:
+        if not value >= minimum:
+            return f"at least {minimum}"
+        return None if value <= maximum else f"at most {maximum:,}"
+
+    return check
 
 
 def inside_unit_interval(value: float) -> str | None:
@@ -60,11 +66,11 @@ def inside_unit_interval(value: float) -> str | None:
 
 
 def increasing_log10(bounds: tuple[float, float]) -> str | None:
-    """A check of two log10 bounds: finite, in order, and powers that a double can hold."""
+    """A check of two log10 bounds: finite, in order, and powers that one can compute with."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         return "two finite numbers, the smaller first"
-    return None if low >= -300 and high <= 300 else "between -300 and 300"
+    return None if low >= -30 and high <= 30 else "between -30 and 30"
 
 
 def positive(value: float) -> str | None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.options import at_least, finite, inside_unit_interval, option, positive
+from pipelines.run.options import at_least, finite, option, positive
 from pipelines.svm.kernel import KERNELS, Kernel
 
 if TYPE_CHECKING:
     from pipelines.svm.solvers import Settings
 
 
-def _positive_or_unlimited(value: int) -> str | None:
-    return None if value == -1 or value >= 1 else "at least 1, or -1 for no limit"
+def _positive_or_default(value: int) -> str | None:
+    if value != -1 and value < 1:
+        return "at least 1, or -1 for LIBSVM's limit"
+    # LIBSVM counts in 32 bits
+    return None if value < 2**31 else f"at most {2**31 - 1:,}"
+
+
+def _tolerance(value: float) -> str | None:
+    """What residuals in double precision can resolve."""
+    return None if 1e-12 <= value < 1 else "at least 1e-12 and below 1"
 
 
 @dataclass(frozen=True)
@@ -32,11 +40,12 @@ class SVMOptions:
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
         1e-3, "tolerance of the stopping criterion",
-        parse=float, check=inside_unit_interval, metavar="TOL",
+        parse=float, check=_tolerance, metavar="TOL",
     )  # fmt: skip
     max_iter: int = option(
-        -1, "most iterations of one binary problem, -1 for no limit",
-        parse=int, check=_positive_or_unlimited, metavar="N",
+        -1, "most iterations of one binary problem at one C; -1 for LIBSVM's limit, "
+        "max(10,000,000, 100 rows), with --solver path, and for none with the others",
+        parse=int, check=_positive_or_default, metavar="N",
     )  # fmt: skip
     memory: float = option(
         4.0, "GiB of kernel matrices that --solver path may hold before it works in blocks",

@@ -208,7 +208,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
         gamma = self.gamma_of(rows)
-        used, weights = _rows_that_count(rows, classes, codes, sample_weight)
+        used, weights = rows_that_count(rows, classes, codes, sample_weight)
         some = (
             rows if weights is None else rows[np.ix_(used, used)] if self._is_given else rows[used]
         )
@@ -224,7 +224,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             memory_bytes=self.memory_bytes,
             class_weight=self._factors(classes, codes),
             sample_weight=weights,
-            kernel=self._kernel.name,
+            kernel=self.solver_kernel.name,
             degree=self.degree,
             coef0=self.coef0,
         )
@@ -277,10 +277,10 @@ class PathSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def _is_given(self) -> bool:
-        return self._kernel.is_given
+        return self.solver_kernel.is_given
 
     @property
-    def _kernel(self) -> Kernel:
+    def solver_kernel(self) -> Kernel:
         """The kernel as the solver knows it."""
         name = PRECOMPUTED if callable(self.kernel) else self.kernel
         return Kernel(name, self.degree, self.coef0)
@@ -329,7 +329,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             coefficients=np.ascontiguousarray(found.dual_coef.T),
             intercepts=found.intercept,
             classes_=classes,
-            kernel=self._kernel,
+            kernel=self.solver_kernel,
             gamma=gamma,
             decision=self.decision,
             scaling=FittedScaling(np.zeros(1), np.ones(1)),
@@ -510,10 +510,16 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         return restored
 
 
-def _rows_that_count(
+def rows_that_count(
     X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows of a weight above 0, and their weights; None where all weigh 1."""
+    """The rows of a weight above 0, and their weights; None where all weigh 1.
+
+    Raises
+    ------
+    ValueError
+        A class has no such row.
+    """
     if sample_weight is None:
         return np.arange(len(X)), None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)

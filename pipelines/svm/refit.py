@@ -77,7 +77,7 @@ def refit_estimator(
         classifier, calibration = _calibrated(data, unit, solver, settings)
         own = classifier.fitted_ if found.device == "cpu" else classifier.machine_
         return own, calibration
-    labels, settings = unit.classes[data.y], _for_labels(settings, unit.classes)
+    labels, settings = unit.classes[data.y], for_labels(settings, unit.classes)
     fitted = found.fit(data.scaled(found.device), labels, unit.C, unit.gamma, settings)
     if found.device == "cpu":
         return fitted, None
@@ -100,8 +100,8 @@ def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Setting
     return Tested(machine, machine.predict_codes(data.X_test))
 
 
-def _for_labels(settings: Settings, classes: np.ndarray) -> Settings:
-    """Settings for a fit on labels; those of the search have factors for class codes."""
+def for_labels(settings: Settings, classes: np.ndarray) -> Settings:
+    """Settings for a fit on labels; those of a search have factors for class codes."""
     if not isinstance(settings.class_weight, dict):
         return settings
     labels = classes.tolist()
@@ -122,7 +122,7 @@ def _calibrated(
 
     from pipelines.svm.solver_classifier import SolverClassifier
 
-    settings = replace(_for_labels(settings, unit.classes), scoring=None)
+    settings = replace(for_labels(settings, unit.classes), scoring=None)
     classifier = SolverClassifier(solver, unit.C, unit.gamma, settings, data.scaling, unit.classes)
     calibrated = CalibratedClassifierCV(
         classifier, method="sigmoid", cv=list(data.folds), ensemble=False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import ClassWeight, Layout, Problem
+from pipelines.svm.problems import ClassWeight, Layout, Problem, class_factors
 from pipelines.svm.solutions import Solutions, empty_solutions
 
 # Multipliers of one gamma beyond this are kept in single precision.
@@ -38,6 +38,8 @@ class Search:
     validation : int64 arrays, for each fold the sorted rows it validates on
     with_values : whether decision values are kept
     kept : products of all rows, and room for a kernel, that outlive the call
+    counts : as ``weights`` without those of single rows, by which classes are balanced as
+        in ``SVC``; None where there are none
     """
 
     layout: Layout
@@ -48,6 +50,14 @@ class Search:
     kernel: Kernel
     with_values: bool = False
     kept: dict[str, np.ndarray] = field(default_factory=dict)
+    counts: np.ndarray | None = None
+
+    def factors(self, number: int, fold: int) -> np.ndarray:
+        """What multiplies C for each class of a problem: float64 (n_classes,)."""
+        of_fold = (self.weights if self.counts is None else self.counts)[fold]
+        return class_factors(
+            self.layout, self.problems[number], of_fold, self.settings.class_weight
+        )
 
     @property
     def one_vs_one(self) -> bool:

@@ -107,6 +107,7 @@ def test_haberman_takes_its_target_by_number(file):
         ("kind,cap,odour\ne,x,s\np,y,t\ne,x,t\n", True),
         ("0,1,2\n1.5,2,x\n1.5,3,y\n", True),  # counted columns
         ("?,1,x\n2,3,y\n", False),
+        ("inf,1_000,kind\n1.5,2,x\n2.5,3,y\n", True),
         (",size,kind\n1,2.5,x\n2,3.5,y\n", True),  # a name is missing
     ],
 )
@@ -232,6 +233,13 @@ def test_a_level_is_one_however_it_was_read(tmp_path):
         frame = pd.DataFrame({"grade": cells, "a": [0.5, 1.5, 2.5], "kind": list("pqq")})
         frame.to_csv(path, index=False)
         assert read_raw_table(path, category=["grade"]).X["grade"].tolist()[:2] == ["1", "2"]
+
+
+def test_what_is_missing_and_what_is_a_level(file):
+    cells = ["?", "NA", "", "NaN", "null", "N/A", "None", "no", "none"]
+    table = read_raw_table(file("a,kind\n" + "".join(f"{one},x\n" for one in cells)))
+    assert table.X["a"].isna().tolist() == [True] * 6 + [False] * 3
+    assert table.X["a"].tolist()[6:] == ["None", "no", "none"]
 
 
 # What is learned

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.metrics import fbeta_score, make_scorer
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -19,17 +23,31 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
 )
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pipelines import SVMGridSearch
+from cluster_setup.on_this_machine.devices import available_cores
+from pipelines import PathSVC, SVMGridSearch
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.solvers.path_cpu import PathSolver
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:500], y[:500]
 C, GAMMA = [100.0, 1.0], [1e-2, 1e-4]
 
 
-@parametrize_with_checks([SVMGridSearch(C=(1.0, 10.0), gamma=(0.01, 0.1))])
+# As of SVC: two solutions within the tolerance are not equal to seven digits.
+EXPECTED = {
+    f"check_sample_weight_equivalence_on_{form}_data": "within the tolerance only, as SVC"
+    for form in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks(
+    [SVMGridSearch(C=(1.0, 10.0), gamma=(0.01, 0.1))],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class")
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
@@ -48,7 +66,7 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
 )
 def test_results_are_those_of_grid_search_cv(cv: Any) -> None:
     ours = SVMGridSearch(C, GAMMA, cv=cv, solver="sklearn").fit(X, y)
-    peer = GridSearchCV(SVC(), {"C": sorted(C), "gamma": sorted(GAMMA)}, cv=cv).fit(X, y)
+    peer = GridSearchCV(SVC(), {"C": C, "gamma": GAMMA}, cv=cv).fit(X, y)
     assert set(ours.cv_results_) == set(peer.cv_results_)
     for key, expected in peer.cv_results_.items():
         if "test_score" in key:
@@ -99,7 +117,7 @@ def test_what_svc_takes_it_takes(solver: str, parameters: dict[str, Any]) -> Non
 def test_any_scorer_of_predictions_or_decision_values(solver: str, scoring: Any) -> None:
     words = np.where(y == 9, "nine", "other")
     ours = SVMGridSearch(C, GAMMA, cv=3, solver=solver, scoring=scoring).fit(X, words)
-    grid = {"C": sorted(C), "gamma": sorted(GAMMA)}
+    grid = {"C": C, "gamma": GAMMA}
     peer = GridSearchCV(SVC(), grid, cv=3, scoring=scoring).fit(X, words)
     for key in ("split1_test_score", "mean_test_score"):
         np.testing.assert_allclose(ours.cv_results_[key], peer.cv_results_[key], atol=0.02)
@@ -179,7 +197,12 @@ print(search.best_params_)
         ),
         ({"scoring": "f1_marco"}, "^scoring must be a scorer .*; did you mean f1_macro?"),
         ({"scoring": "roc_auc"}, "^scoring='roc_auc' cannot score these 10 classes"),
-        ({"scoring": "neg_log_loss"}, "^scoring must need predictions or decision values"),
+        ({"n_jobs": 0}, "^n_jobs must not be 0"),
+        ({"param_grid": {"shrink": [1]}}, "Invalid parameter 'shrink' for estimator PathSVC"),
+        ({"param_grid": {"kernel": ["precomputed"]}}, "^param_grid must hold kernels .* a name"),
+        ({"scoring": ["f1_macro", "accuracy"]}, "refit must be set to a scorer key"),
+        ({"solver": "sklearn", "param_grid": {"break_ties": [True]}}, "^solver must be 'path'"),
+        ({"kernel": "precomputed", "solver": "sklearn"}, "^X must be a square matrix"),
         (
             {"probability": True, "cv": ShuffleSplit(2, random_state=0)},
             "probability=True needs a cv whose folds validate every row once, and",
@@ -191,18 +214,217 @@ def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) 
         SVMGridSearch(**parameters).fit(X, y)
 
 
+ONE_CLASS = (np.arange(9), np.arange(9, 12))
+TWO_CLASSES = (np.arange(3, 12), np.arange(3))
+
+
 def test_failed_fits_are_counted_and_never_best() -> None:
+    truth = [0] * 9 + [1] * 3
     with (
-        pytest.warns(
-            FitFailedWarning,
-            match="6 of 6 fits failed: 6 failed: the training rows are of one class",
-        ),
-        pytest.raises(ValueError, match="every candidate failed"),
+        pytest.warns(FitFailedWarning, match="2 fits failed out of a total of 4"),
+        pytest.warns(UserWarning, match="test scores are non-finite"),
     ):
-        # the first training part of unshuffled folds has one class only
-        SVMGridSearch([1.0, 2.0], [0.1], cv=[(np.arange(9), np.arange(9, 12))] * 3).fit(
-            X[:12], [0] * 9 + [1] * 3
+        search = SVMGridSearch([1.0, 2.0], [0.1], cv=[ONE_CLASS, TWO_CLASSES]).fit(X[:12], truth)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+    given = SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS, TWO_CLASSES], error_score=-1.0)
+    with pytest.warns(FitFailedWarning, match="the training rows are of one class"):
+        given.fit(X[:12], truth)
+    assert given.cv_results_["split0_test_score"] == [-1.0]
+    with pytest.raises(ValueError, match=r"All the 2 fits failed[\s\S]*of one class"):
+        SVMGridSearch([1.0, 2.0], [0.1], cv=[ONE_CLASS]).fit(X[:12], truth)
+    with pytest.raises(ValueError, match="the training rows are of one class"):
+        SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS], error_score="raise").fit(X[:12], truth)
+
+
+def test_a_candidate_that_cannot_be_fitted_costs_its_own_fits() -> None:
+    with (
+        pytest.warns(FitFailedWarning, match="must be a float in the range"),
+        pytest.warns(UserWarning, match="test scores are non-finite"),
+    ):
+        search = SVMGridSearch(param_grid={"C": [0, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"C": 1.0}
+
+
+def same_as_its_peer(
+    ours: SVMGridSearch, peer: GridSearchCV, X: Any, y: Any, atol: float = 1e-9, **fit: Any
+) -> None:
+    """Results, best candidate and predictions."""
+    ours.fit(X, y, **fit)
+    peer.fit(X, y, **fit)
+    assert set(ours.cv_results_) == set(peer.cv_results_)
+    assert ours.cv_results_["params"] == peer.cv_results_["params"]
+    for key, expected in peer.cv_results_.items():
+        if "_score" in key and "time" not in key and "rank" not in key:
+            np.testing.assert_allclose(ours.cv_results_[key], expected, atol=atol, err_msg=key)
+    assert ours.multimetric_ == peer.multimetric_
+    for name in ("best_index_", "best_params_"):
+        assert getattr(ours, name, None) == getattr(peer, name, None)
+
+
+WINE, KINDS = load_wine(return_X_y=True)
+WINE = StandardScaler().fit_transform(WINE)
+GRID = {"C": [1.0, 0.1, 10.0], "gamma": [0.02, 0.2]}
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        GRID,
+        {"C": [1, 10], "gamma": ["scale", "auto", 0.05]},
+        [{"kernel": ["linear"], "C": [0.1, 1]}, {"C": [1, 10, 100], "gamma": [0.01]}],
+        {"kernel": ["linear"], "gamma": [0.1, 1.0], "C": [0.1]},
+        {"class_weight": [None, "balanced", {0: 3.0}], "decision_function_shape": ["ovo", "ovr"]},
+        {"degree": [2, 3], "kernel": ["poly"], "coef0": [0.5, 1.0]},
+        {},
+    ],
+    ids=["C and gamma", "scale", "a list", "linear", "weights", "poly", "none"],
+)
+def test_any_grid_is_searched_as_grid_search_cv_does(grid: Any) -> None:
+    ours = SVMGridSearch(param_grid=grid, cv=4, tol=1e-6)
+    same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), grid, cv=4), WINE, KINDS)
+    np.testing.assert_array_equal(ours.predict(WINE), ours.best_estimator_.predict(WINE))
+
+
+@pytest.mark.parametrize(
+    ("scoring", "refit"),
+    [
+        (["accuracy", "f1_macro"], "f1_macro"),
+        ({"a": "balanced_accuracy", "b": make_scorer(fbeta_score, beta=2, average="macro")}, "b"),
+        (("accuracy", "recall_macro"), False),
+        ("f1_macro", lambda results: 2),
+        ("matthews_corrcoef", True),
+        (lambda one, X, y: one.score(X, y) - 0.001 * one.n_support_.sum(), True),
+        (lambda one, X, y: {"right": one.score(X, y), "half": 0.5}, "right"),
+    ],
+    ids=["list", "dict", "no refit", "callable refit", "name", "callable", "several in one"],
+)
+@pytest.mark.parametrize("train", [False, True])
+def test_any_scoring_is_that_of_grid_search_cv(scoring: Any, refit: Any, train: bool) -> None:
+    more = {"scoring": scoring, "refit": refit, "return_train_score": train, "cv": 3}
+    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, **more)
+    same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, **more), WINE, KINDS, atol=3e-3)
+    assert hasattr(ours, "predict") == bool(refit)
+    assert hasattr(ours, "best_estimator_") == bool(refit)
+
+
+def test_scores_of_answers_take_the_path_and_callables_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fits, fit = [], PathSVC.fit
+
+    def counted(self: PathSVC, *given: Any) -> PathSVC:
+        fits.append(1)
+        return fit(self, *given)
+
+    monkeypatch.setattr(PathSVC, "fit", counted)
+    for more in ({}, {"scoring": "f1_macro", "return_train_score": True}):
+        SVMGridSearch([1.0, 10.0], [0.02, 0.2], cv=3, **more).fit(WINE, KINDS)
+    assert len(fits) == 2  # of the best
+    SVMGridSearch([1.0], [0.02, 0.2], cv=3, scoring=lambda one, X, y: 1.0).fit(WINE, KINDS)
+    assert len(fits) == 2 + 2 * 3 + 1
+
+
+def test_scorers_of_probabilities_get_calibrated_fits() -> None:
+    ours = SVMGridSearch([0.1, 1.0], [0.02], cv=3, scoring="neg_log_loss").fit(WINE, KINDS)
+    peer = GridSearchCV(
+        CalibratedClassifierCV(SVC(gamma=0.02), ensemble=False), {"estimator__C": [0.1, 1.0]},
+        scoring="neg_log_loss", cv=3,
+    ).fit(WINE, KINDS)  # fmt: skip
+    for key in ("split2_test_score", "mean_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[key], peer.cv_results_[key], atol=0.01)
+    np.testing.assert_allclose(ours.predict_proba(WINE), peer.predict_proba(WINE), atol=0.01)
+    assert ours.score(WINE, KINDS) == pytest.approx(peer.score(WINE, KINDS), abs=0.01)
+
+
+@pytest.mark.parametrize("scoring", [None, "f1_macro"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_sample_weights_are_those_of_grid_search_cv(scoring: Any, class_weight: Any) -> None:
+    weights = np.random.default_rng(0).integers(0, 4, len(KINDS)) * 0.5
+    more = {"scoring": scoring, "cv": 4}
+    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, class_weight=class_weight, **more)
+    peer = GridSearchCV(SVC(tol=1e-6, class_weight=class_weight), GRID, **more)
+    same_as_its_peer(ours, peer, WINE, KINDS, sample_weight=weights)
+    np.testing.assert_allclose(
+        ours.decision_function(WINE), peer.decision_function(WINE), atol=1e-3
+    )
+
+
+def test_sparse_rows_and_tables_are_taken_as_grid_search_cv_does() -> None:
+    sparse = csr_matrix(np.where(np.abs(WINE) > 1, WINE, 0))
+    peer = GridSearchCV(SVC(tol=1e-6), GRID, cv=3)
+    same_as_its_peer(SVMGridSearch(param_grid=GRID, cv=3, tol=1e-6), peer, sparse, KINDS)
+    table = pd.DataFrame(WINE, columns=[f"f{i}" for i in range(WINE.shape[1])])
+    ours = SVMGridSearch([1.0], [0.1]).fit(table, pd.Series(KINDS))
+    assert ours.feature_names_in_.tolist() == list(table)
+    assert ours.n_features_in_ == WINE.shape[1]
+    ours.predict(table)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ours.predict(table.rename(columns={"f0": "g0"}))
+
+
+def test_kernels_that_are_given_are_searched_by_the_path() -> None:
+    def half(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return rbf_kernel(A, B, gamma=0.05)
+
+    K, grid = half(WINE, WINE), {"C": [0.1, 1.0, 10.0]}
+    peer = GridSearchCV(SVC(gamma=0.05), grid, cv=4).fit(WINE, KINDS)
+    given = SVMGridSearch(param_grid=grid, kernel="precomputed", cv=4).fit(K, KINDS)
+    called = SVMGridSearch(param_grid=grid, kernel=half, cv=4).fit(WINE, KINDS)
+    for ours, rows in ((given, K), (called, WINE)):
+        np.testing.assert_allclose(
+            ours.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"]
         )
+        np.testing.assert_array_equal(ours.predict(rows), peer.predict(WINE))
+
+
+def test_folds_may_be_masks() -> None:
+    half = np.arange(len(KINDS)) % 2 == 0
+    masks = [(half, ~half), (~half, half)]
+    given = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
+    one, other = (SVMGridSearch(param_grid=GRID, cv=cv).fit(WINE, KINDS) for cv in (masks, given))
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
+    )
+
+
+def test_a_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    SVMGridSearch([1.0, 2.0], [0.1], cv=3, verbose=3).fit(WINE, KINDS)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Fitting 3 folds for each of 2 candidates, totalling 6 fits"
+    assert len(lines) == 7
+    shape = r"\[CV 2/3\] END \.+C=1.0, gamma=0.1;, score=\d\.\d{3} total time= +\d+\.\ds"
+    assert any(re.fullmatch(shape, line) for line in lines)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the path is asked for."""
+    found: list[dict[str, Any]] = []
+
+    def noted(X: Any, y: Any, gammas: Any, *given: Any, **more: Any) -> Any:
+        found.append({"gammas": gammas, **more})
+        return cross_validate_path(X, y, gammas, *given, **more)
+
+    monkeypatch.setattr(PathSolver, "cross_validate", staticmethod(noted))
+    return found
+
+
+def test_a_linear_kernel_is_fitted_for_one_gamma(calls: list[dict[str, Any]]) -> None:
+    search = SVMGridSearch([0.1, 1.0], [1e-3, 1e-2, 1e-1], kernel="linear").fit(WINE, KINDS)
+    assert [call["gammas"] for call in calls] == [(1.0,)]
+    assert len(search.cv_results_["params"]) == 6
+    assert search.best_params_["gamma"] == 1e-3
+
+
+def test_threads_are_as_many_as_asked(calls: list[dict[str, Any]]) -> None:
+    for n_jobs in (1, 3, -1, None):
+        SVMGridSearch([1.0], [0.1], n_jobs=n_jobs).fit(WINE, KINDS)
+    assert [call["n_threads"] for call in calls] == [1, 3, available_cores(), available_cores()]
+
+
+def test_fits_that_did_not_converge_are_counted() -> None:
+    with pytest.warns(ConvergenceWarning, match="of 6 fits did not converge within max_iter=2"):
+        SVMGridSearch([10.0, 1000.0], [0.1], cv=3, max_iter=2, refit=False).fit(WINE, KINDS)
 
 
 def test_it_is_an_estimator_like_others() -> None:

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.tables.layout import Layout, notice_layout, refuse_one_name_twice
+from pipelines.data.tables.layout import MISSING, Layout, notice_layout, refuse_one_name_twice
 from pipelines.data.tables.npz import read_npz
 from pipelines.data.tables.words import empty, unreadable
 from pipelines.errors import InputError, opt
@@ -78,7 +78,8 @@ def _how(layout: Layout) -> dict[str, Any]:
         "decimal": layout.decimal,
         "header": 0 if layout.has_header else None,
         "names": list(layout.names),
-        "na_values": ["?"],
+        "na_values": list(MISSING),
+        "keep_default_na": False,
         "skipinitialspace": True,
     }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.layout import DATE
+from pipelines.data.tables.layout import DATE, NUMBER
 from pipelines.data.tables.words import counted, listed, short
 from pipelines.errors import InputError, opt
 
@@ -205,11 +205,7 @@ def level_of(value: object) -> str:
     text = str(value).strip()
     if text.lower() in ("true", "false"):
         return text.capitalize()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not np.isfinite(number):
+    if NUMBER.fullmatch(text) is None or not np.isfinite(number := float(text)):
         return text
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
 

@@ -14,9 +14,11 @@ from pipelines.data.tables.words import short, unreadable
 SAMPLE = 200  # lines that are looked at
 WHITESPACE = r"\s+"
 SEPARATORS = (",", ";", "\t", "|")
-MISSING = ("?", "NA", "N/A", "n/a", "nan", "NaN", "-nan", "-NaN", "null", "NULL", "None",
-           "<NA>", "#N/A", "#NA", "")  # fmt: skip
+# What pandas takes for missing, and "?"; but for "None", which is a level in many a table.
+MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "nan", "NaN", "-nan",
+           "-NaN", "null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN")  # fmt: skip
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 Cells = list[list[str]]
@@ -149,8 +151,4 @@ def _counts_columns(first: list[str]) -> bool:
 
 
 def _is_number(cell: str, decimal: str) -> bool:
-    try:
-        float(cell.replace(decimal, "."))
-    except ValueError:
-        return False
-    return cell not in MISSING
+    return NUMBER.fullmatch(cell.replace(decimal, ".")) is not None

@@ -83,7 +83,9 @@ class RawTable:
         """What was understood, in two lines: rows and target; columns by kind."""
         dropped = f" ({self.n_dropped:,} with missing cells left out)" if self.n_dropped else ""
         notes = "".join(f"; {note}" for note in self.notes)
-        kinds = [counted(len(self.kinds.numbers), "column") + " of numbers"]
+        kinds = []
+        if self.kinds.numbers:
+            kinds.append(counted(len(self.kinds.numbers), "column") + " of numbers")
         if self.kinds.categories:
             levels = ", ".join(
                 f"{short(name)[1:-1]} ({self.X[name].nunique()})"

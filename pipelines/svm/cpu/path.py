@@ -39,6 +39,7 @@ def cross_validate_path(
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
     class_weight: ClassWeight = None,
+    sample_weight: np.ndarray | None = None,
     kernel: str = "rbf",
     degree: int = 3,
     coef0: float = 0.0,
@@ -63,6 +64,8 @@ def cross_validate_path(
     n_threads : None for every core this process may use
     memory_bytes : beyond it the kernel is made block by block
     class_weight : None, ``"balanced"`` or a mapping of labels
+    sample_weight : float (n,) of factors of C, rows of 0 or below are left out of training,
+        or None
     kept : what calls with the same X, y, folds and kernel share: an empty dict at the
         first of them; without it distances are made anew in each call
 
@@ -82,7 +85,10 @@ def cross_validate_path(
     check_input(X, y, gamma_values, C_values, folds)
     clock = Clock()
     layout = sort_rows(y, first_validation_fold(folds, len(y)))
-    weights = fold_weights(folds, layout.order)
+    counts = fold_weights(folds, layout.order)
+    weights = counts
+    if sample_weight is not None:
+        weights = counts * np.maximum(np.asarray(sample_weight, np.float64)[layout.order], 0)
     place = np.empty_like(layout.order)
     place[layout.order] = np.arange(len(y))
     ascending = np.argsort(C_values, kind="stable")
@@ -90,7 +96,7 @@ def cross_validate_path(
         layout, problems_of(layout.n_classes, decision), weights,
         [place[validation] for _, validation in folds],
         Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter, class_weight),
-        Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept,
+        Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept, counts,
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, layout.order)
     clock.lap("sort")

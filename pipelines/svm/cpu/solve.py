@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path
-from pipelines.svm.problems import Layout, Problem, class_factors
+from pipelines.svm.problems import Layout, Problem
 from pipelines.svm.search import Search, Settings
 from pipelines.svm.solutions import CONVERGED, Solutions
 
@@ -81,7 +81,7 @@ def solve_pair(
     if n_first in (0, rows.size):
         _one_sided(out, fold, number, 1.0 if n_first else -1.0)
         return
-    factors = class_factors(layout, problem, weight, search.settings.class_weight)
+    factors = search.factors(number, fold)
     bounds = weight[rows] * factors[layout.codes[rows]]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
     given = BinaryProblem(np.where(own, 1.0, -1.0), bounds, pulls[0, 0], pulls[0, 1])
@@ -142,7 +142,7 @@ def _solve_one_rest(
         out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
     y, residuals = np.where(own, 1.0, -1.0), out.rest[fold, number]
-    factors = class_factors(layout, problem, weight, search.settings.class_weight)
+    factors = search.factors(number, fold)
     pull = pulls * factors[:, None]
     given = BinaryProblem(
         y, weight * factors[layout.codes], pull[problem.first],

@@ -31,7 +31,8 @@ class Settings:
     tol : float
         LIBSVM's tolerance of the stopping criterion.
     max_iter : int
-        Most iterations of one binary problem; -1 for no limit.
+        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
+        path solver, for none with the others.
     kernel : Kernel
     class_weight : None, "balanced" or dict of class to factor of C
     n_threads : int

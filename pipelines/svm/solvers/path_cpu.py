@@ -55,9 +55,7 @@ class PathSolver(Solver):
     ) -> list[Cell]:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
         try:
-            with self._one_at_a_time:
-                options = self._options(X, folds, settings)
-                result = self.cross_validate(X, y, gammas, Cs, folds, **options)
+            result = self.search(X, y, gammas, Cs, folds, settings, **wanted(settings))
         except MemoryError:
             return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(folds) * len(Cs))
         cells = []
@@ -68,6 +66,21 @@ class PathSolver(Solver):
                 cells += _cells(result, g, fold, y[validation], settings)
         return cells
 
+    def search(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        gammas: Sequence[float],
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+        **more: Any,
+    ) -> PathResult:
+        """``cross_validate``, one call at a time; ``more`` is what it takes besides."""
+        with self._one_at_a_time:
+            options = self._options(X, folds, settings)
+            return self.cross_validate(X, y, gammas, Cs, folds, **options, **more)
+
     def _options(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
         """What ``cross_validate`` takes besides the data and the grid."""
         return {
@@ -75,7 +88,6 @@ class PathSolver(Solver):
             "memory_bytes": settings.memory_bytes,
             "kept": self._kept_for(X, folds, settings),
             **problem_options(settings),
-            **wanted(settings),
         }
 
     def _kept_for(

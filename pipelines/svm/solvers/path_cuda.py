@@ -12,7 +12,7 @@ from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers.base import Settings
-from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
+from pipelines.svm.solvers.path_cpu import PathSolver, problem_options
 
 
 class PathCudaSolver(PathSolver):
@@ -23,7 +23,7 @@ class PathCudaSolver(PathSolver):
     cross_validate = staticmethod(cross_validate_path_cuda)
 
     def _options(self, X: Any, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
-        return {**problem_options(settings), **wanted(settings)}
+        return problem_options(settings)
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""

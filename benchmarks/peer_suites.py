@@ -1,0 +1,127 @@
+"""scikit-learn's own tests, on our estimators: ``python -m benchmarks.peer_suites``.
+
+The tests of ``SVC`` and of ``GridSearchCV`` that the installed scikit-learn brings are run with
+``PathSVC`` and ``SVMGridSearch`` in their place. What is left is listed, each with why; a
+failure that the list does not know ends with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.command import exit_status
+from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.peers.left import REASONS, reason_of
+from pipelines.run.options import OneLineParser
+
+COMMAND = "benchmarks.peer_suites"
+SUITES = {
+    "svm": "sklearn.svm.tests.test_svm",
+    "search": "sklearn.model_selection.tests.test_search",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the suites; give the exit status: 0, 1 for an unknown failure, 2 for bad input."""
+    unknown: list[str] = []
+    status = exit_status(COMMAND, lambda: unknown.extend(_run(_parser().parse_args(argv))))
+    for line in unknown:
+        print(f"not on the list: {line}", file=sys.stderr)
+    return status or (1 if unknown else 0)
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
+    add = parser.add_argument
+    add("--suite", action="append", choices=tuple(SUITES), help="default: both")
+    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> list[str]:
+    from benchmarks.machine import describe_machine
+    from pipelines.run.environment import commit, versions
+
+    suites = {name: run_suite(SUITES[name]) for name in options.suite or SUITES}
+    record = {
+        "benchmark": "peer_suites",
+        "date": date.today().isoformat(),
+        "suites": suites,
+        "machine": describe_machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    text = page(record)
+    print(f"\n{text}\nkept in {keep(Path(options.results), 'peer-suites', record, text)}")
+    return [
+        f"{name}: {one['test']}: {one['says']}"
+        for name, outcomes in suites.items()
+        for one in failures(outcomes)
+        if reason_of(one["test"]) is None
+    ]
+
+
+def run_suite(module: str) -> list[dict[str, Any]]:
+    """What became of each test of a module of scikit-learn's.
+
+    Returns
+    -------
+    list of dict with ``test``, ``outcome``, ``uses``: ours that it made, and ``says``
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "outcomes.json"
+        here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "benchmarks.peers.plugin", "-p",
+             "no:cacheprovider", "-q", "--tb=no", "-W", "ignore", "--pyargs", module],
+            env={**os.environ, "PEER_SUITE_RESULTS": str(path), "PYTHONPATH": here},
+            cwd=folder, check=False,
+        )  # fmt: skip
+        found: list[dict[str, Any]] = json.loads(path.read_text())
+    return found
+
+
+def failures(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tests that did not pass."""
+    return [one for one in outcomes if one["outcome"] == "failed"]
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as a page to read."""
+    from benchmarks.machine import in_words
+
+    counts, left = [], []
+    for name, outcomes in record["suites"].items():
+        ours = [one for one in outcomes if one["uses"]]
+        failed = failures(outcomes)
+        counts.append(
+            [SUITES[name], *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed),
+                                      len(failed)))]
+        )  # fmt: skip
+        for one in failed:
+            why = reason_of(one["test"])
+            left.append([one["test"], "not on the list" if why is None else why, one["says"]])
+    table = markdown_table(["module", "tests", "with ours", "passed or skipped", "left"], counts)
+    return (
+        f"# scikit-learn's own tests on our estimators, {record['date']}\n\n"
+        f"scikit-learn {record['versions'].get('scikit-learn', '?')}, its tests as installed, with "
+        "`PathSVC` for `SVC` and `SVMGridSearch` for a `GridSearchCV` of it; tests of other "
+        "estimators run as they are.\n\n"
+        f"{table}\n\n## What is left\n\n"
+        f"{markdown_table(['test', 'why', 'it says'], left) if left else 'Nothing.'}\n\n"
+        + "".join(f"- **{name}**: {about}\n" for name, about in REASONS.items())
+        + f"\n{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""scikit-learn's own tests with our estimators in the place of its own."""
