@@ -47,7 +47,7 @@ def _parser() -> OneLineParser:
 
 def measure(dataset: str, data_dir: str, sizes: Sequence[int], n_folds: int) -> dict[str, Any]:
     """Seconds of both at every size, and in how many cells they differ."""
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+    from joblib import effective_n_jobs
     from sklearn.svm import SVC
 
     from benchmarks.grid_search.lines import (

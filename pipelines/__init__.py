@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.svm.estimator import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
+    from pipelines.validation.grid_search import GridSearch
+    from pipelines.validation.many import cross_validate_many
 
-__all__ = ["BaggedNets", "PathSVC", "SVMGridSearch"]
+__all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +28,12 @@ def __getattr__(name: str) -> Any:
         from pipelines.svm.path_svc import PathSVC
 
         return PathSVC
+    if name == "GridSearch":
+        from pipelines.validation.grid_search import GridSearch
+
+        return GridSearch
+    if name == "cross_validate_many":
+        from pipelines.validation.many import cross_validate_many
+
+        return cross_validate_many
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

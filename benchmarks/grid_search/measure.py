@@ -67,7 +67,7 @@ def measure(
     InputError
         A solver is unknown, not installed, or not for the CPU.
     """
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+    from joblib import effective_n_jobs
 
     cores: int = effective_n_jobs(-1)
     chosen = {f"pleasingly ({name})": name for name in (resolve_solver(s, "cpu") for s in solvers)}

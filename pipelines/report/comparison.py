@@ -16,12 +16,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipelines.report.data_sets import draw, rank_over_sets, scores_of
 from pipelines.report.figures import Drawn
 from pipelines.report.kind import Kind
 from pipelines.report.kinds import kind_of
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.table import Cell, number_cell
 from pipelines.report.templates import template
+from pipelines.report.validation_folder import ValidationRun
 from pipelines.report.wording import count, duration, percent
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
@@ -128,7 +130,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     runs = read_runs(folders)
     text = template("comparison.html").render(
         title=f"{count(len(runs), 'run')} compared",
-        figures={"comparison": _embedded(runs)},
+        figures=_figures(runs),
         columns=COLUMNS,
         rows=[_row(compared) for compared in runs],
         names=[compared.name for compared in runs],
@@ -234,12 +236,22 @@ def _draw_times(axes: Axes, places: np.ndarray, seconds: Sequence[float]) -> Non
     axes.tick_params(axis="y", length=0)
 
 
-def _embedded(runs: Sequence[Compared]) -> Drawn:
+def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
+    words = "Cross-validation and test error and wall time of each run; the table has the numbers."
     with figure_style():
-        figure, file = _draw(runs), BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        drawn = {"comparison": _embedded("comparison", _draw(runs), words)}
+        validated = [one.run for one in runs if isinstance(one.run, ValidationRun)]
+        scores = scores_of(validated) if len(validated) == len(runs) else None
+        if scores is not None:
+            figure, said = draw(rank_over_sets(scores))
+            drawn["critical_difference"] = _embedded("critical_difference", figure, said)
+    return drawn
+
+
+def _embedded(name: str, figure: Figure, words: str) -> Drawn:
+    file = BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
     code = base64.b64encode(file.getvalue()).decode("ascii")
     width, height = figure.get_size_inches()
-    words = "Cross-validation and test error and wall time of each run; the table has the numbers."
     uri = f"data:image/svg+xml;base64,{code}"
-    return Drawn("comparison", round(96 * width), round(96 * height), words, uri)
+    return Drawn(name, round(96 * width), round(96 * height), words, uri)

@@ -7,9 +7,12 @@ from pipelines.report.bagging_page import BAGGING
 from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
+from pipelines.report.validation_page import VALIDATION
 from pipelines.run_folder.record import Record
 
-KINDS = {"svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH}
+KINDS = {
+    "svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH, "cross_validate": VALIDATION,
+}  # fmt: skip
 
 
 def kind_of(record: Record) -> Kind:

@@ -143,6 +143,76 @@ class JournalledVariant(VariantRow):
         return VariantRow.columns()
 
 
+class ValidationRow(Row):
+    """A candidate of ``cross_validate`` on a split; its fold is -1 where that is not the search's.
+
+    ``error`` is there where accuracy is scored; further scores are columns of their own,
+    ``score_NAME``.
+    """
+
+    algorithm: str
+    candidate: Count
+    params: str
+    stage: str
+    split: Count
+    fold: int = Field(ge=-1, lt=2**31)
+    share: Share
+    n_train: Count
+    n_validation: Count
+    error: Share | None
+    score: Number | None
+    family: str
+    n_fits: Count
+    n_steps: Count = 0
+    n_steps_made: Count = 0
+    implementation: str = ""
+    reason: str = ""
+    fit_seconds: Seconds | None
+    score_seconds: Seconds | None
+    worker: str = ""
+    status: str
+
+
+class ValidatedCandidate(Row):
+    """A candidate of ``cross_validate``, its means over the folds."""
+
+    candidate: Count
+    algorithm: str
+    params: str
+    error_mean: Share | None = None
+    error_std: Number | None = None
+    score_mean: Number | None
+    score_std: Number | None
+    n_ok: Count
+    rank: Count
+    fit_seconds: Seconds | None = None
+    score_seconds: Seconds | None = None
+
+
+class ComparedPair(Row):
+    """Two algorithms of ``cross_validate``, fold by fold; see ``validation.comparison``."""
+
+    first: str
+    second: str
+    mean: Number
+    std: Number | None
+    t: Number | None
+    p: Share | None
+    p_holm: Share | None
+    effect: Number | None
+    p_first: Share
+    p_same: Share
+    p_second: Share
+
+
+class Residual(Row):
+    """A test point of numbers: what it was, and what was predicted."""
+
+    row: Count
+    true: Number
+    predicted: Number
+
+
 class Iteration(Row):
     """An iteration of a variant of PageRank."""
 
@@ -154,12 +224,16 @@ class Iteration(Row):
 
 ROWS: dict[str, type[Row]] = {
     "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
+    "cross_validate": ValidationRow,
 }  # fmt: skip
-OF_SVM, OF_BAGGING = (
-    {name: column.dtype for name, column in row.columns().items()} for row in (SvmRow, BaggingRow)
+OF_SVM, OF_BAGGING, OF_VALIDATION = (
+    {name: column.dtype for name, column in row.columns().items()}
+    for row in (SvmRow, BaggingRow, ValidationRow)
 )
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")
+VALIDATION_CANDIDATE = ("candidate",)
+VALIDATION_CELL = ("algorithm", "candidate", "fold")
 SVM_CELL, BAGGING_CELL = (*SVM_CANDIDATE, "fold"), (*BAGGING_CANDIDATE, "fold")
 
 

@@ -23,3 +23,9 @@ EXPLAINED = "explained.npz"
 RANKS = "ranks.parquet"
 VARIANTS = "variants.parquet"
 ITERATIONS = "iterations.parquet"
+
+# Of cross_validate.
+COMPARISON = "comparison.parquet"
+LEARNING_CURVE = "learning_curve.parquet"
+NESTED = "nested.parquet"
+RESIDUALS = "test_residuals.parquet"

@@ -1,0 +1,1 @@
+"""Grids of any estimator, by ours and by its peers."""

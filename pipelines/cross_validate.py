@@ -1,0 +1,183 @@
+"""Cross-validation of any estimators: ``python -m pipelines.cross_validate``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run import job
+from pipelines.run.cluster import Cluster
+from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.lifecycle import Session
+from pipelines.run_folder import columns, names
+from pipelines.say import aloud
+from pipelines.validation.grids import read_grid, read_params, with_labels
+from pipelines.validation.options import CandidateOptions, TaskOptions, ValidationOptions
+
+if TYPE_CHECKING:
+    from pipelines.validation.data import Learning
+    from pipelines.validation.units import Unit
+
+
+@dataclass(frozen=True)
+class Options(
+    CandidateOptions,
+    ValidationOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    TableOptions,
+):
+    """Options of ``cross_validate``."""
+
+
+class CrossValidation(job.Job[Options]):
+    """Every candidate of every algorithm on every fold; algorithms are compared."""
+
+    command = "cross_validate"
+    description = "Cross-validate estimators of any kind and compare them, on every worker."
+    kind_of_options = Options
+
+    def load(self, kind: str) -> Learning:
+        """The rows, by what the target is."""
+        from pipelines.validation.data import load_learning  # --help waits for no scikit-learn
+
+        options = self.options
+        return load_learning(
+            options.dataset, data_dir=options.data_dir, **options.table(), n_folds=options.folds,
+            task=None if options.task == "auto" else options.task,
+            limit=options.limit, test_size=options.test_size, seed=options.seed,
+            groups=options.groups, in_order=options.cv == "time",
+        )  # fmt: skip
+
+    def plan(self, data: Learning) -> list[str]:
+        """Candidates, scores and folds."""
+        from pipelines.validation import plan, summary
+
+        options, self.data = self.options, data
+        grids = read_grid(options.grid) if options.grid else {}
+        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or plan.USUAL[data.task]
+        for name, grid in read_params(options.param, chosen).items():
+            grids[name] = {**grids.get(name, {}), **grid}
+        self.candidates = plan.make_candidates(
+            chosen, grids, data, options.seed, options.preprocess
+        )
+        self.scoring = plan.make_scoring(options.scoring, data)
+        self.splits = plan.make_splits(
+            data, options.cv, options.folds, options.repeats, options.seed, options.nested,
+            options.learning_curve,
+        )  # fmt: skip
+        n_splits = len(self.splits["search", 1.0])
+        return summary.of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
+
+    def recall(self, session: Session) -> None:
+        """Rows that were computed before."""
+        from pipelines.validation.search import rows_by_place
+
+        self.rows = rows_by_place(session.journal.records)
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """What is fitted together, and where."""
+        from pipelines.validation.units import Problem, group_candidates
+
+        data, groups = self.data, group_candidates(self.candidates, self.scoring)
+        self.problem = Problem(
+            data.X_train, data.y_train, tuple(self.candidates), self.splits, self.scoring,
+            tuple(groups), data.fingerprint, cluster.device, self.options.intel,
+            data.X_test, data.y_test,
+        )  # fmt: skip
+        return {"n_candidates": len(self.candidates), "task": data.task}
+
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """All candidates on all folds; then what needs the best of them."""
+        from pipelines.select.scores import failures
+        from pipelines.validation.search import tabulate
+        from pipelines.validation.units import SEARCH, units_of
+
+        stages = [key for key in self.splits if key[0] in ("search", "inner")]
+        first = [unit for stage in stages for unit in units_of(self.problem, *stage)]
+        facts: dict[str, Any] = {}
+        self._carry_out(session, cluster, first, facts)
+        cells = tabulate(self.rows.values(), SEARCH)
+        cells.to_parquet(session.path / names.CELLS)
+        if more := self._of_the_best():
+            self._carry_out(session, cluster, more, {})
+        return facts | failures(cells, columns.VALIDATION_CELL)
+
+    def _carry_out(
+        self, session: Session, cluster: Cluster, units: Sequence[Unit], facts: dict[str, Any]
+    ) -> None:
+        from pipelines.validation.search import carry_out_units, left_of, place_of
+
+        todo = left_of(units, self.rows)
+        if len(todo) < len(units):
+            session.say(
+                f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
+            )
+        with session.books(cluster, todo, facts) as books:
+            for outcome, rows in carry_out_units(
+                cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
+            ):
+                books.enter(outcome, rows)
+                self.rows |= {place_of(row): row for row in rows}
+
+    def _of_the_best(self) -> list[Unit]:
+        """Units of learning curves and outer folds, of what the rows so far say is best."""
+        from pipelines.validation.answer import chosen_in_folds
+        from pipelines.validation.search import best_of_each, rank, tabulate
+        from pipelines.validation.units import units_of
+
+        rows, units = list(self.rows.values()), list[Any]()
+        n_splits = len(self.splits["search", 1.0])
+        for stage, share in self.splits:
+            if stage == "curve":
+                best = best_of_each(rank(tabulate(rows), n_splits)).values()
+                only: dict[int, Any] = {split: list(best) for split in range(n_splits)}
+            elif stage == "outer":
+                n_outer = len(self.splits[stage, share])
+                chosen = chosen_in_folds(rows, n_outer, len(self.splits["inner", 1.0]) // n_outer)
+                only = {outer: list(each.values()) for outer, (each, _) in enumerate(chosen)}
+            else:
+                continue
+            units += units_of(self.problem, stage, share, only)
+        return units
+
+    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Rank, compare, refit the best, test it once."""
+        from pipelines.validation.answer import answer
+
+        assert cluster is not None
+        return answer(
+            session.path, cluster.runner, self.problem, self.data, list(self.rows.values()),
+            self.options.rope, cluster.threads,
+        )  # fmt: skip
+
+    def lines(self, record: Mapping[str, Any]) -> list[str]:
+        """The best, how it compares, what was shared."""
+        from pipelines.validation.summary import of_run
+
+        return of_run(record)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+    argv = with_labels(sys.argv[1:] if argv is None else argv)
+    if "--estimators" in argv:
+        from pipelines.validation.catalogue import listing
+
+        for line in listing():
+            aloud(line)
+        return 0
+    return job.main(CrossValidation, argv)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Raise InputError where a command line breaks a rule of its options; run nothing."""
+    job.check(CrossValidation, with_labels(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+"""The page of a run of ``cross_validate``: its figures, its answers, its words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.report.figures import Made, of_any_run
+from pipelines.report.kind import Answer, Kind
+from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
+from pipelines.report.validation_figures import (
+    algorithm_boxes,
+    learning_curve,
+    residuals,
+    time_against_score,
+    validation_curves,
+)
+from pipelines.report.validation_folder import ValidationRun, read_validation_run
+from pipelines.report.wording import count, significant
+from pipelines.run_folder.columns import VALIDATION_CELL
+
+PAIRS: Columns = [
+    ("first", "text"), ("second", "text"), ("difference", "number"), ("deviation", "number"),
+    ("t", "number"), ("p", "number"), ("p, Holm", "number"), ("effect", "number"),
+    ("P(first better)", "number"), ("P(same)", "number"), ("P(second better)", "number"),
+]  # fmt: skip
+FAMILIES: Columns = [("shared", "text"), ("fits asked for", "number"), ("fits made", "number")]
+USED: Columns = [
+    ("algorithm", "text"), ("implementation", "text"), ("reason", "text"), ("fits", "number")
+]  # fmt: skip
+
+
+def _scores_of_best(run: ValidationRun) -> dict[str, np.ndarray]:
+    scores = {}
+    for name, candidate in run.best.items():
+        found = run.cells[run.cells["candidate"] == candidate]["score"].dropna().to_numpy(float)
+        if len(found):
+            scores[name] = found
+    return scores
+
+
+def _boxes(run: ValidationRun) -> Made:
+    scores = _scores_of_best(run)
+    if not scores:
+        return None
+    first = next(iter(scores))
+    alt = (
+        f"A box of {run.scoring} over the folds for the best candidate of each of "
+        f"{count(len(scores), 'algorithm')}; the best is {first} with a mean of "
+        f"{scores[first].mean():.4f}."
+    )
+    return algorithm_boxes(scores, run.scoring), alt
+
+
+def _curves(run: ValidationRun) -> Made:
+    curves = [
+        (name, parameter, table)
+        for name, candidate in run.best.items()
+        for parameter, table in _curves_of(run, name, candidate).items()
+    ]
+    if not curves:
+        return None
+    alt = f"The {run.scoring} against " + "; ".join(
+        f"{parameter} of {name}" for name, parameter, _ in curves
+    )
+    return validation_curves(curves, run.scoring), alt + "."
+
+
+def _curves_of(run: ValidationRun, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
+    """For each parameter with several values, the candidates that differ from the best in it."""
+    some = run.candidates[
+        (run.candidates["algorithm"] == algorithm) & run.candidates["score_mean"].notna()
+    ]
+    params = {int(row["candidate"]): json.loads(row["params"]) for row in some.to_dict("records")}
+    if best not in params:
+        return {}
+    curves = {}
+    for parameter in params[best]:
+        others = {name: value for name, value in params[best].items() if name != parameter}
+        along = [
+            candidate for candidate, one in params.items()
+            if {name: value for name, value in one.items() if name != parameter} == others
+        ]  # fmt: skip
+        if len(along) > 1:
+            table = some[some["candidate"].isin(along)].assign(
+                value=[params[int(c)].get(parameter) for c in some["candidate"] if c in along]
+            )
+            curves[parameter] = table
+    return curves
+
+
+def _learning(run: ValidationRun) -> Made:
+    if run.curve is None or run.curve.empty:
+        return None
+    whole = run.cells[run.cells["candidate"].isin(run.best.values())]
+    rows = pd.concat([run.curve, whole], ignore_index=True)
+    table = rows.groupby(["algorithm", "share"], as_index=False).agg(
+        n_train=("n_train", "mean"), score_mean=("score", "mean"), score_std=("score", "std")
+    )
+    order = {name: place for place, name in enumerate(run.best)}
+    table = table.sort_values("algorithm", key=lambda names: names.map(order), kind="stable")
+    alt = (
+        f"The {run.scoring} against the number of training rows, from {table['n_train'].min():.0f} "
+        f"to {table['n_train'].max():.0f}, for {count(len(order), 'algorithm')}."
+    )
+    return learning_curve(table, run.scoring), alt
+
+
+def _cost(run: ValidationRun) -> Made:
+    if "fit_seconds" not in run.candidates:
+        return None
+    table = run.candidates[
+        run.candidates["score_mean"].notna() & run.candidates["fit_seconds"].notna()
+    ]
+    if len(table) < 2:
+        return None
+    first = table.iloc[0]
+    alt = (
+        f"Seconds of a fit against {run.scoring} for {count(len(table), 'candidate')}; the best "
+        f"takes {significant(float(first['fit_seconds']))} s."
+    )
+    return time_against_score(table, run.scoring), alt
+
+
+def _residuals(run: ValidationRun) -> Made:
+    if run.residuals is None or run.residuals.empty:
+        return None
+    true, predicted = (run.residuals[name].to_numpy(float) for name in ("true", "predicted"))
+    alt = (
+        f"Predicted against true numbers of {count(len(true), 'test point')}, and the residuals, "
+        f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."
+    )
+    return residuals(true, predicted), alt
+
+
+def _size(run: ValidationRun) -> str:
+    algorithms = run.cells["algorithm"].nunique() if "algorithm" in run.cells else 0
+    n = run.record.n_candidates
+    text = count(n, "candidate") if n is not None else "candidates"
+    if algorithms:
+        text += f" of {count(algorithms, 'algorithm')}"
+    return text + (f", {run.record.task}" if run.record.task else "")
+
+
+def _answers(run: ValidationRun) -> list[Answer]:
+    record, answers = run.record, []
+    if best := record.best:
+        answers.append(Answer("best", best.algorithm.split(".")[-1], _words(best.parameters)))
+        if best.score_mean is not None:
+            spread = "" if best.score_std is None else f"± {best.score_std:.4f} over the folds"
+            answers.append(Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", spread))
+    if record.nested is not None:
+        answers.append(
+            Answer(
+                f"nested {run.scoring}", f"{record.nested.score_mean:.4f}",
+                f"± {record.nested.score_std:.4f} over {record.nested.n_outer} outer folds",
+            )
+        )  # fmt: skip
+    for name, score in list(record.test_scores.items())[:1]:
+        if score is not None:
+            answers.append(Answer(f"test {name}", f"{score:.4f}"))
+    if record.fits_made is not None and record.fits_asked is not None:
+        answers.append(
+            Answer("fits made", f"{record.fits_made:,}", f"of {record.fits_asked:,} asked for")
+        )
+    return answers
+
+
+def _words(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"
+
+
+def _pair_rows(run: ValidationRun) -> list[list[Cell]]:
+    if run.pairs is None:
+        return []
+    numbers = ("mean", "std", "t", "p", "p_holm", "effect", "p_first", "p_same", "p_second")
+    rows = []
+    for row in run.pairs.to_dict("records"):
+        cells = [Cell(str(row[name]), str(row[name])) for name in ("first", "second")]
+        for name in numbers:
+            value = float(row[name])
+            cells.append(number_cell(value, f"{value:.4f}" if name in ("mean", "std") else
+                                     f"{value:.3f}"))  # fmt: skip
+        rows.append(cells)
+    return rows
+
+
+def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
+    more = [
+        name for name in map(str, run.candidates)
+        if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
+    ]  # fmt: skip
+    columns: Columns = [
+        ("rank", "number"), ("algorithm", "text"), ("parameters", "text"),
+        (f"cv {run.scoring}", "number"), ("standard deviation", "number"),
+        *((f"cv {name.removeprefix('score_').removesuffix('_mean')}", "number") for name in more),
+        ("folds with a score", "number"), ("seconds a fit", "number"),
+    ]  # fmt: skip
+    rows = []
+    for row in run.candidates.head(MOST_ROWS).to_dict("records"):
+        text = _words(json.loads(row["params"]))
+        score = float(row["score_mean"])
+        rows.append(
+            [
+                number_cell(row["rank"], f"{row['rank']:.0f}"),
+                Cell(row["algorithm"], row["algorithm"]),
+                Cell(text, text),
+                number_cell(score, f"{score:.4f}", missing="failed"),
+                number_cell(float(row["score_std"]), f"{row['score_std']:.4f}"),
+                *(number_cell(float(row[name]), f"{row[name]:.4f}") for name in more),
+                number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
+                number_cell(float(row.get("fit_seconds", math.nan)),
+                            significant(float(row.get("fit_seconds", math.nan)))),
+            ]
+        )  # fmt: skip
+    return columns, rows
+
+
+def _used_rows(run: ValidationRun) -> list[list[Cell]]:
+    """Implementations, each with its reason and its number of fits."""
+    if run.cells.empty or "implementation" not in run.cells:
+        return []
+    counts = run.cells.groupby(["algorithm", "implementation", "reason"], as_index=False).size()
+    return [
+        [
+            Cell(str(row["algorithm"]), str(row["algorithm"])),
+            Cell(str(row["implementation"]), str(row["implementation"])),
+            Cell(str(row["reason"]) or "–", str(row["reason"])),
+            number_cell(row["size"], f"{row['size']:,}"),
+        ]
+        for row in counts.to_dict("records")
+    ]
+
+
+def _content(run: ValidationRun) -> dict[str, Any]:
+    columns, rows = _candidate_table(run)
+    return {
+        "scoring": run.scoring,
+        "rope": run.record.options.rope,
+        "pair_columns": PAIRS,
+        "compared": _pair_rows(run),
+        "candidate_columns": columns,
+        "candidates": rows,
+        "family_columns": FAMILIES,
+        "families": [
+            [Cell(one.family, one.family), number_cell(one.asked, f"{one.asked:,}"),
+             number_cell(one.made, f"{one.made:,}")]
+            for one in run.record.families
+        ],
+        "steps": (run.record.steps_asked, run.record.steps_made),
+        "used_columns": USED,
+        "used": _used_rows(run),
+    }  # fmt: skip
+
+
+VALIDATION = Kind(
+    title="Cross-validation",
+    template="cross_validate.html",
+    read=read_validation_run,
+    figures={
+        "algorithms": _boxes,
+        "validation_curves": _curves,
+        "learning_curve": _learning,
+        "time_against_score": _cost,
+        "residuals": _residuals,
+        **of_any_run(),
+    },
+    size=_size,
+    sizes=(),
+    answers=_answers,
+    content=_content,
+    place=VALIDATION_CELL,
+    cell_name=lambda cell: (
+        f"{cell['algorithm']}, candidate {cell['candidate']}, fold {cell['fold']}"
+    ),
+)
