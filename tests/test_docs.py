@@ -247,7 +247,8 @@ def test_a_program_of_the_pages_runs(
     X, y = load_digits(return_X_y=True)
     X = X[:300] / 16
     monkeypatch.chdir(sandbox)
-    names = {"X": X, "y": y[:300], "X_new": X[:5], "__name__": "a page"}
+    names = {"X": X, "y": y[:300], "X_new": X[:5], "weights": 1 + y[:300] / 9}
+    names["__name__"] = "a page"
     exec(compile(code.replace("results/…", "RUN"), f"{page} {number}", "exec"), names)
 
 
