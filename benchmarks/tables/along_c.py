@@ -35,8 +35,8 @@ def timed(Cs):
     found = walk(given["X"], given["y"], Cs)
     return found, time.process_time() - began
 found, whole = timed(given["Cs"])
-solving = np.cumsum(found.fit_seconds[0, :, 0])
-seconds = whole - solving[-1] + solving
+solving = np.cumsum(found.fit_seconds[0, :, 0])  # wall time
+seconds = whole * solving / solving[-1]
 if sys.argv[2] == "anew":
     for c in range(len(seconds)):
         seconds[c] = min(timed(given["Cs"][: c + 1])[1] for _ in range(3))
