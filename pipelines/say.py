@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -41,10 +45,21 @@ def take_any_terminal() -> None:
 
 
 def leave_quietly() -> None:
-    """Write what is still to be written; where nobody reads it, keep Python's exit from failing."""
+    """Write what is still to be written; where nobody reads it, keep Python's exit from failing.
+
+    The exit itself is then short, and no Ctrl-C makes a finished run look like a broken one.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    atexit.unregister(_exit_at_once)
+    atexit.register(_exit_at_once)
+
+
+def _exit_at_once() -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # or Python seeks cycles among all objects several times, which takes a second

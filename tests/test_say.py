@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 
 import pytest
@@ -27,3 +28,13 @@ def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     aloud("nobody hears this")
     assert not sys.stdout.isatty()
     sys.stdout.close()
+
+
+def test_a_finished_program_is_not_interrupted_any_more() -> None:
+    """Python frees what it holds after its last line, for a second where much was imported."""
+    program = (
+        "import atexit, os, signal; from pipelines.say import leave_quietly;"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT); leave_quietly()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

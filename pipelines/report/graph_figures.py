@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from pipelines.report.style import GREY, INK, NARROW, VERMILLION
+from pipelines.report.style import GREY, INK, NARROW, VERMILLION, powers_of_ten
 
 
 def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
@@ -82,16 +78,3 @@ def times(variants: pd.DataFrame) -> Figure:
     axes.grid(alpha=0.3, axis="x")
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     return figure
-
-
-def powers_of_ten(axis: Axis) -> None:
-    """Labels of a logarithmic axis: 10⁻³, 10⁻², ..."""
-    axis.set_major_locator(LogLocator(numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def power_of_ten(value: float) -> str:
-    """``0.001`` as ``10⁻³``."""
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"

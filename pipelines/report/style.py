@@ -14,7 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 # From the palette of Okabe and Ito, which colour-blind readers tell apart
 # (https://jfly.uni-koeln.de/color/).
@@ -131,6 +138,19 @@ def log_ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
     return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+
+
+def powers_of_ten(axis: Axis) -> None:
+    """Labels of a logarithmic axis: 10⁻³, 10⁻², ..."""
+    axis.set_major_locator(LogLocator(numticks=7))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def power_of_ten(value: float) -> str:
+    """``0.001`` as ``10⁻³``."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"
 
 
 def log10_labels(axis: Axis, values: Sequence[float] | np.ndarray, most: int = 11) -> None:

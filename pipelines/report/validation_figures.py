@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pipelines.report.boxes import add_boxes, grid_lines
-from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE
+from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE, powers_of_ten
 from pipelines.report.wording import shortened
 
 LINES = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK, GREY)
@@ -69,6 +69,7 @@ def _curve(axes: Axes, table: pd.DataFrame) -> None:
         values, mean, std = values[order], mean[order], std[order]
         if values[0] > 0 and values[-1] >= 20 * values[0]:
             axes.set_xscale("log")
+            powers_of_ten(axes.xaxis)
         axes.fill_between(values, mean - std, mean + std, color=SKY, alpha=0.5, lw=0)
         axes.plot(values, mean, marker="." if len(values) < 40 else None, color=BLUE)
         best = int(np.nanargmax(mean))
@@ -115,6 +116,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
     axes = figure.add_subplot(
         xlabel="seconds of a fit, what is shared dealt out", ylabel=scoring, xscale="log"
     )
+    powers_of_ten(axes.xaxis)
     for i, (name, some) in enumerate(table.groupby("algorithm", sort=False)):
         axes.plot(
             some["fit_seconds"].clip(lower=1e-5), some["score_mean"], MARKS[i % len(MARKS)],

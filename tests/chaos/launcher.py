@@ -57,7 +57,7 @@ def disturb(
         _send(program, how)
         program.wait()
         done.append(f"{how.name} after {after:.1f} s")
-        _must_end_as_told(program, how, workload)
+        _must_end_as_told(program, how, workload, before)
         before = must_keep(before, folder)
         must_be_readable(folder)
     program.must_end_well()
@@ -75,7 +75,9 @@ def _send(program: Program, how: signal.Signals) -> None:
         program.process.send_signal(how)
 
 
-def _must_end_as_told(program: Program, how: signal.Signals, workload: Workload) -> None:
+def _must_end_as_told(
+    program: Program, how: signal.Signals, workload: Workload, before: bytes
+) -> None:
     status = program.process.returncode
     program.must_vanish()
     if status == 0:  # the signal came too late
@@ -84,7 +86,7 @@ def _must_end_as_told(program: Program, how: signal.Signals, workload: Workload)
         if status != -how:
             raise Broken(f"SIGKILL, and yet exit status {status}: {program.complained}")
     elif status == -how:  # before the command could say what to do about it
-        if journal_of(program.folder):
+        if journal_of(program.folder) != before:
             raise Broken(f"{how.name} ended a run under way without a word")
     elif status == 1:
         begins = f"{workload.command}: stopped on request"
