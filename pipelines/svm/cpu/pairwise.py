@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import drop_scratch, open_block
 from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_products
 from pipelines.svm.cpu.score import score_pairs
@@ -163,13 +164,18 @@ def solve_and_score_pairwise(
 
 
 def _score_fold(
-    search: Search, values: np.ndarray, first: int, solutions: Solutions, fold: int
+    search: Search,
+    values: np.ndarray,
+    first: int,
+    exact: ExactKernel | None,
+    solutions: Solutions,
+    fold: int,
 ) -> tuple[np.ndarray, Scores, float]:
     """Scores of the fold's validation rows among the rows of ``values``."""
     began, validation = time.perf_counter(), search.validation[fold]
     at = np.flatnonzero((validation >= first) & (validation < first + len(values)))
-    found = score_pairs(values, validation[at] - first, fold, solutions, search.layout,
-                        search.with_values)  # fmt: skip
+    between = None if exact is None else lambda some: exact.between(first + some)
+    found = score_pairs(values, validation[at] - first, fold, solutions, search, between)
     return at, found, time.perf_counter() - began
 
 
@@ -192,7 +198,8 @@ def _score_all(
         for g, gamma in enumerate(gammas):
             kernel_values(shared, search.kernel, gamma, values, means.pool)
             clock.lap("kernel")
-            score = partial(_score_fold, search, values, first, solutions[g])
+            exact = means.exact_kernel(rows, search.kernel, gamma)
+            score = partial(_score_fold, search, values, first, exact, solutions[g])
             for fold, (at, found, spent) in enumerate(means.pool.map(score, range(n_folds))):
                 pieces[g][fold].append((at, found))
                 seconds[g, fold] += spent

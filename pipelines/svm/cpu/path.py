@@ -11,7 +11,7 @@ from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
-from pipelines.svm.cpu.score import are_large, score_pairs, score_rest
+from pipelines.svm.cpu.score import score_pairs, score_rest
 from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_cells
@@ -165,15 +165,11 @@ def _score_fold(
     solutions: Solutions,
     fold: int,
 ) -> tuple[Scores, float]:
-    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds.
-
-    Large multipliers get the kernel anew, in double precision.
-    """
+    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
     began, rows = time.perf_counter(), search.validation[fold]
     if values is None or not search.one_vs_one:
         found = score_rest(rows, fold, solutions, search.with_values)
     else:
-        if exact is not None and are_large(solutions.pairs[fold]):
-            values, rows = exact.between(rows), np.arange(len(rows))
-        found = score_pairs(values, rows, fold, solutions, search.layout, search.with_values)
+        between = None if exact is None else exact.between
+        found = score_pairs(values, rows, fold, solutions, search, between)
     return found, time.perf_counter() - began

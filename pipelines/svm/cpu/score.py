@@ -1,44 +1,41 @@
 """Predictions of every C of a fold, by one matrix product for each class."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from pipelines.svm.cpu.voting import pair_decisions, vote
+from pipelines.svm.cpu.voting import near_zero, pair_decisions, vote
 from pipelines.svm.path_result import Scores
 from pipelines.svm.problems import Layout
+from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
-# Partial decision values of the rows scored at once.
+# Of the rows scored at once: partial decision values, and the kernel in double precision.
 _PART_BYTES = 1 << 25
+_EXACT_BYTES = 1 << 28
 
-# Sums of larger multipliers are made in double precision: in single their rounding would
-# show in decision values.
-_LARGE = 30.0
-
-
-def are_large(multipliers: np.ndarray) -> bool:
-    """Whether decision values need double precision."""
-    return bool(max(multipliers.max(initial=0.0), -multipliers.min(initial=0.0)) > _LARGE)
+# Of the largest part of a decision value, what single precision leaves uncertain; measured
+# on images and tables: 5e-7, and 2e-6 where gamma is too large. The kernel's distance from 1, which is what is summed,
+# is exact to its last digits even where multipliers are large and distances small.
+_UNCERTAIN = 1e-6
 
 
 def pair_parts(
-    kernel_of: Callable[[slice], np.ndarray], coefficients: np.ndarray, layout: Layout, n_C: int
+    kernel: np.ndarray, coefficients: np.ndarray, layout: Layout, n_C: int
 ) -> np.ndarray:
     """What each class's support vectors add to each pair's decision values.
 
-    kernel_of : kernel between the rows to score and a slice of sorted rows
-    coefficients : float (n, n_classes, n_C)
+    kernel : float (n_rows, n) between the rows to score and all sorted rows
+    coefficients : float (n, n_classes, n_C or more)
 
-    Returns float (n_classes, n_rows, n_classes, n_C), float64 where multipliers are large.
+    Returns an array (n_classes, n_rows, n_classes, n_C) of the kernel's dtype.
     """
     parts = []
-    some = coefficients[:, :, :n_C]
-    dtype = np.dtype(np.float64 if are_large(some) else np.float32)
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
-        factors = some[columns].astype(dtype).reshape(columns.stop - columns.start, -1)
-        product = np.asarray(kernel_of(columns), dtype) @ factors
+        factors = coefficients[columns, :, :n_C].astype(kernel.dtype)
+        product = kernel[:, columns] @ factors.reshape(columns.stop - columns.start, -1)
         parts.append(product.reshape(-1, layout.n_classes, n_C))
     return np.stack(parts)
 
@@ -48,35 +45,62 @@ def score_pairs(
     rows: np.ndarray,
     fold: int,
     solutions: Solutions,
-    layout: Layout,
-    with_values: bool,
+    search: Search,
+    exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Scores:
     """One-vs-one predictions of a fold for some rows of ``kernel``.
 
-    kernel : float (m, n), some rows against all sorted rows
+    kernel : float32 (m, n), some rows against all sorted rows
     rows : int64 (n_rows,), the rows of ``kernel`` to score
+    exact_kernel : gives some of those rows in double precision, for rows whose prediction
+        the rounding of ``kernel`` may change; None where there is no other
     """
     n_C = solutions.intercepts.shape[2]
     different = int(solutions.solved[fold].max())
-    intercepts = np.ascontiguousarray(solutions.intercepts[fold][:, :different])
-    codes, values = [], []
-    step = max(1, _PART_BYTES // (4 * layout.n_classes**2 * different))
+    score = partial(
+        _score_rows, solutions.pairs[fold], search,
+        np.ascontiguousarray(solutions.intercepts[fold][:, :different]),
+    )  # fmt: skip
+    step = max(1, min(_PART_BYTES // (4 * search.layout.n_classes**2 * different),
+                      _EXACT_BYTES // (8 * kernel.shape[1])))  # fmt: skip
+    found = []
     for at in range(0, max(1, len(rows)), step):
         some = rows[at : at + step]
-        parts = pair_parts(
-            lambda columns: kernel[some, columns],  # noqa: B023 - used at once
-            solutions.pairs[fold], layout, different,
-        )  # fmt: skip
-        predicted = np.empty((len(some), different), np.int64)
-        vote(parts, intercepts, predicted)
-        codes.append(predicted)
-        if with_values:
-            value = np.empty((len(some), *intercepts.shape), np.float32)
-            pair_decisions(parts, intercepts, value)
-            values.append(value)
+        scores, doubtful = score(kernel[some])
+        if exact_kernel is not None and doubtful.size:
+            again, _ = score(exact_kernel(some[doubtful]))
+            scores.codes[doubtful] = again.codes
+            if scores.values is not None:
+                scores.values[doubtful] = again.values
+        found.append(scores)
     repeat = np.minimum(np.arange(n_C), different - 1)
-    all_values = np.concatenate(values)[:, :, repeat] if with_values else None
-    return Scores(np.concatenate(codes)[:, repeat], all_values)
+    values = [scores.values for scores in found if scores.values is not None]
+    return Scores(
+        np.concatenate([scores.codes for scores in found])[:, repeat],
+        np.concatenate(values)[:, :, repeat] if values else None,
+    )
+
+
+def _score_rows(
+    coefficients: np.ndarray, search: Search, intercepts: np.ndarray, kernel: np.ndarray
+) -> tuple[Scores, np.ndarray]:
+    """Scores of all rows of ``kernel``, and the rows whose prediction its rounding may change.
+
+    Where decision values are asked for, those are all rows as soon as one value is less
+    certain than the solution.
+    """
+    n_C = intercepts.shape[1]
+    parts = pair_parts(kernel, coefficients, search.layout, n_C)
+    codes = np.empty((len(kernel), n_C), np.int64)
+    vote(parts, intercepts, codes)
+    largest = max(parts.max(initial=0.0), -parts.min(initial=0.0))
+    certain = largest * _UNCERTAIN <= search.settings.tol
+    if not search.with_values:
+        found = near_zero(parts, intercepts, 0.0 if certain else _UNCERTAIN)
+        return Scores(codes), found
+    values = np.empty((len(kernel), *intercepts.shape), np.float32)
+    pair_decisions(parts, intercepts, values)
+    return Scores(codes, values), np.arange(0 if certain else len(kernel))
 
 
 def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: bool) -> Scores:

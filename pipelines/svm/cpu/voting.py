@@ -53,3 +53,28 @@ def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray
                     value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c]
                     values[v, pair, c] = value + intercepts[pair, c]
                 pair += 1
+
+
+@compiled()
+def near_zero(parts: np.ndarray, intercepts: np.ndarray, uncertain: float) -> np.ndarray:
+    """Rows with a decision value that is 0 but for that share of the largest part at its C."""
+    n_classes, n_rows, n_C = parts.shape[0], parts.shape[1], parts.shape[3]
+    near = np.zeros(n_rows, np.bool_)
+    if uncertain == 0.0:
+        return np.flatnonzero(near)
+    within = np.zeros(n_C, np.float64)
+    for a in range(n_classes):
+        for v in range(n_rows):
+            for b in range(n_classes):
+                for c in range(n_C):
+                    within[c] = max(within[c], uncertain * abs(parts[a, v, b, c]))
+    for v in range(n_rows):
+        pair = n_near = 0
+        for a in range(n_classes):
+            for b in range(a + 1, n_classes):
+                for c in range(n_C):
+                    value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c]
+                    n_near += np.int64(abs(value + intercepts[pair, c]) < within[c])
+                pair += 1
+        near[v] = n_near > 0
+    return np.flatnonzero(near)
