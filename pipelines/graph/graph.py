@@ -142,13 +142,22 @@ def known(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def weights_out(rows: Rows, n_nodes: int) -> NDArray[np.float64]:
     """For each of ``n_nodes`` the sum of the weights of the rows' edges that leave it."""
-    return np.bincount(rows.source, rows.weight, minlength=n_nodes).astype(np.float64)
+    out = np.zeros(n_nodes)
+    _add_out(rows.source, rows.weight, out)
+    return out
 
 
 def _only(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
     before = np.concatenate(([0], np.cumsum(kept)))
     weight = None if rows.weight is None else rows.weight[kept]
     return Rows(before[rows.first], rows.source[kept], weight)
+
+
+@compiled()
+def _add_out(source: np.ndarray, weight: np.ndarray | None, out: np.ndarray) -> None:
+    """What ``np.bincount`` does, which first makes a copy of the sources twice their size."""
+    for k in range(len(source)):
+        out[source[k]] += 1.0 if weight is None else weight[k]
 
 
 @compiled()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipelines.graph.edges import names_in, number_nodes, sorted_names
 from pipelines.graph.files import EdgeFile, NamesAreText, Part
-from pipelines.graph.graph import Piece, Rows, make_rows
+from pipelines.graph.graph import Piece, Rows, make_rows, weights_out
 from pipelines.graph.iteration import Array, rounding_of
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.variants.pull import RowsToPull, pull
@@ -174,14 +174,13 @@ def compress(split: Split, p: int, n_pieces: int) -> int:
     number[begin:end] = np.arange(end - begin)
     number[others] = np.arange(end - begin, end - begin + len(others))
     _rename(rows.source, number)
-    out = np.bincount(rows.source, rows.weight, minlength=end - begin + len(others))
-    _save(split.path(p, "out-own"), out[: end - begin].astype(np.float64))
+    out = weights_out(rows, end - begin + len(others))
+    _save(split.path(p, "out-own"), out[: end - begin])
     cuts = np.searchsorted(others, split.bounds)
     for q in range(split.n_partitions):
         mine = slice(cuts[q], cuts[q + 1])
         _save(split.path(p, f"needs-{q:03d}"), (others[mine] - split.bounds[q]).astype(np.int32))
-        weight = out[end - begin :][mine]
-        _save(split.path(p, f"out-{q:03d}"), weight.astype(np.float64))
+        _save(split.path(p, f"out-{q:03d}"), out[end - begin :][mine])
     _save(split.path(p, "first"), rows.first)
     _save(split.path(p, "source"), rows.source)
     if rows.weight is not None:

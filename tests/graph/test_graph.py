@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.edges import MOST_NODES, refuse_many
+from pipelines.graph.graph import weights_out
 from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
 from pipelines.graph.ranks import graph_of
 
@@ -54,6 +57,15 @@ def test_rows_hold_every_edge(pairs):
     ]
     once = graph_of(np.array(pairs), nodes=10, repeated="once")
     assert [edge[:2] for edge in _listed(once)] == sorted(set(pairs))
+
+
+def test_the_weights_that_leave_are_added_up_without_a_copy_of_the_edges():
+    rows = graph_of((np.arange(100_000) % 10, np.arange(100_000) % 7), nodes=10).rows
+    weights_out(rows, 10)
+    tracemalloc.start()
+    assert weights_out(rows, 10).tolist() == [10_000.0] * 10
+    assert tracemalloc.get_traced_memory()[1] < rows.source.nbytes
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", ["erdos", "rmat", "ring"])

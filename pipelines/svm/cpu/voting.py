@@ -69,7 +69,7 @@ def near_zero(parts: np.ndarray, intercepts: np.ndarray, uncertain: float) -> np
                 for c in range(n_C):
                     within[c] = max(within[c], uncertain * abs(parts[a, v, b, c]))
     for v in range(n_rows):
-        pair = n_near = 0
+        pair, n_near = 0, np.int64(0)
         for a in range(n_classes):
             for b in range(a + 1, n_classes):
                 for c in range(n_C):
