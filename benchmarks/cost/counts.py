@@ -98,8 +98,9 @@ def _binary(kernel: np.ndarray, codes: np.ndarray, problem: Problem) -> BinaryPr
     own = codes == problem.first
     sides = np.stack([own, ~own], axis=1).astype(np.float32)
     pulls = (kernel @ sides).astype(np.float64)
+    labels = np.where(own, 1.0, -1.0)
     return BinaryProblem(
-        np.where(own, 1.0, -1.0), np.ones(len(codes)), pulls[:, 0].copy(), pulls[:, 1].copy()
+        labels, labels, np.ones(len(codes)), pulls[:, 0].copy(), pulls[:, 1].copy()
     )
 
 

@@ -13,15 +13,20 @@ from pipelines.svm.compiled import compiled
 class BinaryProblem(NamedTuple):
     """What is given.
 
-    y : float64 (n,), +1 or -1
+    y : float64 (n,), what the dual objective is linear in: a label, +1 or -1, or in a
+        regression the edge of the tube about a target
+    side : float64 (n,), +1 where a multiplier is at least 0, -1 where it is at most 0;
+        the labels themselves
     weight : float64 (n,)
         ``C * weight`` bounds a multiplier; 0 keeps a row out of training, and its
-        residual is maintained all the same.  Each label needs a weight above 0.
+        residual is maintained all the same.  Each side needs a weight above 0.
     pull_first, pull_second : float64 (n,)
-        ``kernel @ weight`` over the rows of each label.
+        ``kernel @ weight`` over the rows of each side; of length 0 where the walk shall
+        start from multipliers of 0.
     """
 
     y: np.ndarray
+    side: np.ndarray
     weight: np.ndarray
     pull_first: np.ndarray
     pull_second: np.ndarray

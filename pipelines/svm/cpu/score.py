@@ -16,8 +16,9 @@ _PART_BYTES = 1 << 25
 _EXACT_BYTES = 1 << 28
 
 # Of the largest part of a decision value, what single precision leaves uncertain; measured
-# on images and tables: 5e-7, and 2e-6 where gamma is too large. The kernel's distance from 1, which is what is summed,
-# is exact to its last digits even where multipliers are large and distances small.
+# on images and tables: 5e-7, and 2e-6 where gamma is too large. The distance of the kernel
+# from 1, which is what is summed, is exact to its last digits even where multipliers are large
+# and distances small.
 _UNCERTAIN = 1e-6
 
 

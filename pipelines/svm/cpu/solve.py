@@ -84,7 +84,8 @@ def solve_pair(
     factors = search.factors(number, fold)
     bounds = weight[rows] * factors[layout.codes[rows]]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
-    given = BinaryProblem(np.where(own, 1.0, -1.0), bounds, pulls[0, 0], pulls[0, 1])
+    labels = np.where(own, 1.0, -1.0)
+    given = BinaryProblem(labels, labels, bounds, pulls[0, 0], pulls[0, 1])
     betas = _walk(walker, given, search.settings, number, fold, out, np.empty((0, 0), np.float32))
     out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
     out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
@@ -145,7 +146,7 @@ def _solve_one_rest(
     factors = search.factors(number, fold)
     pull = pulls * factors[:, None]
     given = BinaryProblem(
-        y, weight * factors[layout.codes], pull[problem.first],
+        y, y, weight * factors[layout.codes], pull[problem.first],
         pull.sum(axis=0) - pull[problem.first],
     )  # fmt: skip
     betas = _walk(walker, given, search.settings, number, fold, out, residuals)

@@ -12,11 +12,11 @@ from pipelines.svm.solutions import CONVERGED
 
 @compiled()
 def _set_bounds(C: float, problem: BinaryProblem, state: State) -> None:
-    """Bounds of the signed multipliers: ``C * weight`` on the side of the label."""
-    y, weight, lower, upper = problem.y, problem.weight, state.lower, state.upper
-    for k in range(y.size):
-        lower[k] = 0.0 if y[k] > 0 else -C * weight[k]
-        upper[k] = C * weight[k] if y[k] > 0 else 0.0
+    """Bounds of the signed multipliers: ``C * weight`` on their side."""
+    side, weight, lower, upper = problem.side, problem.weight, state.lower, state.upper
+    for k in range(side.size):
+        lower[k] = 0.0 if side[k] > 0 else -C * weight[k]
+        upper[k] = C * weight[k] if side[k] > 0 else 0.0
 
 
 @compiled()

@@ -17,9 +17,11 @@ def reach(problem: BinaryProblem) -> tuple[float, float]:
     """How far C = 1 can move decision values apart, and how far it can move them.
 
     The smaller of the ranges of the two classes' pulls over the training rows, and
-    the largest pull.
+    the largest pull; without pulls no bound is known.
     """
     weight, pull_first, pull_second = problem.weight, problem.pull_first, problem.pull_second
+    if pull_first.size == 0:
+        return np.inf, 0.0
     top, bottom = np.full(2, -np.inf), np.full(2, np.inf)
     for k in range(weight.size):
         if weight[k] > 0.0:

@@ -6,17 +6,17 @@ from functools import cache
 from typing import Any
 
 from pipelines.validation.families.base import Family
+from pipelines.validation.families.machines import Machines, Tubes
 from pipelines.validation.families.neighbours import Neighbours
 from pipelines.validation.families.paths import Lassos, Logistic
 from pipelines.validation.families.prefixes import Bags, Boosting, Forests, HistogramBoosting
 from pipelines.validation.families.ridge import Ridges
-from pipelines.validation.families.svc import Machines
 
 __all__ = ["FAMILIES", "Family", "family_of"]
 
 FAMILIES: tuple[Family, ...] = (
     Neighbours(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
-    Logistic(), Machines(),
+    Logistic(), Machines(), Tubes(),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Support vector classifiers: the path solver, for all C and gamma on a fold at once."""
+"""Support vector machines: the path solver, for all C, gamma and epsilon on a fold at once."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ class Machines(Family):
     def accepts(self, estimator: Any) -> bool:
         """A kernel the solver knows, and answers that it has."""
         return (
-            estimator.kernel in ("rbf", "linear", "poly", "sigmoid")
+            _is_known(estimator)
             and estimator.probability in (False, "deprecated")
             and not estimator.break_ties
-            and estimator.C > 0
-            and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
         )
 
     def fit(
@@ -74,11 +72,11 @@ class Machines(Family):
                     estimators[i].decision_function_shape,
                 )
                 fitted[i] = Told(
-                    estimators[i], classes, classes[found.predictions[0][0][place]],
+                    estimators[i], bool(found.status[0, place, 0]), classes_=classes,
+                    predicted=classes[found.predictions[0][0][place]],
                     # SVC's values speak for the second class where there are two.
-                    class_values(decisions, len(classes), "ovo")
+                    decisions=class_values(decisions, len(classes), "ovo")
                     if shape == "ovr" or len(classes) == 2 else decisions,
-                    bool(found.status[0, place, 0]),
                 )  # fmt: skip
         return fitted
 
@@ -100,22 +98,88 @@ class Machines(Family):
         return None if name is None else [getattr(one, name) for one in fitted]
 
 
+class Tubes(Family):
+    """One walk of the path solver along C for each gamma and epsilon of ``SVR``.
+
+    Within the stopping tolerance its machines are those of ``SVR``, and are never made.
+    """
+
+    name = "the path solver"
+    shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose")
+    takes_weights = False
+    answers_only = True
+
+    def types(self) -> Collection[type]:
+        """See ``Family.types``."""
+        from sklearn.svm import SVR
+
+        return (SVR,)
+
+    def accepts(self, estimator: Any) -> bool:
+        """A kernel the solver knows."""
+        return _is_known(estimator) and estimator.epsilon >= 0
+
+    def fit(
+        self, estimators: Sequence[Any], X: Any, y: Any, test: Any, **weights: Any
+    ) -> list[Any]:
+        """See ``Family.fit``; plainly where the rows are too many for the solver."""
+        from pipelines.svm.cpu.regression import cross_validate_regression, fits
+
+        train, asked = np.asarray(X, dtype=np.float64), np.asarray(test, dtype=np.float64)
+        if not fits(len(train)):
+            fitted = [one.fit(train, y) for one in estimators]
+            return [Told(one, predicted=one.predict(asked)) for one in fitted]
+        targets = np.concatenate([np.asarray(y, np.float64), np.zeros(len(asked))])
+        fold = (np.arange(len(train)), np.arange(len(train), len(targets)))
+        by_gamma = defaultdict(list)
+        for i, one in enumerate(estimators):
+            by_gamma[_gamma_of(one, train)].append(i)
+        told: list[Any] = [None] * len(estimators)
+        for gamma, members in by_gamma.items():
+            Cs = sorted({float(estimators[i].C) for i in members})
+            epsilons = sorted({float(estimators[i].epsilon) for i in members})
+            one = estimators[0]
+            found = cross_validate_regression(
+                np.vstack([train, asked]), targets, gamma, Cs, epsilons, [fold], tol=one.tol,
+                max_iter=one.max_iter, n_threads=_threads(), kernel=one.kernel,
+                degree=one.degree, coef0=one.coef0,
+            )  # fmt: skip
+            for i in members:
+                place = (
+                    epsilons.index(float(estimators[i].epsilon)),
+                    Cs.index(float(estimators[i].C)),
+                )
+                told[i] = Told(
+                    estimators[i], predicted=found.predictions[0][place],
+                    not_converged=bool(found.status[(*place, 0)]),
+                )  # fmt: skip
+        return told
+
+    def answers(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
+        """See ``Family.answers``; of the rows that were named when it was fitted."""
+        return [one.predicted for one in fitted] if method == "predict" else None
+
+
 class Told:
     """A machine by what it says; all else is asked of the estimator it stands for."""
 
-    def __init__(
-        self, estimator: Any, classes: np.ndarray, predicted: np.ndarray, decisions: np.ndarray,
-        at_limit: bool,
-    ) -> None:  # fmt: skip
-        self.estimator, self.classes_ = estimator, classes
-        self.predicted, self.decisions = predicted, decisions
-        self.not_converged = at_limit
+    def __init__(self, estimator: Any, not_converged: bool = False, **said: np.ndarray) -> None:
+        self.estimator, self.not_converged = estimator, not_converged
+        vars(self).update(said)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["estimator"], name)
 
     def __sklearn_tags__(self) -> Any:
         return self.estimator.__sklearn_tags__()
+
+
+def _is_known(estimator: Any) -> bool:
+    return (
+        estimator.kernel in ("rbf", "linear", "poly", "sigmoid")
+        and estimator.C > 0
+        and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
+    )
 
 
 def _gamma_of(estimator: Any, X: np.ndarray) -> float:
