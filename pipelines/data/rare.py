@@ -86,11 +86,20 @@ def _named(classes: NDArray[Any], counts: NDArray[Any]) -> str:
 
 def _too_rare(classes: NDArray[Any], counts: NDArray[Any], least: int, n_folds: int) -> InputError:
     folds = f", and for {opt('folds', n_folds)}" if n_folds > 1 else ""
+    numbers = "; cross_validate can predict the number itself" if _are_numbers(classes) else ""
     return InputError(
         f"{opt('test_size')} needs at least {least} rows of every class for the test{folds}, but "
         f"classes have fewer: {_named(classes, counts)}; leave their rows out with "
-        f"{opt('rare', 'drop')}, or make one class of them with {opt('rare', 'merge')}"
+        f"{opt('rare', 'drop')}, or make one class of them with {opt('rare', 'merge')}{numbers}"
     )
+
+
+def _are_numbers(classes: NDArray[Any]) -> bool:
+    try:
+        classes.astype(float)
+    except ValueError:
+        return False
+    return True
 
 
 def _none_left(rare: Rare, classes: NDArray[Any], counts: NDArray[Any], least: int) -> InputError:

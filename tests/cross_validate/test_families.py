@@ -30,7 +30,7 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 from pipelines.validation.together import PLAIN, Done, carry_out, group
 
@@ -101,6 +101,10 @@ CLOSE: dict[str, Case] = {
             StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
         ),
         {"logisticregression__C": [1.0, 0.01]}, 2,
+    ),
+    "machines, numbers": (
+        make_pipeline(StandardScaler(), SVR(tol=1e-6)),
+        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]}, 1,
     ),
 }  # fmt: skip
 
@@ -189,6 +193,7 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         LogisticRegression(solver="saga"),
         SVC(probability=True),
         SVC(kernel=lambda A, B: A @ B.T),
+        SVR(kernel="precomputed"),
         KNeighborsClassifier(metric="precomputed"),
         type("Mine", (RandomForestClassifier,), {})(random_state=0),
     ],

@@ -17,6 +17,7 @@ from pipelines.data.preparation import Preparation, fitted_from
 from pipelines.data.rare import fewest_rows, settle_rare
 from pipelines.data.tables import Reading, make_preprocessor, read_raw_table
 from pipelines.data.tables.preprocess import TablePreprocessor
+from pipelines.errors import InputError
 
 
 @pytest.fixture
@@ -377,7 +378,9 @@ def test_all_rare_classes_are_named_at_once(refused):
     y = np.repeat([3, 5, 1, 26, 29], [40, 40, 1, 1, 2])
     words = ["--test-size", "--folds 5", "'1' (1), '26' (1), '29' (2)", "--rare drop",
              "--rare merge"]  # fmt: skip
-    refused(lambda: settle_rare(y, 5, 0.2, "refuse"), *words)
+    refused(lambda: settle_rare(y, 5, 0.2, "refuse"), *words, "cross_validate can predict")
+    with pytest.raises(InputError, match=r"merge'?$"):
+        settle_rare(np.repeat(["a", "b", "c"], [40, 40, 1]), 5, 0.2, "refuse")
 
 
 def test_rare_classes_are_dropped_or_merged(refused):
