@@ -1,4 +1,7 @@
-"""A journal that ends in the middle of a record, as a machine without power leaves it."""
+"""A journal that ends in the middle of a record, as a machine without power leaves it.
+
+Or that holds records of another run, which a copy of folders leaves.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ def disturb(
     """Cut the journal of a run within a record, the first or any other; resume the run.
 
     Every second time the rest of the record is there as zeros: some file systems give
-    a file its length before its content.
+    a file its length before its content. Every third time records stand before it that are
+    of units to come, of another run and wrong.
 
     Raises
     ------
@@ -31,18 +35,27 @@ def disturb(
     last = lines[n_whole]
     cut = int(rng.integers(1, len(last)))
     zeros = b"\0" * (len(last) - cut) if number % 2 else b""
-    _copy_as_killed(truth, folder)
+    copy_as_killed(truth, folder)
     before = b"".join(lines[:n_whole])
-    (folder / "journal.jsonl").write_bytes(before + last[:cut] + zeros)
+    foreign = [_of_another_run(line) for line in lines[n_whole:]] if number % 3 == 2 else []
+    (folder / "journal.jsonl").write_bytes(b"".join([*foreign, before, last[:cut], zeros]))
     program = Program(workload.resume(folder), folder)
     program.must_end_well()
-    must_keep(before, folder)
+    must_keep(b"".join([*foreign, before]), folder)
     must_equal(workload, folder, truth)
     with_zeros = ", zeros after them" if zeros else ""
-    return [f"{n_whole} records and {cut} of {len(last)} bytes of the next{with_zeros}"]
+    others = f"{len(foreign)} records of another run, " if foreign else ""
+    return [f"{others}{n_whole} records and {cut} of {len(last)} bytes of the next{with_zeros}"]
 
 
-def _copy_as_killed(truth: Path, folder: Path) -> None:
+def _of_another_run(line: bytes) -> bytes:
+    record = json.loads(line)
+    for row in record["rows"]:
+        row["n_errors"] = 0
+    return json.dumps(record | {"run": "0" * 64}).encode() + b"\n"
+
+
+def copy_as_killed(truth: Path, folder: Path) -> None:
     """A copy of a run as a launcher that was killed leaves it: no answer, no pages."""
     folder.mkdir()
     for name in ("run.json", "members"):

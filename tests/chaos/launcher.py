@@ -19,7 +19,7 @@ from tests.chaos.checks import (
 from tests.chaos.program import Broken, Program
 from tests.chaos.workloads import Workload
 
-SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MOST_FAULTS = 4
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.chaos import disk, journal, launcher, workers
+from tests.chaos import damage, disk, journal, launcher, starts, workers
 from tests.chaos.program import Broken
 from tests.chaos.workloads import BAGGING, SVM, Workload, pick, undisturbed
 
@@ -37,9 +37,11 @@ class Kind:
 
 KINDS = {
     "workers": Kind("workers killed, stopped for a while, out of memory", 20),
-    "launcher": Kind("the launcher ended by SIGKILL, SIGTERM, SIGINT, then `--resume`", 10),
+    "launcher": Kind("the launcher ended by SIGKILL, SIGTERM, SIGINT, SIGHUP, then `--resume`", 10),
     "disk": Kind("a full disk, then a larger one and `--resume`", 4, disk.missing),
-    "journal": Kind("a journal cut within a record, then `--resume`", 4),
+    "journal": Kind("a journal cut within a record, or with foreign ones, then `--resume`", 6),
+    "starts": Kind("a second start on the folder of a run under way", 6),
+    "damage": Kind("a damaged `run.json` or journal, then `--resume` and a report", 12),
 }
 
 
@@ -98,6 +100,8 @@ class Chaos:
             "launcher": partial(launcher.disturb, seconds=truth.seconds),
             "disk": disk.disturb,
             "journal": journal.disturb,
+            "starts": partial(starts.disturb, seconds=truth.seconds),
+            "damage": damage.disturb,
         }[name]
         folder = self._folder / f"{name}-{number}"
         done, broken, began = [], "", time.monotonic()
