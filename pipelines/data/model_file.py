@@ -16,6 +16,10 @@ Arrays = dict[str, np.ndarray]
 DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
+# A type of text may claim any width, and an array of it takes that for every label.
+WIDEST_LABEL = 1 << 20
+
+
 def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     """Write arrays by name, and facts that JSON can hold."""
     from safetensors import SafetensorError
@@ -64,8 +68,17 @@ def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
 
 
 def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
-    """What ``labels_as_json`` took."""
-    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+    """What ``labels_as_json`` took.
+
+    Raises
+    ------
+    ValueError
+        A label of that type takes more than ``WIDEST_LABEL`` bytes.
+    """
+    dtype = np.dtype(stored["dtype"])
+    if dtype.itemsize > WIDEST_LABEL:
+        raise ValueError(f"labels of type {dtype.str} take {dtype.itemsize:,} bytes each")
+    return np.array(stored["values"], dtype=dtype)
 
 
 def _plain(value: Any) -> Any:

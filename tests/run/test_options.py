@@ -60,6 +60,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--max-iter", str(10**20)], f"--max-iter must be at most 2,147,483,647, got {10**20}"),
         (["--workers", str(10**11)], f"--workers must be at most 100,000, got {10**11}"),
         (["--n-c", "2000000000"], "--n-c must be at most 10,000, got 2000000000"),
+        (["--n-gamma", "2000000000"], "--n-gamma must be at most 10,000, got 2000000000"),
         (["--tol", "1e-320"], "--tol must be at least 1e-12 and below 1, got 1e-320"),
         (["--log-c", "299", "300"], "--log-c must be between -30 and 30"),
         (["--results", "a", "--resume", "b"], "--results and --resume exclude each other"),
@@ -70,6 +71,12 @@ def test_a_broken_rule_is_one_line_that_names_it(argv: list[str], words: str) ->
         parse(*argv)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["--n-bootstrap", "--n-tuning"])
+def test_an_ensemble_is_bounded_too(option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} must be at most 10,000, got 100000000"):
+        parse_options(BaggingOptions, "nn_bagging", "what it does", [option, "100000000"])
 
 
 def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[str]) -> None:

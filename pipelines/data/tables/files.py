@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.tables.layout import MISSING, Layout, notice_layout, refuse_one_name_twice
+from pipelines.data.tables.memory import parquet_bytes, refuse_beyond_memory
 from pipelines.data.tables.npz import read_npz
 from pipelines.data.tables.words import empty, unreadable
 from pipelines.errors import InputError, opt
@@ -57,7 +58,9 @@ def read_frame(
     if suffix == ".npz":
         return read_npz(path, label), None
     layout = None
-    if suffix != ".parquet":
+    if suffix == ".parquet":
+        refuse_beyond_memory(path, parquet_bytes(path))
+    else:
         layout = notice_layout(path, header)
         if layout is None:
             raise empty(path)

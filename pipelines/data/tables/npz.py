@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.tables.memory import array_bytes, refuse_beyond_memory
 from pipelines.data.tables.words import empty, listed, short, unreadable
 from pipelines.errors import InputError, opt
 
@@ -88,6 +89,7 @@ def _open_npz(path: Path) -> Iterator[Any]:
 
 
 def _array(arrays: Any, name: str, path: Path) -> NDArray[Any]:
+    refuse_beyond_memory(path, array_bytes(path, name))
     try:
         array = arrays[name]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
