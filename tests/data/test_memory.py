@@ -17,9 +17,10 @@ from pipelines.errors import InputError
 
 
 def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path: Path) -> None:
-    path, shape = tmp_path / "large.npz", (5_000_000_000_000, 8)
-    with zipfile.ZipFile(path, "w") as archive, archive.open("X.npy", "w") as file:
-        header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    path = tmp_path / "large.npz"
+    np.savez(path, y=np.arange(2))
+    with zipfile.ZipFile(path, "a") as archive, archive.open("X.npy", "w") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (5_000_000_000_000, 8)}
         np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
         file.write(bytes(80))
     with pytest.raises(
