@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +52,8 @@ class Source:
         """The nodes that occur in a part."""
         assert isinstance(self.edges, EdgeFile)
         assert isinstance(part, Part)
-        return names_in(self.edges.read(part, self.text))
+        with _memory_given_back():
+            return names_in(self.edges.read(part, self.text))
 
     def read(self, part: Part | int, nodes: pd.Index) -> Piece:
         """The edges of a part between numbered nodes."""
@@ -60,6 +62,11 @@ class Source:
             source, target = self.edges.block(part)
             return source, target, None
         assert isinstance(part, Part)
+        with _memory_given_back():
+            return self._numbered(part, nodes)
+
+    def _numbered(self, part: Part, nodes: pd.Index) -> Piece:
+        assert isinstance(self.edges, EdgeFile)
         block = self.edges.read(part, self.text)
         if not len(block.source):
             none = np.empty(0, np.int32)
@@ -86,6 +93,15 @@ class Split:
 
     def path(self, p: int, name: str) -> Path:
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
+
+
+@contextmanager
+def _memory_given_back() -> Iterator[None]:
+    """Afterwards pyarrow keeps none of the memory that it read with: hundreds of MB by default."""
+    try:
+        yield
+    finally:
+        pa.default_memory_pool().release_unused()
 
 
 def survey(source: Source, part: Part | int) -> pa.Array | None:
@@ -338,9 +354,16 @@ def _pieces(split: Split, p: int, n_pieces: int) -> Iterator[Piece]:
 def _others(source: NDArray[np.int32], n_nodes: int, begin: int, end: int) -> NDArray[np.int64]:
     """Sources outside a range, each once, ascending."""
     occurs = np.zeros(n_nodes, np.bool_)
-    occurs[source] = True
+    _mark(source, occurs)
     occurs[begin:end] = False
     return np.flatnonzero(occurs)
+
+
+@compiled()
+def _mark(source: np.ndarray, occurs: np.ndarray) -> None:
+    """``occurs[source] = True``, for which numpy copies the sources as 64-bit numbers."""
+    for k in range(len(source)):
+        occurs[source[k]] = True
 
 
 @compiled()
