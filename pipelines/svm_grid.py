@@ -18,8 +18,10 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
+from pipelines.run.news import News
 from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
+from pipelines.select.best import BestSoFar
 from pipelines.select.scores import failures
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.answer import answer
@@ -157,10 +159,18 @@ class Search(job.Job[Options]):
             session.say(
                 f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left"
             )
+        best = BestSoFar(("C", "gamma"), self.options.scoring)
+        best.add(rows.values())
         with session.books(cluster, todo, facts) as books:
-            for outcome, new_rows in search(runner, self.folded, self.grid, todo):
-                books.enter(outcome, new_rows)
+            books.best(best.text)
+            for came, new_rows in search(runner, self.folded, self.grid, todo):
+                if isinstance(came, News):
+                    books.follow(came, new_rows)
+                else:
+                    books.enter(came, new_rows)
                 rows |= rows_by_cell(new_rows)
+                best.add(new_rows)
+                books.best(best.text)
         results = tabulate(list(rows.values()))
         results.to_parquet(session.path / names.CELLS)
         return facts | failures(results, columns.SVM_CELL)

@@ -37,6 +37,8 @@ class News:
     worker : str
     started, seconds : float
         When the rows were begun, in seconds since the epoch, and how long they took.
+    part : str
+        What the rows are called: the name that a unit of them alone would have.
     """
 
     unit: str
@@ -45,6 +47,7 @@ class News:
     worker: str = ""
     started: float = 0.0
     seconds: float = 0.0
+    part: str = ""
 
 
 class Line(Protocol):

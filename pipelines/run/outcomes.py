@@ -44,7 +44,11 @@ def needs_of(unit: Any) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Outcome(Generic[AnyUnit]):
-    """What became of a unit: a result, or the error that ended its last try."""
+    """What became of a unit: a result, or the error that ended its last try.
+
+    ``part`` is what its rows are called where others were told before: the name that a unit
+    of them alone would have, empty where there are none; None for the unit's own.
+    """
 
     unit: AnyUnit
     result: Any = None
@@ -52,6 +56,7 @@ class Outcome(Generic[AnyUnit]):
     worker: str = ""
     started: float = 0.0  # seconds since the epoch
     seconds: float = 0.0
+    part: str | None = None
 
 
 class Results:
