@@ -79,6 +79,12 @@ class CrossValidation(job.Job[Options]):
 
         self.rows = rows_by_place(session.journal.records)
 
+    def n_fits(self) -> tuple[int, int]:
+        """Candidates on every split; those of learning curves and outer folds come later."""
+        stages = [key for key in self.splits if key[0] in ("search", "inner")]
+        done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
+        return done, sum(len(self.splits[key]) for key in stages) * len(self.candidates)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """What is fitted together, and where."""
         from pipelines.validation.units import Problem, group_candidates

@@ -141,6 +141,11 @@ class Search(job.Job[Options]):
         """Rows of cells; a failed fit gets another try."""
         self.rows = rows_by_cell(scored_rows(session.journal.records))
 
+    def n_fits(self) -> tuple[int, int]:
+        """Cells: every C and gamma on every fold."""
+        Cs, gammas = self.axes
+        return len(self.rows), len(Cs) * len(gammas) * len(self.folded.folds)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the units."""
         solver = resolve_solver(self.solver, cluster.device)

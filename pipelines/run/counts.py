@@ -76,17 +76,20 @@ class Counts:
                 self._n_workers = self._ask()
 
     @property
-    def text(self) -> str:
-        """What is done, what failed, who is at work, since when, and how long it will take."""
+    def units(self) -> str:
+        """What is done, what failed, and who is at work."""
         parts = [f"{self.n_done} of {self.n_units} units"]
         if self.n_failed:
             parts.append(f"{self.n_failed} failed")
         if self._ask is not None:
             parts.append(f"{self._n_workers} worker" + "s" * (self._n_workers != 1))
-        parts.append(clock(self.elapsed))
-        if (left := self.seconds_left) is not None:
-            parts.append(f"about {clock(left)} left")
         return ", ".join(parts)
+
+    @property
+    def times(self) -> str:
+        """The time that has passed, and the time that is left where that can be told."""
+        left = self.seconds_left
+        return clock(self.elapsed) + ("" if left is None else f", about {clock(left)} left")
 
     @property
     def at_work(self) -> str:

@@ -19,6 +19,7 @@ from pipelines.run.outcomes import Unit
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_BETWEEN_LINES = 10  # where units are done meanwhile
 SECONDS_OF_SILENCE = 30  # at the most
+WIDE = 80  # columns; below, the bar is shorter
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 
 
@@ -109,15 +110,15 @@ class _Lines(_View):
 
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
-        best = f", {counts.best}" if counts.best else ""
+        said = [f"{counts.percent} %", counts.units, counts.times, counts.best]
         with suppress(OSError):  # nobody listens any more: no reason to stop
-            print(f"progress   {counts.percent} %, {counts.text}{best}", flush=True)
+            print(f"progress   {', '.join(filter(None, said))}", flush=True)
 
 
 class _Bar(_View):
     """Drawn by rich, on a terminal or as a notebook's widget.
 
-    Below the bar stand the unit that was heard of last and the best candidate so far.
+    Below it stand what is done, the unit that was heard of last, and the best candidate so far.
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
@@ -152,14 +153,14 @@ class _Bar(_View):
         from rich.table import Table
         from rich.text import Text
 
-        counts = self._counts
+        counts, wide = self._counts, self._live.console.width >= WIDE
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             Text("progress  "),
-            ProgressBar(total=counts.total or 1, completed=counts.cost_done, width=20),
-            Text(f"{counts.percent:>3} %  {counts.text}"),
+            ProgressBar(total=100, completed=counts.percent, width=20 if wide else 10),
+            Text(f"{counts.percent:>3} %  {counts.times}"),
         )
-        below = [line for line in (counts.at_work, counts.best) if line]
+        below = [line for line in (counts.units, counts.at_work, counts.best) if line]
         return Group(bar, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
                             for line in below))  # fmt: skip
 
