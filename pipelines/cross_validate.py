@@ -116,19 +116,26 @@ class CrossValidation(job.Job[Options]):
     def _carry_out(
         self, session: Session, cluster: Cluster, units: Sequence[Unit], facts: dict[str, Any]
     ) -> None:
+        from pipelines.select.best import BestSoFar
         from pipelines.validation.search import carry_out_units, left_of, place_of
+        from pipelines.validation.units import SEARCH
 
         todo = left_of(units, self.rows)
         if len(todo) < len(units):
             session.say(
                 f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
             )
+        best = BestSoFar(("algorithm", "params"), self.scoring[0])
+        best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
         with session.books(cluster, todo, facts) as books:
+            books.best(best.text)
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
             ):
                 books.enter(outcome, rows)
                 self.rows |= {place_of(row): row for row in rows}
+                best.add(row for row in rows if row["stage"] == SEARCH)
+                books.best(best.text)
 
     def _of_the_best(self) -> list[Unit]:
         """Units of learning curves and outer folds, of what the rows so far say is best."""

@@ -29,7 +29,7 @@ class Ledger:
             self._write(name, outcome, rows)
         self._progress.advance(outcome.unit, outcome.error is not None)
 
-    def follow(self, news: News, rows: Sequence[dict[str, Any]]) -> None:
+    def follow(self, news: News, rows: Sequence[dict[str, Any]] = ()) -> None:
         """Show how far a unit is that goes on, and write down the rows it has by now."""
         if rows:
             self._write(news.part, news, rows)
