@@ -128,6 +128,7 @@ class _Bar(_View):
         from rich.live import Live
 
         console = Console(file=sys.stdout)
+        self._wide = console.width >= WIDE
         self._live = Live(
             get_renderable=self._drawn,
             console=console,
@@ -153,11 +154,11 @@ class _Bar(_View):
         from rich.table import Table
         from rich.text import Text
 
-        counts, wide = self._counts, self._live.console.width >= WIDE
+        counts = self._counts
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             Text("progress  "),
-            ProgressBar(total=100, completed=counts.percent, width=20 if wide else 10),
+            ProgressBar(total=100, completed=counts.percent, width=20 if self._wide else 10),
             Text(f"{counts.percent:>3} %  {counts.times}"),
         )
         below = [line for line in (counts.units, counts.at_work, counts.best) if line]

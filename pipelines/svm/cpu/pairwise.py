@@ -98,7 +98,11 @@ def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
 
 
 def solve_pairwise(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    means: Means,
+    solutions: list[Solutions] | None = None,
 ) -> list[Solutions]:
     """Every pair for every gamma and fold, within memory for pairs' blocks.
 
@@ -109,12 +113,14 @@ def solve_pairwise(
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
 
+    solutions : of each gamma, empty; by default new ones
+
     Returns
     -------
     Solutions of each gamma, with ``coefficients``
     """
     pool, memory_bytes = means.pool, means.memory_bytes
-    solutions = [search.empty_solutions() for _ in gammas]
+    solutions = solutions or [search.empty_solutions() for _ in gammas]
     for out in solutions:
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
@@ -122,7 +128,7 @@ def solve_pairwise(
     n_threads = getattr(pool, "_max_workers", 1)
     solve = partial(_solve_pair_all, search, rows, gammas, solutions, means)
     by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
-    beside = []
+    beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
         if size * n_threads <= 0.8 * memory_bytes:
             beside.append(number)
@@ -130,7 +136,10 @@ def solve_pairwise(
             solve(number)
         else:
             by_rows(number)
-    list(pool.map(solve, beside))
+        n_solved += number not in beside[-1:]
+        means.told(n_solved / len(numbers))
+    for n_beside, _ in enumerate(pool.map(solve, beside), 1):
+        means.told((n_solved + n_beside) / len(numbers))
     for out in solutions:
         list(pool.map(mark_support, out.pairs, out.support))
     return solutions
