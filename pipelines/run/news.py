@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class News:
     unit : str, its name
     share : float
         Of its work, done by now.
-    rows : list
+    rows : sequence
         Ready since the last news that had some; a unit that is begun again gives them again.
     worker : str
     started, seconds : float
@@ -43,7 +43,7 @@ class News:
 
     unit: str
     share: float
-    rows: list[Any] = field(default_factory=list)
+    rows: Sequence[Any] = ()
     worker: str = ""
     started: float = 0.0
     seconds: float = 0.0
