@@ -59,6 +59,26 @@ def begin_and_stop(path: Path) -> None:
         raise KeyboardInterrupt
 
 
+def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(RunStopped, match="^stopped on request; nothing finished yet in ") as none:
+        begin_and_stop(path)
+    assert "rows" not in str(none.value)
+    line = {"unit": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
+    again = RunOptions(resume=str(path))
+    with (
+        pytest.raises(RunStopped, match="^stopped on request; finished rows are in "),
+        held("svm_grid", again, silent) as session,
+    ):
+        session.journal.append(line)
+        raise KeyboardInterrupt
+    with (
+        pytest.raises(RunStopped, match="^stopped on request; finished rows are in "),
+        held("svm_grid", again, silent),
+    ):
+        raise KeyboardInterrupt
+
+
 def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     path = tmp_path / "my run"
     with pytest.raises(RunStopped, match=f"python -m pipelines.svm_grid --resume '{path}'$"):
