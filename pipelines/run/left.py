@@ -25,5 +25,9 @@ def line_of_what_is_left(session: Session, fits: tuple[int, int] | None) -> str:
         return f"resume     {path}: nothing finished yet, {total:,} fits left"
     left = f"{total - done:,} left"
     if done < total:
-        left += f", about {clock(spent * (total - done) / done)} on as many workers"
+        # What was under way when the run was stopped is in its wall time, but not in its journal.
+        busy = sum(record["seconds"] for record in session.journal.records)
+        n_workers = session.record.get("cluster", {}).get("n_workers") or 1
+        seconds = busy / n_workers * (total - done) / done
+        left += f", about {clock(seconds)} on as many workers"
     return f"resume     {path}: {done:,} of {total:,} fits done in {clock(spent)}, {left}"

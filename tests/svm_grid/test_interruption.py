@@ -126,8 +126,10 @@ def test_a_dry_run_says_what_is_left_of_a_run(
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder)
     lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "journal.jsonl").write_bytes(b"".join(lines[:25]))
-    about = record(folder) | {"status": "stopped", "wall_seconds": 60.0}
+    some = [json.loads(line) | {"seconds": 4.8} for line in lines[:25]]  # two minutes in all
+    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in some))
+    about = record(folder) | {"status": "stopped", "wall_seconds": 90.0}
+    about["cluster"]["n_workers"] = 2
     (folder / "run.json").write_text(json.dumps(about))
     before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
 
@@ -137,7 +139,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
         return line
 
     assert said([]) == (
-        f"resume     {folder}: 25 of 100 fits done in 1:00 min, 75 left, "
+        f"resume     {folder}: 25 of 100 fits done in 1:30 min, 75 left, "
         "about 3:00 min on as many workers"
     )
     with Journal(folder / "journal.jsonl"):  # while another process goes on with it
@@ -146,7 +148,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
     (folder / "journal.jsonl").unlink()
     assert said([]) == f"resume     {folder}: nothing finished yet, 100 fits left"
     (folder / "run.json").write_text(json.dumps(about | {"status": "finished"}))
-    assert said([]) == f"resume     {folder} holds a finished run, 1:00 min"
+    assert said([]) == f"resume     {folder} holds a finished run, 1:30 min"
 
 
 def test_a_run_is_gone_on_with_from_the_folds_that_a_long_unit_left(
