@@ -39,6 +39,8 @@ from pipelines.svm.options import SVMOptions
 from pipelines.svm.solvers import resolve_solver
 from pipelines.svm.summary import of_grid, of_run
 
+ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
+
 number = partial(option, parse=int, check=at_least(1), metavar="N")
 bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
 
@@ -183,6 +185,8 @@ class Search(job.Job[Options]):
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
+        if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
+            session.say(f"refit      the best candidate on all {n_rows:,} rows")
         return answer(
             cluster.runner, self.folded, self.grid, session.path, self.dataset,
             self.options.probability,
