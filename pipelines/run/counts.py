@@ -72,7 +72,8 @@ class Counts:
         """Count the workers, where that was not done just now."""
         if self._ask is not None and time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
             self._asked = time.monotonic()
-            with suppress(OSError):  # a scheduler too busy to answer: the last count stands
+            # A scheduler too busy to answer, or gone, as whoever waits for units will say.
+            with suppress(Exception):
                 self._n_workers = self._ask()
 
     @property

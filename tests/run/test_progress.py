@@ -100,7 +100,11 @@ def test_it_is_shown_by_the_clock_where_no_unit_ends(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.02)
-    with show_progress(1, cost=1.0, quiet=False):
+
+    def ask() -> int:
+        raise RuntimeError("the client is closed")
+
+    with show_progress(1, cost=1.0, quiet=False, n_workers=ask):
         shown_again.wait()
 
 

@@ -131,7 +131,7 @@ class Solver(ABC):
         folds: Sequence[Fold],
         settings: Settings,
         only: Sequence[int] | None = None,
-        watch: Watch = Watch(),  # noqa: B008  it cannot change
+        watch: Watch = Watch(),
     ) -> list[Cell]:
         """Fit and score every gamma and C on every fold; one after the other by default.
 
