@@ -54,7 +54,7 @@ class PathSolver(Solver):
         folds: Sequence[Fold],
         settings: Settings,
         only: Sequence[int] | None = None,
-        watch: Watch = Watch(),
+        watch: Watch = Watch(),  # noqa: B008  it cannot change
     ) -> list[Cell]:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
         numbers = range(len(folds)) if only is None else only
