@@ -132,10 +132,10 @@ class CrossValidation(job.Job[Options]):
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
             ):
-                books.enter(outcome, rows)
-                self.rows |= {place_of(row): row for row in rows}
                 best.add(row for row in rows if row["stage"] == SEARCH)
                 books.best(best.text)
+                books.enter(outcome, rows)
+                self.rows |= {place_of(row): row for row in rows}
 
     def _of_the_best(self) -> list[Unit]:
         """Units of learning curves and outer folds, of what the rows so far say is best."""

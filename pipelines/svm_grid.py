@@ -171,13 +171,13 @@ class Search(job.Job[Options]):
         with session.books(cluster, todo, facts) as books:
             books.best(best.text)
             for came, new_rows in search(runner, self.folded, self.grid, todo):
+                best.add(new_rows)
+                books.best(best.text)
                 if isinstance(came, News):
                     books.follow(came, new_rows)
                 else:
                     books.enter(came, new_rows)
                 rows |= rows_by_cell(new_rows)
-                best.add(new_rows)
-                books.best(best.text)
         results = tabulate(list(rows.values()))
         results.to_parquet(session.path / names.CELLS)
         return facts | failures(results, columns.SVM_CELL)

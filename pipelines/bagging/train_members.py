@@ -66,12 +66,13 @@ def train_members(
             unit = outcome.unit
             if made is not None:
                 files.save(unit.member, *made, classes)
+            if isinstance(unit, CandidateUnit):
+                best.add(new_rows)
+                books.best(best.text)
             # After the member's files: what the journal calls done is on disk.
             books.enter(outcome, new_rows)
             if isinstance(unit, CandidateUnit):
                 rows[unit.name] = new_rows
-                best.add(new_rows)
-                books.best(best.text)
             elif new_rows:
                 refits[unit.member] = new_rows[0]
                 why_lost = why_lost if made is not None else str(new_rows[0]["status"])
