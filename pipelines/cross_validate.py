@@ -79,6 +79,12 @@ class CrossValidation(job.Job[Options]):
 
         self.rows = rows_by_place(session.journal.records)
 
+    def n_fits(self) -> tuple[int, int]:
+        """Candidates on every split; those of learning curves and outer folds come later."""
+        stages = [key for key in self.splits if key[0] in ("search", "inner")]
+        done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
+        return done, sum(len(self.splits[key]) for key in stages) * len(self.candidates)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """What is fitted together, and where."""
         from pipelines.validation.units import Problem, group_candidates
@@ -110,17 +116,24 @@ class CrossValidation(job.Job[Options]):
     def _carry_out(
         self, session: Session, cluster: Cluster, units: Sequence[Unit], facts: dict[str, Any]
     ) -> None:
+        from pipelines.select.best import BestSoFar
         from pipelines.validation.search import carry_out_units, left_of, place_of
+        from pipelines.validation.units import SEARCH
 
         todo = left_of(units, self.rows)
         if len(todo) < len(units):
             session.say(
                 f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
             )
+        best = BestSoFar(("algorithm", "params"), self.scoring[0])
+        best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
         with session.books(cluster, todo, facts) as books:
+            books.best(best.text)
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
             ):
+                best.add(row for row in rows if row["stage"] == SEARCH)
+                books.best(best.text)
                 books.enter(outcome, rows)
                 self.rows |= {place_of(row): row for row in rows}
 

@@ -130,6 +130,12 @@ class Bagging(job.Job[Options]):
 
         self.rows, self.refits = done_before(session, self.drawn)
 
+    def n_fits(self) -> tuple[int, int]:
+        """Candidates on every fold, and refits."""
+        done = sum(len(rows) for rows in self.rows.values()) + len(self.refits)
+        candidates, members = self.drawn.candidates, self.drawn.members
+        return done, sum(unit.n_folds for unit in candidates) + len(members)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """Where networks are trained."""
         self.drawn = self.drawn.on(cluster.device)

@@ -18,8 +18,10 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
+from pipelines.run.news import News
 from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
+from pipelines.select.best import BestSoFar
 from pipelines.select.scores import failures
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.answer import answer
@@ -36,6 +38,8 @@ from pipelines.svm.grid import (
 from pipelines.svm.options import SVMOptions
 from pipelines.svm.solvers import resolve_solver
 from pipelines.svm.summary import of_grid, of_run
+
+ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
 number = partial(option, parse=int, check=at_least(1), metavar="N")
 bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
@@ -139,6 +143,11 @@ class Search(job.Job[Options]):
         """Rows of cells; a failed fit gets another try."""
         self.rows = rows_by_cell(scored_rows(session.journal.records))
 
+    def n_fits(self) -> tuple[int, int]:
+        """Cells: every C and gamma on every fold."""
+        Cs, gammas = self.axes
+        return len(self.rows), len(Cs) * len(gammas) * len(self.folded.folds)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the units."""
         solver = resolve_solver(self.solver, cluster.device)
@@ -157,9 +166,17 @@ class Search(job.Job[Options]):
             session.say(
                 f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left"
             )
+        best = BestSoFar(("C", "gamma"), self.options.scoring)
+        best.add(rows.values())
         with session.books(cluster, todo, facts) as books:
-            for outcome, new_rows in search(runner, self.folded, self.grid, todo):
-                books.enter(outcome, new_rows)
+            books.best(best.text)
+            for came, new_rows in search(runner, self.folded, self.grid, todo):
+                best.add(new_rows)
+                books.best(best.text)
+                if isinstance(came, News):
+                    books.follow(came, new_rows)
+                else:
+                    books.enter(came, new_rows)
                 rows |= rows_by_cell(new_rows)
         results = tabulate(list(rows.values()))
         results.to_parquet(session.path / names.CELLS)
@@ -168,6 +185,8 @@ class Search(job.Job[Options]):
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
+        if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
+            session.say(f"refit      the best candidate on all {n_rows:,} rows")
         return answer(
             cluster.runner, self.folded, self.grid, session.path, self.dataset,
             self.options.probability,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from pipelines.bagging.work import BaggingUnit, MemberUnit, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.member import Member
 from pipelines.nn.units import CandidateUnit, Refitted, Row, failed_rows
+from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
 
 Rows = Mapping[str, list[Row]]
@@ -45,9 +46,16 @@ def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
 
 
 def bag(
-    runner: Runner, data: FoldedData, plan: Plan, done: Rows, refitted: Mapping[int, int]
+    runner: Runner,
+    data: FoldedData,
+    plan: Plan,
+    done: Rows,
+    refitted: Mapping[int, int],
+    hear: Callable[[News], None] = lambda news: None,
 ) -> Iterator[tuple[Outcome[BaggingUnit], list[Row], Made | None]]:
     """Search and refit every member; one static graph, in which a refit waits for its own search.
+
+    ``hear`` is called with what units at work tell of themselves.
 
     Yields
     ------
@@ -62,7 +70,10 @@ def bag(
     needed = _names_needed(units)
     known = {name: rows for name, rows in done.items() if name in needed}
     work = partial(carry_out, inputs=plan.inputs, training=plan.training)
-    for outcome in runner.outcomes(work, data, units, known):
+    for outcome in runner.outcomes_and_news(work, data, units, known):
+        if isinstance(outcome, News):
+            hear(outcome)
+            continue
         unit, result = outcome.unit, outcome.result
         if isinstance(unit, CandidateUnit):
             rows = failed_rows(data, unit, outcome.error) if outcome.error else result

@@ -16,6 +16,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
+from pipelines.select.best import BestSoFar
 from pipelines.select.scores import FAILED, OK, failures
 
 DIVERGED = "diverged"
@@ -55,11 +56,19 @@ def train_members(
             f"before, {len(todo)} units are left"
         )
     why_lost, facts = "", dict[str, Any]()
+    best = BestSoFar(("member", "candidate"))
+    best.add(row for own in rows.values() for row in own)
     with session.books(cluster, todo, facts) as books:
-        for outcome, new_rows, made in bag(cluster.runner, data, plan, dict(rows), refitted):
+        books.best(best.text)
+        for outcome, new_rows, made in bag(
+            cluster.runner, data, plan, dict(rows), refitted, books.follow
+        ):
             unit = outcome.unit
             if made is not None:
                 files.save(unit.member, *made, classes)
+            if isinstance(unit, CandidateUnit):
+                best.add(new_rows)
+                books.best(best.text)
             # After the member's files: what the journal calls done is on disk.
             books.enter(outcome, new_rows)
             if isinstance(unit, CandidateUnit):

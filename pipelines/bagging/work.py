@@ -11,6 +11,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
+from pipelines.nn.train import Told
 from pipelines.nn.units import (
     CandidateUnit,
     Refitted,
@@ -145,8 +146,9 @@ def carry_out(
     *,
     inputs: Inputs,
     training: Training,
+    tell: Told = lambda share: None,
 ) -> list[Row] | Refitted | None:
-    """The task of every unit.
+    """The task of every unit; ``tell`` is called with the share of it that is done.
 
     Returns
     -------
@@ -159,12 +161,11 @@ def carry_out(
         No candidate of a member was trained on all its folds.
     """
     if isinstance(unit, CandidateUnit):
-        return cross_validate_unit(data, unit, inputs, training)
+        return cross_validate_unit(data, unit, inputs, training, tell)
     best = best_candidate(unit.candidates, needed)
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == unit.refitted:
         return None
-    return refit(
-        data, refit_unit(best, unit.refit_seed, inputs, len(data.y), training), inputs, training
-    )
+    again = refit_unit(best, unit.refit_seed, inputs, len(data.y), training)
+    return refit(data, again, inputs, training, tell)

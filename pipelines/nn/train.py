@@ -22,7 +22,9 @@ from pipelines.nn.space import Candidate
 from pipelines.nn.start import epoch_order, first_weights
 
 Result = TypeVar("Result")
+Told = Callable[[float], None]
 OK, DIVERGED = "ok", "diverged"
+BATCHES_BETWEEN = 64  # of which the share done is told
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def train(
     parts: Sequence[Part],
     training: Training,
     collect: Callable[[int, Tensors], Result],
+    told: Told = lambda share: None,
 ) -> list[Trained[Result]]:
     """Train one network for each of ``parts``, stacked; each ends by itself.
 
@@ -86,13 +89,15 @@ def train(
     collect : function (index of the part, its weights) -> anything
         Called when the network has ended. The weights are views of memory that is used
         again: what is to be kept must be copied.
+    told : function of the share of all epochs that is done, those counted in that a network
+        does without which ends early
 
     Returns
     -------
     list of Trained, in the order of ``parts``
     """
     with on_device(training):
-        return _train(candidate, inputs, rows, parts, training, collect)
+        return _train(candidate, inputs, rows, parts, training, collect, told)
 
 
 def _train(
@@ -102,6 +107,7 @@ def _train(
     parts: Sequence[Part],
     training: Training,
     collect: Callable[[int, Tensors], Result],
+    told: Told,
 ) -> list[Trained[Result]]:
     stack = _stack(candidate, inputs, rows, parts, training.batch_size)
     running = list(range(len(parts)))  # slot -> part
@@ -112,7 +118,13 @@ def _train(
     while running:
         started = time.perf_counter()
         orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
-        epoch_losses = _epoch(stack, stepper, orders, training.batch_size)
+        n_running, n_before = len(running), len(losses[running[0]])
+
+        def told_of_epoch(share: float, n_running: int = n_running, n: int = n_before) -> None:
+            still = n_running * (1 - (n + share) / training.max_epochs)
+            told(1 - still / len(parts))
+
+        epoch_losses = _epoch(stack, stepper, orders, training.batch_size, told_of_epoch)
         share = (time.perf_counter() - started) / len(running)
         for slot in reversed(range(len(running))):
             part = running[slot]
@@ -171,7 +183,11 @@ def _stack(
 
 
 def _epoch(
-    stack: Stack, stepper: Stepper, orders: Sequence[np.ndarray], batch_size: int
+    stack: Stack,
+    stepper: Stepper,
+    orders: Sequence[np.ndarray],
+    batch_size: int,
+    told: Told,
 ) -> list[float]:
     """One pass of every network over its rows; the mean loss of each."""
     import torch
@@ -182,8 +198,10 @@ def _epoch(
     together = np.stack([order[: n_together * batch_size] for order in orders])
     batches = torch.from_numpy(together).to(device).view(len(orders), n_together, batch_size)
     batches = batches.transpose(0, 1).contiguous()
-    for batch in batches.unbind():
+    for number, batch in enumerate(batches.unbind()):
         stepper.step(batch)
+        if number % BATCHES_BETWEEN == 0:
+            told(number / n_together)
     stack.settle()
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):

@@ -21,7 +21,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, predicted_cost, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate, SearchSpace
 from pipelines.nn.start import generators_of
-from pipelines.nn.train import OK, Part, Trained, train
+from pipelines.nn.train import OK, Part, Told, Trained, train
 
 Row = dict[str, Any]
 GIB = 2**30
@@ -138,7 +138,11 @@ def refit_unit(
 
 
 def cross_validate_unit(
-    data: FoldedData, unit: CandidateUnit, inputs: Inputs, training: Training
+    data: FoldedData,
+    unit: CandidateUnit,
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
 ) -> list[Row]:
     """Train and score the folds of one candidate; the task of the random search.
 
@@ -171,15 +175,24 @@ def cross_validate_unit(
             validation = sample.validation(first + slot)
             return _score(stack, slot, validation, weights, unit.candidate, inputs)
 
+        def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
+            told((first + share * n) / unit.n_folds)
+
         parts = stack.parts
-        trained = train(unit.candidate, inputs, stack.rows, parts, training, score)
+        trained = train(unit.candidate, inputs, stack.rows, parts, training, score, told_of_turn)
         for fold, part, one in zip(folds, parts, trained, strict=True):
             n_validation = len(sample.validation(fold))
             found.append(_row(unit, fold, len(part.rows), n_validation, one))
     return found
 
 
-def refit(data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training) -> Refitted:
+def refit(
+    data: FoldedData,
+    unit: RefitUnit,
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> Refitted:
     """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
     sample = _sample(data, unit)
     drawn = sample.everything()
@@ -198,7 +211,7 @@ def refit(data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training)
         numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
         return score(left_out), score(np.unique(drawn)), numbers
 
-    (one,) = train(unit.candidate, inputs, stack.rows, stack.parts, training, collect)
+    (one,) = train(unit.candidate, inputs, stack.rows, stack.parts, training, collect, told)
     of_left_out, of_drawn, weights = one.result
     row = _row(unit, -1, len(drawn), len(left_out), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip

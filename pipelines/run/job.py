@@ -25,10 +25,11 @@ from pipelines.run.cluster import (
 )
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
+from pipelines.run.left import line_of_what_is_left
 from pipelines.run.lifecycle import Data, Session, held
 from pipelines.run.options import parse_options
 from pipelines.run.signals import interrupted_once
-from pipelines.run_folder.folder import refuse_taken
+from pipelines.run_folder.folder import RunFolder, refuse_taken
 from pipelines.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
 
 
@@ -83,6 +84,10 @@ class Job(ABC, Generic[Chosen]):
     def recall(self, session: Session) -> None:
         """Take what was done before from the folder and its journal."""
 
+    def n_fits(self) -> tuple[int, int] | None:
+        """Fits that were done before, and all there are, after ``recall``; None: not known."""
+        return None
+
     def n_workers(self, kind: str) -> int | None:
         """Workers to open; None for as many as the cluster has GPUs or cores."""
         n_workers: int | None = self.options.workers
@@ -120,8 +125,6 @@ def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
         options, given = parse_options(job.kind_of_options, job.command, job.description, argv)
         record: Mapping[str, Any] = {}
         if options.resume:
-            from pipelines.run_folder.folder import RunFolder
-
             path = Path(options.resume)
             record = RunFolder.open(path, job.command).record
             options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
@@ -193,8 +196,16 @@ def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
     if job.options.results:
         refuse_taken(Path(job.options.results))
     refuse_missing_gpu(job.options, kind)
-    for line in job.preview(_load_and_plan(job, kind, say)):
+    data = _load_and_plan(job, kind, say)
+    for line in job.preview(data):
         say(line)
+    if job.options.resume:
+        folder = RunFolder.open(Path(job.options.resume), job.command)
+        with folder.journal(write=False) as journal:
+            session = Session(folder, journal, say)
+            session.refuse_other_data(data)
+            job.recall(session)
+            say(line_of_what_is_left(session, job.n_fits()))
     show_dry_run(job.options, kind, job.would_use(kind))
 
 

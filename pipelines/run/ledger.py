@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pipelines.run.news import News
 from pipelines.run.outcomes import Outcome, Unit
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.tasks import OnCluster
@@ -16,23 +17,40 @@ from pipelines.run_folder.journal import Journal
 class Ledger:
     """Given by ``ledger``."""
 
-    def __init__(self, journal: Journal, progress: Progress) -> None:
+    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Unit]) -> None:
         self._journal, self._progress = journal, progress
+        self._units = {unit.name: unit for unit in todo}
         self.seconds_busy = 0.0
 
     def enter(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
         """Write down a unit with its rows, none where it failed whole."""
+        name = outcome.unit.name if outcome.part is None else outcome.part
+        if name:
+            self._write(name, outcome, rows)
+        self._progress.advance(outcome.unit, outcome.error is not None)
+
+    def follow(self, news: News, rows: Sequence[dict[str, Any]] = ()) -> None:
+        """Show how far a unit is that goes on, and write down the rows it has by now."""
+        if rows:
+            self._write(news.part, news, rows)
+        if news.unit in self._units:
+            self._progress.follow(self._units[news.unit], news.share)
+
+    def best(self, text: str) -> None:
+        """Show what is best by now."""
+        self._progress.best(text)
+
+    def _write(self, name: str, of: Outcome[Any] | News, rows: Sequence[dict[str, Any]]) -> None:
         self._journal.append(
             {
-                "unit": outcome.unit.name,
-                "worker": outcome.worker,
-                "started": outcome.started,
-                "seconds": outcome.seconds,
+                "unit": name,
+                "worker": of.worker,
+                "started": of.started,
+                "seconds": of.seconds,
                 "rows": rows,
             }
         )
-        self.seconds_busy += outcome.seconds
-        self._progress.advance(outcome.unit.cost, outcome.error is not None)
+        self.seconds_busy += of.seconds
 
 
 @contextmanager
@@ -46,7 +64,7 @@ def ledger(
     n_workers, started = runner.n_workers, time.perf_counter()
     cost = sum(unit.cost for unit in todo)
     with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
-        yield (kept := Ledger(journal, progress))
+        yield (kept := Ledger(journal, progress, todo))
     if todo:
         wall = time.perf_counter() - started
         facts["busy_share"] = min(1.0, kept.seconds_busy / (n_workers * wall))

@@ -233,7 +233,8 @@ def _stopped_cleanly(folder: RunFolder, journal: Journal) -> Iterator[None]:
     # On a full disk this fails too: the journal stands, and that is what counts.
     with suppress(OSError):
         folder.update(status="stopped", reason=reason, wall_seconds=folder.wall_seconds)
+    kept = "finished rows are in" if journal.is_filled else "nothing finished yet in"
     raise RunStopped(
-        f"{reason}; finished rows are in {folder.path}, go on with "
+        f"{reason}; {kept} {folder.path}, go on with "
         f"python -m pipelines.{folder.record['command']} --resume {shlex.quote(str(folder.path))}"
     )

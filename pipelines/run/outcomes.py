@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from pipelines.run.news import Line, Teller
+
 
 class Unit(Protocol):
     """What one task does; hashable."""
@@ -30,7 +32,8 @@ class Unit(Protocol):
 
 
 AnyUnit = TypeVar("AnyUnit", bound=Unit)
-Work = Callable[..., Any]  # (shared, unit), or (shared, unit, results of what it needs)
+# (shared, unit), or (shared, unit, results of what it needs); see ``news`` on ``tell``
+Work = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -41,7 +44,11 @@ def needs_of(unit: Any) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Outcome(Generic[AnyUnit]):
-    """What became of a unit: a result, or the error that ended its last try."""
+    """What became of a unit: a result, or the error that ended its last try.
+
+    ``part`` is what its rows are called where others were told before: the name that a unit
+    of them alone would have, empty where there are none; None for the unit's own.
+    """
 
     unit: AnyUnit
     result: Any = None
@@ -49,6 +56,7 @@ class Outcome(Generic[AnyUnit]):
     worker: str = ""
     started: float = 0.0  # seconds since the epoch
     seconds: float = 0.0
+    part: str | None = None
 
 
 class Results:
@@ -78,11 +86,17 @@ class Results:
         return [self.known[name] for name in needs_of(unit)]
 
 
-def measured(work: Work, shared: Any, unit: AnyUnit, needed: list[Any]) -> dict[str, Any]:
-    """The task: the unit's result, with where and when it was computed."""
+def measured(
+    work: Work, shared: Any, unit: AnyUnit, needed: list[Any], line: Line | None = None
+) -> dict[str, Any]:
+    """The task: the unit's result, with where and when it was computed.
+
+    With a ``line`` the work can tell how far it is.
+    """
     arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []
+    named = {"tell": Teller(unit.name, _here(), line.open())} if line else {}
     started, clock = time.time(), time.perf_counter()
-    result = work(shared, unit, *arguments)
+    result = work(shared, unit, *arguments, **named)
     seconds = time.perf_counter() - clock
     return {"result": result, "worker": _here(), "started": started, "seconds": seconds}
 

@@ -1,128 +1,175 @@
-"""How far a run is: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere."""
+"""How far a run is: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere.
+
+It is shown anew by the clock, not by the units: one that takes minutes leaves nobody in doubt.
+"""
 
 from __future__ import annotations
 
-import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-SECONDS_BETWEEN_LINES = 10
-SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
-SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
+from pipelines.run.counts import Counts
+from pipelines.run.outcomes import Unit
+
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_LINES = 10  # where units are done meanwhile
+SECONDS_OF_SILENCE = 30  # at the most
+WIDE = 80  # columns; below, the bar is shorter
+SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 
 
 class Progress(Protocol):
-    """Told of every unit that is done."""
+    """Told of every unit that is done, and of those that are at work."""
 
-    def advance(self, cost: float, failed: bool) -> None:
-        """One more unit, of that predicted cost."""
+    def advance(self, unit: Unit, failed: bool) -> None:
+        """One more unit is done."""
+
+    def follow(self, unit: Unit, share: float) -> None:
+        """A unit at work has done that share of its cost."""
+
+    def best(self, text: str) -> None:
+        """What is best by now."""
+
+
+class _View:
+    """Shows counts: each time something changes, and ``look`` every second by a thread."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._guard = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join(SECONDS_FOR_THE_LAST_LOOK)
+
+    def _look_on(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
+            self._counts.refresh()
+            with self._guard:
+                if not self._ended.is_set():
+                    self.look()
+
+    def look(self) -> None:
+        """A second has passed."""
+        raise NotImplementedError
+
+    def advance(self, unit: Unit, failed: bool) -> None:
+        self._counts.refresh()
+        with self._guard:
+            self._counts.add(unit, failed)
+            self.done()
+
+    def done(self) -> None:
+        """A unit is done."""
+        raise NotImplementedError
+
+    def follow(self, unit: Unit, share: float) -> None:
+        with self._guard:
+            self._counts.follow(unit, share)
+
+    def best(self, text: str) -> None:
+        with self._guard:
+            self._counts.best = text
 
 
 class _Silent:
-    def advance(self, cost: float, failed: bool) -> None:
+    def advance(self, unit: Unit, failed: bool) -> None:
+        return None
+
+    def follow(self, unit: Unit, share: float) -> None:
+        return None
+
+    def best(self, text: str) -> None:
         return None
 
 
-class _Counts:
-    """Units done, their share of the predicted cost, and the time that share leaves."""
-
-    def __init__(self, n_units: int, cost: float, n_workers: Callable[[], int] | None) -> None:
-        self.n_units = n_units
-        self.total = cost
-        self.n_done = self.n_failed = 0
-        self.cost_done = 0.0
-        self.started = time.monotonic()
-        self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
-
-    def add(self, cost: float, failed: bool) -> None:
-        self.n_done += 1
-        self.n_failed += failed
-        self.cost_done += cost
-
-    @property
-    def text(self) -> str:
-        """What is done, what failed, who is at work, and how long it will take."""
-        parts = [f"{self.n_done} of {self.n_units} units"]
-        if self.n_failed:
-            parts.append(f"{self.n_failed} failed")
-        if self._ask is not None:
-            if time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
-                self._asked = time.monotonic()
-                with suppress(OSError):  # a scheduler too busy to answer: the last count stands
-                    self._n_workers = self._ask()
-            parts.append(f"{self._n_workers} worker" + "s" * (self._n_workers != 1))
-        if (left := self.seconds_left) is not None:
-            parts.append(f"about {clock(left)} left")
-        return ", ".join(parts)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """None after the last unit, and while the first ones may be mostly compilation."""
-        elapsed = time.monotonic() - self.started
-        too_early = self.n_done <= max(1, self._n_workers) and elapsed < SECONDS_OF_COMPILATION
-        if not self.cost_done or too_early or self.n_done == self.n_units:
-            return None
-        return elapsed * max(0.0, self.total - self.cost_done) / self.cost_done
-
-
-class _Lines:
-    def __init__(self, counts: _Counts) -> None:
-        self._counts = counts
+class _Lines(_View):
+    def __init__(self, counts: Counts) -> None:
+        super().__init__(counts)
         self._last = time.monotonic()
 
-    def advance(self, cost: float, failed: bool) -> None:
-        counts = self._counts
-        counts.add(cost, failed)
-        now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
-            self._last = now
-            with suppress(OSError):  # nobody listens any more: no reason to stop
-                print(f"progress   {counts.text}", flush=True)
+    def look(self) -> None:
+        if time.monotonic() - self._last >= SECONDS_OF_SILENCE:
+            self._print()
+
+    def done(self) -> None:
+        counts, silent = self._counts, time.monotonic() - self._last
+        if silent >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
+            self._print()
+
+    def _print(self) -> None:
+        counts, self._last = self._counts, time.monotonic()
+        said = [f"{counts.percent} %", counts.units, counts.times, counts.best]
+        with suppress(OSError):  # nobody listens any more: no reason to stop
+            print(f"progress   {', '.join(filter(None, said))}", flush=True)
 
 
-class _Bar:
-    """Drawn by rich, on a terminal or as a notebook's widget; drawn anew with every unit alone.
+class _Bar(_View):
+    """Drawn by rich, on a terminal or as a notebook's widget.
 
+    Below it stand what is done, the unit that was heard of last, and the best candidate so far.
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
-    def __init__(self, counts: _Counts) -> None:
+    def __init__(self, counts: Counts) -> None:
+        super().__init__(counts)
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as RichProgress
+        from rich.live import Live
 
-        self._counts = counts
         console = Console(file=sys.stdout)
-        self._rich = RichProgress(
-            TextColumn("progress  "),
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %  {task.description}"),
+        self._wide = console.width >= WIDE
+        self._live = Live(
+            get_renderable=self._drawn,
             console=console,
             auto_refresh=False,
             redirect_stdout=not console.is_jupyter,
             redirect_stderr=not console.is_jupyter,
         )
-        self._task = self._rich.add_task(counts.text, total=counts.total)
 
     def __enter__(self) -> Self:
         with suppress(OSError):
-            self._rich.start()
-            self._rich.refresh()
-        return self
+            self._live.start()
+            self._live.refresh()
+        return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
         with suppress(OSError):
-            self._rich.stop()
+            self._live.stop()
 
-    def advance(self, cost: float, failed: bool) -> None:
-        self._counts.add(cost, failed)
+    def _drawn(self) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        counts = self._counts
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            Text("progress  "),
+            ProgressBar(total=100, completed=counts.percent, width=20 if self._wide else 10),
+            Text(f"{counts.percent:>3} %  {counts.times}"),
+        )
+        below = [line for line in (counts.units, counts.at_work, counts.best) if line]
+        return Group(bar, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
+                            for line in below))  # fmt: skip
+
+    def look(self) -> None:
         with suppress(OSError):
-            text = self._counts.text
-            self._rich.update(self._task, advance=cost, description=text, refresh=True)
+            self._live.refresh()
+
+    done = look
 
 
 @contextmanager
@@ -136,12 +183,10 @@ def show_progress(
     if quiet or not n_units:
         yield _Silent()
         return
-    counts = _Counts(n_units, cost, n_workers)
-    if _in_notebook() or sys.stdout.isatty():
-        with _Bar(counts) as bar:
-            yield bar
-    else:
-        yield _Lines(counts)
+    counts = Counts(n_units, cost, n_workers)
+    view = _Bar(counts) if _in_notebook() or sys.stdout.isatty() else _Lines(counts)
+    with view:
+        yield view
 
 
 def _in_notebook() -> bool:
@@ -151,17 +196,3 @@ def _in_notebook() -> bool:
     from rich.console import Console
 
     return Console().is_jupyter
-
-
-def clock(seconds: float) -> str:
-    """Seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02d} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d} h"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import rows_of
-from pipelines.run.progress import clock
+from pipelines.run.counts import clock
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset

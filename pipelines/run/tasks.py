@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.workers import outlook
 from pipelines.run.errors import RunStopped
+from pipelines.run.news import EventLine, LocalLine, Message, News
 from pipelines.run.outcomes import (
     NOTHING,
     AnyUnit,
@@ -31,6 +33,7 @@ __all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
 RETRIES = 2  # of a unit that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
+SECONDS_BETWEEN_NEWS = 0.1
 
 
 class InProcess:
@@ -47,17 +50,38 @@ class InProcess:
         known: Mapping[str, Any] = NOTHING,
     ) -> Iterator[Outcome[AnyUnit]]:
         """Outcomes of ``units`` as they are done; see ``OnCluster.outcomes``."""
-        results = Results(units, known)
+        return _without_news(self._run(work, shared, units, Results(units, known), None))
+
+    def outcomes_and_news(
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        known: Mapping[str, Any] = NOTHING,
+    ) -> Iterator[Outcome[AnyUnit] | News]:
+        """See ``OnCluster.outcomes_and_news``."""
+        return self._run(work, shared, units, Results(units, known), LocalLine(deque()))
+
+    def _run(
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        results: Results,
+        line: LocalLine | None,
+    ) -> Iterator[Outcome[AnyUnit] | News]:
         waiting = sorted(units, key=lambda unit: -unit.cost)
         running: dict[ThreadFuture[Any], AnyUnit] = {}
+        patience = SECONDS_BETWEEN_NEWS if line else None
         with ThreadPoolExecutor(self.n_workers) as pool:
             try:
                 while waiting or running:
                     for unit in [unit for unit in waiting if results.suffice(unit)]:
                         waiting.remove(unit)
                         needed = results.of(unit)
-                        running[pool.submit(measured, work, shared, unit, needed)] = unit
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                        running[pool.submit(measured, work, shared, unit, needed, line)] = unit
+                    done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
+                    yield from _news(line.inbox) if line else ()
                     for future in done:
                         unit, error = running.pop(future), future.exception()
                         if error is not None:
@@ -79,6 +103,8 @@ class OnCluster:
         self._copies: list[Future] = []
         self._run = uuid.uuid4().hex[:8]
         self._round = 0
+        self._line: EventLine | None = None
+        self._inbox: deque[Message] = deque()
 
     @property
     def n_workers(self) -> int:
@@ -114,14 +140,49 @@ class OnCluster:
         RunStopped
             No worker is left and none came.
         """
+        return _without_news(self._reached(work, shared, units, Results(units, known), False))
+
+    def outcomes_and_news(
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        known: Mapping[str, Any] = NOTHING,
+    ) -> Iterator[Outcome[AnyUnit] | News]:
+        """As ``outcomes``, of a work that takes ``tell``; with what it tells, as it comes."""
+        return self._reached(work, shared, units, Results(units, known), True)
+
+    def _reached(
+        self,
+        work: Work,
+        shared: Any,
+        units: Sequence[AnyUnit],
+        results: Results,
+        tells: bool,
+    ) -> Iterator[Outcome[AnyUnit] | News]:
         try:
-            yield from self._rounds(work, shared, units, Results(units, known))
+            with self._listening() if tells else nullcontext():
+                yield from self._rounds(work, shared, units, results)
         except OSError as error:
             raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
 
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Have workers tell what is inside their units."""
+        self._line = EventLine(f"pleasingly-{self._run}")
+        self._inbox.clear()
+        # Events come on a thread of the client's; what they say is taken up by the caller's.
+        self.client.subscribe_topic(self._line.topic, lambda event: self._inbox.append(event[1]))
+        try:
+            yield
+        finally:
+            if self.client.status == "running":
+                self.client.unsubscribe_topic(self._line.topic)
+            self._line = None
+
     def _rounds(
         self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
-    ) -> Iterator[Outcome[AnyUnit]]:
+    ) -> Iterator[Outcome[AnyUnit] | News]:
         """Submit until every unit has an outcome; see ``outcomes`` on why a round may not do."""
         waiting = list(units)
         deaths: Counter[str] = Counter()
@@ -129,7 +190,11 @@ class OnCluster:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
             lost, held = set(), []
-            for unit, outcome in self._one_round(work, shared, waiting, results):
+            for came in self._one_round(work, shared, waiting, results):
+                if isinstance(came, News):
+                    yield came
+                    continue
+                unit, outcome = came
                 if outcome is None:
                     lost.add(unit)
                 elif outcome.error is not None and needs_of(unit):
@@ -162,16 +227,25 @@ class OnCluster:
 
     def _one_round(
         self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
-    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None]]:
-        """Submit units; give each with its outcome, or with None where its data were lost."""
+    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None] | News]:
+        """Submit units; give each with its outcome, or with None where its data were lost.
+
+        Between them, the news of those at work.
+        """
         from distributed import as_completed
 
         futures = self._submit(work, shared, units, results)
         try:
-            for future in as_completed(list(futures), loop=self.client.loop):
-                unit = futures.pop(future)
-                yield unit, _outcome(future, unit)
-                future.release()
+            done = as_completed(list(futures), loop=self.client.loop)
+            while not done.is_empty():
+                with done.thread_condition:
+                    if done.queue.empty():
+                        done.thread_condition.wait(SECONDS_BETWEEN_NEWS)
+                yield from _news(self._inbox)
+                for future in done.next_batch(block=False):
+                    unit = futures.pop(future)
+                    yield unit, _outcome(future, unit)
+                    future.release()
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
@@ -192,7 +266,7 @@ class OnCluster:
             needed = [tasks.get(name, results.known.get(name)) for name in needs_of(unit)]
             with dask.annotate(priority=priority, retries=RETRIES):
                 tasks[unit.name] = dask.delayed(measured, pure=False)(
-                    work, data, unit, needed, dask_key_name=self._key(unit)
+                    work, data, unit, needed, self._line, dask_key_name=self._key(unit)
                 )
         futures = self.client.compute([tasks[unit.name] for unit in units])
         return dict(zip(futures, units, strict=True))
@@ -247,6 +321,16 @@ def _fetched(data: Any) -> None:
 
 
 Runner = InProcess | OnCluster
+
+
+def _news(inbox: deque[Message]) -> Iterator[News]:
+    """What has come in, taken out."""
+    while inbox:
+        yield News(**inbox.popleft())
+
+
+def _without_news(came: Iterator[Outcome[AnyUnit] | News]) -> Iterator[Outcome[AnyUnit]]:
+    return (one for one in came if isinstance(one, Outcome))
 
 
 def _deaths_allowed() -> int:

@@ -28,7 +28,7 @@ class RunFolder:
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
         self.path = path
         self.record = record
-        self._wall_before = 0.0
+        self.wall_before = 0.0  # of earlier sessions, once the clock has been started
         self._clock = 0.0
         self.session_started = iso_now()
 
@@ -109,10 +109,10 @@ class RunFolder:
         """Where the journal lies."""
         return self.path / JOURNAL
 
-    def journal(self) -> Journal:
-        """The journal of the run, opened for more records by this process alone."""
+    def journal(self, write: bool = True) -> Journal:
+        """The journal of the run, opened for more records by this process alone, or to read."""
         rows = ROWS.get(self.record["command"], Row)
-        return Journal(self.journal_path, rows, self.record.get("fingerprint"))
+        return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
 
     def sign(self, journal: Journal, **facts: Any) -> None:
         """Give a new run its fingerprint, of all that decides its results, and its journal too.
@@ -135,13 +135,13 @@ class RunFolder:
             ends = [record["started"] + record["seconds"] for record in journal]
             began = self.record.get("session_began", math.inf)
             before += max(0.0, max(ends, default=0.0) - began)
-        self._wall_before, self._clock = before, time.perf_counter()
+        self.wall_before, self._clock = before, time.perf_counter()
         self.session_started = iso_now()
 
     @property
     def wall_seconds(self) -> float:
         """Wall time of all sessions up to now."""
-        return self._wall_before + time.perf_counter() - self._clock
+        return self.wall_before + time.perf_counter() - self._clock
 
 
 def refuse_taken(path: Path) -> None:

@@ -83,6 +83,7 @@ class Journal:
         The file; made if it is not there. A partial last line is cut off.
     rows : what the rows of its records are held against
     fingerprint : of the run, for every record that is appended; others are passed over
+    write : False to read alone, what another process may be writing
 
     Attributes
     ----------
@@ -90,6 +91,8 @@ class Journal:
         What stood in the file when it was opened, damaged and foreign lines left out.
     n_foreign : int
         Records of another run.
+    is_filled : bool
+        Whether it holds a record of this run by now.
 
     Raises
     ------
@@ -97,13 +100,20 @@ class Journal:
         Another process is writing it.
     """
 
-    def __init__(self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rows: type[Row] = Row,
+        fingerprint: str | None = None,
+        write: bool = True,
+    ) -> None:
         self.fingerprint = fingerprint
-        self._file = _locked(path)
+        self._file = _locked(path) if write else _as_it_is(path)
         self._file.seek(0)
         content = self._file.read()
         self.records, self.n_foreign = read_records(content, rows, fingerprint)
-        if (whole := content.rfind(b"\n") + 1) < len(content):
+        self.is_filled = bool(self.records)
+        if write and (whole := content.rfind(b"\n") + 1) < len(content):
             self._file.truncate(whole)
 
     def append(self, record: dict[str, Any]) -> None:
@@ -126,6 +136,7 @@ class Journal:
         except OSError:
             self._file.truncate(before)
             raise
+        self.is_filled = True
 
     def close(self) -> None:
         """Close the file."""
@@ -136,6 +147,11 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _as_it_is(path: Path) -> FileIO:
+    """The file, open to be read; an empty one where there is none."""
+    return open(path if path.exists() else os.devnull, "rb", buffering=0)
 
 
 def _locked(path: Path) -> FileIO:

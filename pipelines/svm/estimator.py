@@ -325,7 +325,7 @@ class SVMGridSearch(GridSearchCV):
         cost = sum(unit.cost for unit in units)
         with show_progress(len(units), cost, self.verbose != 1, lambda: runner.n_workers) as shown:
             for unit, filled in plan.carry_out():
-                shown.advance(unit.cost, any(plan.out[place]["fit_error"] for place in filled))
+                shown.advance(unit, any(plan.out[place]["fit_error"] for place in filled))
                 for place in filled if self.verbose > 1 else ():
                     self._say(_line(plan, place, self.verbose))
         places = [(c, f) for c in range(len(plan.candidates)) for f in range(self.n_splits_)]

@@ -13,9 +13,11 @@ import numpy as np
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
+from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
 from pipelines.select.scores import FAILED, reduce_scores, results_frame
+from pipelines.svm.parts import Parts
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_unit
@@ -106,22 +108,30 @@ class Grid:
 
 def search(
     runner: Runner, data: FoldedData, grid: Grid, units: Sequence[Unit]
-) -> Iterator[tuple[Outcome[Unit], list[Row]]]:
-    """Fit units; give each outcome with its rows, as it arrives.
+) -> Iterator[tuple[Outcome[Unit] | News, list[Row]]]:
+    """Fit units; give each outcome with its rows, as it arrives, and each row once.
 
     Yields
     ------
-    outcome : Outcome
+    came : Outcome, or News of a unit at work
     rows : list of dict, the columns of ``columns.OF_SVM``; a unit that failed gives
         rows whose status says why
     """
     work = partial(fit_unit, solver=grid.solver, settings=grid.settings)
-    for outcome in runner.outcomes(work, data, units):
-        if outcome.error is None:
-            rows = outcome.result
+    parts = Parts(units)
+    for came in runner.outcomes_and_news(work, data, units):
+        if isinstance(came, News):
+            for news, rows in parts.of(came):
+                yield news, _with_worker(rows, news.worker)
         else:
-            rows = failed_rows(data, outcome.unit, outcome.error)
-        yield outcome, [{**row, "worker": outcome.worker} for row in rows]
+            failed = came.error is not None
+            rows = failed_rows(data, came.unit, came.error or "") if failed else came.result
+            outcome, rest = parts.rest(came, rows)
+            yield outcome, _with_worker(rest, outcome.worker)
+
+
+def _with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
+    return [{**row, "worker": worker} for row in rows]
 
 
 def rows_by_cell(rows: Iterable[Row]) -> dict[Place, Row]:

@@ -90,6 +90,10 @@ def empty_result(
     return_predictions: bool,
 ) -> PathResult:
     shape = (gammas.size, Cs.size, len(folds))
+
+    def nothing() -> list[Any]:
+        return [[None] * len(folds) for _ in gammas]
+
     return PathResult(
         gammas=gammas,
         Cs=Cs,
@@ -103,8 +107,8 @@ def empty_result(
         objectives=np.zeros((*shape, len(search.problems))),
         n_train=np.array([len(train) for train, _ in folds]),
         n_validation=np.array([len(validation) for _, validation in folds]),
-        predictions=[None] * gammas.size if return_predictions else None,
-        decisions=[None] * gammas.size if search.with_values else None,
+        predictions=nothing() if return_predictions else None,
+        decisions=nothing() if search.with_values else None,
     )
 
 
@@ -118,23 +122,37 @@ def fill_cells(
     score_seconds: np.ndarray,
 ) -> None:
     """Write one gamma's cells, C's back in the caller's order."""
-    iterations = solutions.iterations.sum(axis=1)
+    for fold, (score, seconds) in enumerate(zip(scores, score_seconds, strict=True)):
+        fill_fold(result, (g, fold), ascending, search, solutions, score, seconds)
+
+
+def fill_fold(
+    result: PathResult,
+    place: tuple[int, int],
+    ascending: np.ndarray,
+    search: Search,
+    solutions: Solutions,
+    score: Scores,
+    score_seconds: float,
+) -> None:
+    """Write the cells of one gamma and fold, C's back in the caller's order."""
+    g, fold = place
+    iterations = solutions.iterations[fold].sum(axis=0)
     effort = iterations + 1.0
-    effort *= solutions.seconds.sum(axis=1)[:, None] / effort.sum(axis=1, keepdims=True)
-    result.n_iterations[g, ascending] = iterations.T
-    result.n_support[g, ascending] = solutions.support.sum(axis=2).T
-    result.status[g, ascending] = solutions.status.max(axis=1).T
-    result.objectives[g, ascending] = solutions.objectives.transpose(2, 0, 1)
-    result.fit_seconds[g, ascending] = effort.T
-    result.score_seconds[g] = score_seconds / ascending.size
-    for fold, score in enumerate(scores):
-        truth = search.layout.codes[search.validation[fold]]
-        result.n_errors[g, ascending, fold] = (score.codes != truth[:, None]).sum(axis=0)
+    effort *= solutions.seconds[fold].sum() / effort.sum()
+    result.n_iterations[g, ascending, fold] = iterations
+    result.n_support[g, ascending, fold] = solutions.support[fold].sum(axis=1)
+    result.status[g, ascending, fold] = solutions.status[fold].max(axis=0)
+    result.objectives[g, ascending, fold] = solutions.objectives[fold].T
+    result.fit_seconds[g, ascending, fold] = effort
+    result.score_seconds[g, :, fold] = score_seconds / ascending.size
+    truth = search.layout.codes[search.validation[fold]]
+    result.n_errors[g, ascending, fold] = (score.codes != truth[:, None]).sum(axis=0)
     back = np.argsort(ascending)
     if result.predictions is not None:
-        result.predictions[g] = [score.codes.T[back] for score in scores]
+        result.predictions[g][fold] = score.codes.T[back]
     if result.decisions is not None:
-        result.decisions[g] = [_values(score).transpose(2, 0, 1)[back] for score in scores]
+        result.decisions[g][fold] = _values(score).transpose(2, 0, 1)[back]
 
 
 def _values(score: Scores) -> np.ndarray:

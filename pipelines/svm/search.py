@@ -1,6 +1,7 @@
 """One call's problems, prepared, and what it may use."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +39,7 @@ class Search:
     validation : int64 arrays, for each fold the sorted rows it validates on
     with_values : whether decision values are kept
     kept : products of all rows, and room for a kernel, that outlive the call
+    only : the folds that are solved, in the order of the whole, or None for all
     counts : as ``weights`` without those of single rows, by which classes are balanced as
         in ``SVC``; None where there are none
     """
@@ -51,6 +53,12 @@ class Search:
     with_values: bool = False
     kept: dict[str, np.ndarray] = field(default_factory=dict)
     counts: np.ndarray | None = None
+    only: Sequence[int] | None = None
+
+    @property
+    def folds(self) -> Sequence[int]:
+        """Numbers of the folds that are solved."""
+        return range(len(self.weights)) if self.only is None else self.only
 
     def factors(self, number: int, fold: int) -> np.ndarray:
         """What multiplies C for each class of a problem: float64 (n_classes,)."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.data.placement import FoldedData
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import Cell
+from pipelines.svm.solvers.base import Cell, Watch
 
 Row = dict[str, Any]
 Place = tuple[float, float, int]  # C, gamma, fold
@@ -47,15 +47,18 @@ class Unit:
         return [(C, gamma, fold) for gamma in self.gammas for fold in self.folds for C in self.Cs]
 
     def without(self, done: Container[Place]) -> Unit | None:
-        """The unit less the gammas whose cells are all done; None where nothing is left."""
-        left = tuple(
-            gamma
-            for gamma in self.gammas
-            if any((C, gamma, fold) not in done for fold in self.folds for C in self.Cs)
-        )
+        """The unit less the gammas and folds whose cells are all done; None: nothing is left."""
+        left = [place for place in self.cells if place not in done]
         if not left:
             return None
-        return replace(self, gammas=left, cost=self.cost * len(left) / len(self.gammas))
+        gammas = tuple(gamma for gamma in self.gammas if any(gamma == one for _, one, _ in left))
+        folds = tuple(fold for fold in self.folds if any(fold == one for _, _, one in left))
+        share = len(gammas) * len(folds) / (len(self.gammas) * len(self.folds))
+        return replace(self, gammas=gammas, folds=folds, cost=self.cost * share)
+
+    def part(self, fold: int) -> Unit:
+        """One fold of it, as a unit by itself."""
+        return replace(self, folds=(fold,), cost=self.cost / len(self.folds))
 
 
 def cut_units(
@@ -103,8 +106,19 @@ def predicted_cost(C: float, gamma: float, n_features: int) -> float:
     return 1.0 + 9.0 * underfitted + 4.0 * overfitted
 
 
-def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> list[Row]:
+def fit_unit(
+    data: FoldedData,
+    unit: Unit,
+    solver: str,
+    settings: Settings,
+    tell: Callable[..., None] = lambda share, rows=(): None,
+) -> list[Row]:
     """Fit and score the cells of one unit; the task of the grid search.
+
+    Parameters
+    ----------
+    tell : function of the share of the unit that is done, and of rows that are ready: those
+        of every fold but the last, as soon as it is done for all gammas
 
     Returns
     -------
@@ -112,11 +126,45 @@ def fit_unit(data: FoldedData, unit: Unit, solver: str, settings: Settings) -> l
         One row for each of ``unit.cells``; the caller adds ``worker``.
     """
     found = load_solver(solver, settings.device)
-    folds = [data.folds[fold] for fold in unit.folds]
     # Standardisation is fitted on the training rows, so such folds share no arrays.
-    X = data.scaled(found.device, rows=folds[0][0] if len(folds) == 1 else None)
-    cells = found.fit_cells(X, data.y, unit.gammas, unit.Cs, folds, settings)
+    learns = data.scaling.learns and len(unit.folds) == 1
+    alone = data.folds[unit.folds[0]] if learns else None
+    X = data.scaled(found.device, rows=alone and alone[0])
+    news = _News(data, unit, tell)
+    cells = found.fit_cells(
+        X, data.y, unit.gammas, unit.Cs,
+        # The whole of the folds, as their rows are put into one order for all.
+        [alone] if alone else data.folds, settings, None if alone else unit.folds,
+        Watch(news.told, news.on_fold),
+    )  # fmt: skip
     return [_row(data, *place, cell) for place, cell in zip(unit.cells, cells, strict=True)]
+
+
+class _News:
+    """Tells of a unit's folds, of each when it is done for all gammas."""
+
+    def __init__(self, data: FoldedData, unit: Unit, tell: Callable[..., None]) -> None:
+        self._data, self._unit, self._tell = data, unit, tell
+        self._share = 0.0
+        self._cells: dict[int, dict[int, list[Cell]]] = {}
+        self._left = len(unit.folds) - 1  # the last is done with the unit
+
+    def told(self, share: float) -> None:
+        self._share = share
+        self._tell(share)
+
+    def on_fold(self, g: int, fold: int, cells: list[Cell]) -> None:
+        of_fold = self._cells.setdefault(fold, {})
+        of_fold[g] = cells
+        if len(of_fold) < len(self._unit.gammas) or self._left == 0:
+            return
+        self._left -= 1
+        rows = [
+            _row(self._data, C, gamma, fold, cell)
+            for number, gamma in enumerate(self._unit.gammas)
+            for C, cell in zip(self._unit.Cs, of_fold[number], strict=True)
+        ]
+        self._tell(self._share, rows)
 
 
 def failed_rows(data: FoldedData, unit: Unit, reason: str) -> list[Row]:

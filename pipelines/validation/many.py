@@ -91,7 +91,7 @@ def cross_validate_many(
     with show_progress(len(units), cost, not verbose, lambda: runner.n_workers) as shown:
         for outcome, found in carry_out_units(runner, problem, units, n_threads):
             rows += found
-            shown.advance(outcome.unit.cost, outcome.error is not None)
+            shown.advance(outcome.unit, outcome.error is not None)
     return tabulate(rows).drop(columns=["stage", "split", "share"])
 
 

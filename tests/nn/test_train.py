@@ -92,6 +92,16 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) 
         assert_close(one.result, net.ours(), 1e-4)
 
 
+def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
+    training, shares = Training(max_epochs=6, least_fall=0.2), list[float]()
+    rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
+    trained = train(CONV, DIGITS, rows, parts, training, copied, shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert len(set(shares)) >= max(len(one.losses) for one in trained)
+    assert 0.5 < shares[-1] < 1  # what ends early is done with
+
+
 @CASES
 def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: Candidate) -> None:
     """Each ends by itself, some of them while the others go on."""

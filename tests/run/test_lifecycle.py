@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,24 @@ def begin_and_stop(path: Path) -> None:
     with held("svm_grid", options_of(path), silent) as session:
         session.folder.update(options={}, status="running")
         raise KeyboardInterrupt
+
+
+def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in ") as none:
+        begin_and_stop(path)
+    assert "rows are in" not in str(none.value)
+    line = {"unit": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
+
+    def go_on(*lines: dict[str, Any]) -> None:
+        with held("svm_grid", RunOptions(resume=str(path)), silent) as session:
+            for one in lines:
+                session.journal.append(one)
+            raise KeyboardInterrupt
+
+    for lines in ([line], []):  # written now, and found there
+        with pytest.raises(RunStopped, match=r"^stopped on request; finished rows are in "):
+            go_on(*lines)
 
 
 def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:

@@ -4,88 +4,165 @@ import builtins
 import errno
 import io
 import sys
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipelines.run import progress
-from pipelines.run.progress import clock, show_progress
+from pipelines.run.counts import Counts, clock
+from pipelines.run.progress import show_progress
+
+
+def unit(name: str, cost: float = 1.0) -> Any:
+    return SimpleNamespace(name=name, cost=cost)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the clock shows, in seconds; nobody looks every second."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 3600)
+    return now
 
 
 def test_lines_count_units_failures_workers_and_the_time_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 1) as shown:
         now[0] += 5
-        shown.advance(1.0, failed=False)  # nothing yet: ten seconds between lines
+        shown.advance(unit("a", 1.0), failed=False)  # nothing yet: ten seconds between lines
         assert capsys.readouterr().out == ""
         now[0] += 15
-        shown.advance(4.0, failed=True)  # half of the cost in 20 s
+        shown.advance(unit("b", 4.0), failed=True)  # half of the cost in 20 s
         line = capsys.readouterr().out
-        assert line == "progress   2 of 3 units, 1 failed, 1 worker, about 20 s left\n"
-        shown.advance(5.0, failed=False)
-        assert capsys.readouterr().out == "progress   3 of 3 units, 1 failed, 1 worker\n"
+        assert line == "progress   50 %, 2 of 3 units, 1 failed, 1 worker, 20 s, about 20 s left\n"
+        shown.best("best so far 3 % error")
+        shown.advance(unit("c", 5.0), failed=False)
+        assert capsys.readouterr().out == (
+            "progress   100 %, 3 of 3 units, 1 failed, 1 worker, 20 s, best so far 3 % error\n"
+        )
 
 
 def test_no_time_is_told_from_first_units_that_may_be_compilation(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with show_progress(40, cost=40.0, quiet=False, n_workers=lambda: 2) as shown:
-        for seconds in (20, 20, 20):
-            now[0] += seconds
-            shown.advance(1.0, failed=False)
+        for name in "abc":
+            now[0] += 20
+            shown.advance(unit(name), failed=False)
     assert capsys.readouterr().out == (
-        "progress   1 of 40 units, 2 workers\n"
-        "progress   2 of 40 units, 2 workers\n"
-        "progress   3 of 40 units, 2 workers, about 12:20 min left\n"
+        "progress   2 %, 1 of 40 units, 2 workers, 20 s\n"
+        "progress   5 %, 2 of 40 units, 2 workers, 40 s\n"
+        "progress   7 %, 3 of 40 units, 2 workers, 1:00 min, about 12:20 min left\n"
     )
 
 
+def test_a_unit_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
+    counts = Counts(2, 10.0, None)
+    now[0] += 15
+    assert (counts.percent, counts.times, counts.at_work) == (0, "15 s", "")
+    counts.follow(unit("slow", 8.0), 0.25)
+    counts.follow(unit("quick", 2.0), 0.5)
+    counts.follow(unit("slow", 8.0), 0.5)
+    assert (counts.percent, counts.times) == (50, "15 s, about 15 s left")
+    assert counts.at_work == "slow: 50 %, 1 more"
+    counts.add(unit("slow", 8.0), failed=False)
+    assert (counts.percent, counts.at_work) == (90, "quick: 50 %")
+    counts.add(unit("quick", 2.0), failed=False)
+    assert (counts.percent, counts.times, counts.at_work) == (100, "15 s", "")
+
+
+def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
+    counts = Counts(1, 1.0, None)
+    counts.follow(unit("a"), 1.0)
+    assert counts.percent == 99
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_it_is_shown_by_the_clock_where_no_unit_ends(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown_again = threading.Event()
+
+    class Output(io.StringIO):
+        def isatty(self) -> bool:
+            return is_terminal
+
+        def write(self, text: str) -> int:
+            if threading.current_thread() is not threading.main_thread() and "0 of 1" in text:
+                shown_again.set()
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stdout", Output())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.02)
+
+    def ask() -> int:
+        raise RuntimeError("the client is closed")
+
+    with show_progress(1, cost=1.0, quiet=False, n_workers=ask):
+        shown_again.wait()
+
+
 def test_a_scheduler_that_does_not_answer_stops_nothing(
-    capsys: pytest.CaptureFixture[str],
+    now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def ask() -> int:
         raise TimeoutError
 
     with show_progress(1, cost=1.0, quiet=False, n_workers=ask) as shown:
-        shown.advance(1.0, failed=False)
-    assert capsys.readouterr().out == "progress   1 of 1 units, 0 workers\n"
+        shown.advance(unit("a"), failed=False)
+    assert capsys.readouterr().out == "progress   100 %, 1 of 1 units, 0 workers, 0.0 s\n"
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def terminal_of(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("COLUMNS", "100")
-    with show_progress(2, cost=4.0, quiet=False) as shown:
-        shown.advance(1.0, failed=False)
-        shown.advance(3.0, failed=False)
-    assert "100 %  2 of 2 units" in terminal.getvalue()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    return terminal
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_a_terminal_gets_a_bar_of_whole_lines(
+    columns: int, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = terminal_of(monkeypatch, columns)
+    with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 12) as shown:
+        now[0] += 3725
+        shown.follow(unit("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
+        shown.best("best so far 12.34 % error on 5 folds, C = 2.68e+03, gamma = 0.000123")
+        shown.advance(unit("b", 1.0), failed=False)
+        drawn = terminal.getvalue().rsplit("progress", 1)[1].splitlines()
+    assert "62 %  1:02 h, about 37:15 min left" in drawn[0]
+    assert "1 of 2 units, 12 workers" in drawn[1]
+    assert "svm-gamma=0.000123457 5 folds 24 C: 50 %" in drawn[2]
+    assert "best so far 12.34 % error on 5 folds" in drawn[3]
+    assert all(len(line) <= columns for line in drawn[1:4])
+    assert "100 %" not in terminal.getvalue()
 
 
 def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = terminal_of(monkeypatch, 100)
 
     def hang_up(text: str) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
     done = []
     with show_progress(3, cost=3.0, quiet=False) as shown:
-        shown.advance(1.0, failed=False)
+        shown.advance(unit("a"), failed=False)
         monkeypatch.setattr(terminal, "write", hang_up)
-        for unit in range(2):
-            shown.advance(1.0, failed=False)
-            done.append(unit)
-    assert done == [0, 1]
+        for name in "bc":
+            shown.advance(unit(name), failed=False)
+            done.append(name)
+    assert done == ["b", "c"]
 
 
 def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +176,11 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
     monkeypatch.setattr(IPython.display, "display", lambda one, **how: shown.append(one))
-    with show_progress(2, cost=4.0, quiet=False) as progress:
-        progress.advance(1.0, failed=True)
+    with show_progress(2, cost=4.0, quiet=False) as shown_there:
+        shown_there.advance(unit("a"), failed=True)
     assert isinstance(shown[0], ipywidgets.Output)
     texts = [one._repr_mimebundle_([], [])["text/plain"] for one in shown[1:]]
-    assert any("25 %  1 of 2 units, 1 failed" in text for text in texts)
+    assert any("25 %" in text and "1 of 2 units, 1 failed" in text for text in texts)
 
 
 @pytest.mark.parametrize(("quiet", "n_units"), [(True, 3), (False, 0)])
@@ -111,7 +188,7 @@ def test_quiet_and_empty_runs_say_nothing(
     quiet: bool, n_units: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with show_progress(n_units, cost=1.0, quiet=quiet) as shown:
-        shown.advance(1.0, failed=False)
+        shown.advance(unit("a"), failed=False)
     assert capsys.readouterr().out == ""
 
 

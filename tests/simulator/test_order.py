@@ -26,13 +26,15 @@ def digits():
 def iterations_of(X, y, folds, decision, monkeypatch):
     """What the CPU's solver takes for each gamma and entry of the table."""
     counts = []
-    fill = cpu_path.fill_cells
+    fill, filled = cpu_path.fill_fold, []
 
-    def count(result, g, ascending, search, solutions, *rest):
-        counts.append(solutions.iterations.sum(axis=2).ravel())
-        fill(result, g, ascending, search, solutions, *rest)
+    def count(result, place, ascending, search, solutions, *rest):
+        filled.append(place)
+        if len(filled) % len(folds) == 0:  # the last fold of a gamma
+            counts.append(solutions.iterations.sum(axis=2).ravel())
+        fill(result, place, ascending, search, solutions, *rest)
 
-    monkeypatch.setattr(cpu_path, "fill_cells", count)
+    monkeypatch.setattr(cpu_path, "fill_fold", count)
     cpu_path.cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
     return np.stack(counts).astype(float)
 

@@ -120,6 +120,55 @@ def test_a_second_resumption_changes_nothing(
     assert record(folder) == about
 
 
+def test_a_dry_run_says_what_is_left_of_a_run(
+    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    some = [json.loads(line) | {"seconds": 4.8} for line in lines[:25]]  # two minutes in all
+    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in some))
+    about = record(folder) | {"status": "stopped", "wall_seconds": 90.0}
+    about["cluster"]["n_workers"] = 2
+    (folder / "run.json").write_text(json.dumps(about))
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def said(options: list[str]) -> str:
+        assert main(["--resume", str(folder), "--dry-run", *options]) == 0
+        (line,) = [one for one in capsys.readouterr().out.splitlines() if "resume" in one]
+        return line
+
+    assert said([]) == (
+        f"resume     {folder}: 25 of 100 fits done in 1:30 min, 75 left, "
+        "about 3:00 min on as many workers"
+    )
+    with Journal(folder / "journal.jsonl"):  # while another process goes on with it
+        assert said([]).startswith("resume")
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+    (folder / "journal.jsonl").unlink()
+    assert said([]) == f"resume     {folder}: nothing finished yet, 100 fits left"
+    (folder / "run.json").write_text(json.dumps(about | {"status": "finished"}))
+    assert said([]) == f"resume     {folder} holds a finished run, 1:30 min"
+
+
+def test_a_run_is_gone_on_with_from_the_folds_that_a_long_unit_left(
+    tmp_path: Path, finished: tuple[Path, str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    lines = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
+    told = lines[0] | {"unit": "svm-gamma=… fold=1 3 C"}
+    told["rows"] = [row for row in told["rows"] if row["fold"] == 1]
+    lines[0] = told
+    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (folder / "run.json").write_text(json.dumps(record(folder) | {"status": "running"}))
+    assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
+    after = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
+    assert after[:3] == lines
+    assert [{row["fold"] for row in one["rows"]} for one in after[3:]] == [{0, 2}]
+    pd.testing.assert_frame_equal(cells(folder), cells(finished[0]))
+
+
 def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     program = start("svm_grid", *LONGER, "--results", str(folder))

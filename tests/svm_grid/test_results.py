@@ -128,6 +128,14 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     assert set(model.predict(table[["a", "b", "c"]].to_numpy())) == {"up", "down"}
 
 
+def test_the_best_so_far_ends_as_the_best(finished: tuple[Path, str]) -> None:
+    lines = finished[1].splitlines()
+    (shown,) = [re.findall(r"best so far (\S+ %) error on 3 folds", one) for one in lines
+                if one.startswith("progress   100 %")]  # fmt: skip
+    (found,) = [one for one in lines if one.startswith("cv error")]
+    assert found.split("±")[0].split("cv error")[1].strip() == shown[0]
+
+
 def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "none"
     assert main(["--dry-run", "--results", str(folder), "--cluster", "local"]) == 0

@@ -1,5 +1,6 @@
 """Binary problems of more rows than a kernel in memory can have."""
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 
@@ -8,7 +9,7 @@ import numpy as np
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
-from pipelines.svm.cpu.solve import Walker, solve_rest
+from pipelines.svm.cpu.solve import Found, Walker, solve_rest
 from pipelines.svm.cpu.threads import Means
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import Search
@@ -60,10 +61,16 @@ def open_rows(
 
 
 def solve_rest_by_rows(
-    rows: np.ndarray, gamma: float, search: Search, out: Solutions, means: Means
-) -> None:
+    rows: np.ndarray,
+    gamma: float,
+    search: Search,
+    out: Solutions,
+    finish: Callable[[int], Found],
+    means: Means,
+) -> Iterator[tuple[int, Found]]:
     """As ``solve_rest``, one problem after another, its folds in sequence.
 
     rows : float (n, n_features), sorted, from ``prepare_rows``
     """
-    solve_rest(search, partial(open_rows, rows, search.kernel, gamma, means), out)
+    opened = partial(open_rows, rows, search.kernel, gamma, means)
+    return solve_rest(search, opened, out, finish, means)

@@ -1,5 +1,6 @@
 """One fit: the model of one C and gamma, for the refit and for an estimator."""
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,13 +111,17 @@ def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solu
         return solve_pairwise(search, rows, np.array([gamma]), means)[0]
     out = search.empty_solutions()
     if not fits:
-        solve_rest_by_rows(rows, gamma, search, out, means)
+        deque(solve_rest_by_rows(rows, gamma, search, out, _nothing_more, means), maxlen=0)
         return out
     shared = shared_products(rows, search.kernel, means.pool)
     kernel_values(shared, search.kernel, gamma, shared, means.pool)
     exact = means.exact_kernel(rows, search.kernel, gamma)
-    solve_in_memory(shared, exact, search, out, means.pool)
+    deque(solve_in_memory(shared, exact, search, out, _nothing_more, means), maxlen=0)
     return out
+
+
+def _nothing_more(fold: int) -> None:
+    """A fit scores nothing."""
 
 
 def model_of(

@@ -1,19 +1,23 @@
 """Binary problems from the kernel of all rows, or of a pair's, in memory."""
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
+from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.runs import as_runs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
+from pipelines.svm.cpu.threads import Means
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
+
+Found = TypeVar("Found")
 
 _local = threading.local()
 
@@ -37,7 +41,7 @@ def drop_scratch() -> None:
 def _open_whole(
     kernel: np.ndarray,
     exact: ExactKernel | None,
-    pool: Executor,
+    means: Means,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -49,7 +53,7 @@ def _open_whole(
     def run(first: int) -> None:
         class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
 
-    list(pool.map(run, range(0, n, step)))
+    list(means.pool.map(run, range(0, n, step)))
     better = None if exact is None else exact.of_all
     return partial(walk, kernel, np.diagonal(kernel).copy(), better), pulls
 
@@ -88,27 +92,26 @@ def _solve_pairs(
     exact: ExactKernel | None,
     search: Search,
     out: Solutions,
-    pool: Executor,
-) -> None:
+    finish: Callable[[int], Found],
+    means: Means,
+) -> Iterator[tuple[int, Found]]:
     """Every pair on every fold, longest first."""
     out.coefficients = search.empty_coefficients()
 
-    def run(tasks: list[tuple[int, int]]) -> None:
-        for number, fold in tasks:
-            rows = search.problems[number].pair_rows(search.layout)
-            rows = rows[search.weights[fold, rows] > 0]
-            better = None if exact is None else partial(exact.of, rows)
-            opened = partial(open_block, kernel, rows, None, better)
-            solve_pair(search, number, fold, rows, opened, out)
+    def solve(number: int, fold: int) -> None:
+        rows = search.problems[number].pair_rows(search.layout)
+        rows = rows[search.weights[fold, rows] > 0]
+        better = None if exact is None else partial(exact.of, rows)
+        opened = partial(open_block, kernel, rows, None, better)
+        solve_pair(search, number, fold, rows, opened, out)
 
-    # The folds of a pair follow each other: its rows are then still in cache.
-    # One task for them all, where enough tasks are left to balance the threads.
+    def with_support(fold: int) -> Found:
+        mark_support(out.pairs[fold], out.support[fold])
+        return finish(fold)
+
     numbers = longest_first(search.layout, search.problems)
-    tasks = [[(number, fold) for fold in range(len(search.weights))] for number in numbers]
-    if len(tasks) < 16:
-        tasks = [[one] for task in tasks for one in task]
-    list(pool.map(run, tasks))
-    list(pool.map(mark_support, out.pairs, out.support))
+    jobs = jobs_in_order(numbers, search.folds, len(kernel))
+    return solve_by_fold(jobs, solve, with_support, means.pool, means.told)
 
 
 def solve_in_memory(
@@ -116,15 +119,16 @@ def solve_in_memory(
     exact: ExactKernel | None,
     search: Search,
     out: Solutions,
-    pool: Executor,
-) -> None:
-    """Every problem on every fold, from the kernel of all rows.
+    finish: Callable[[int], Found],
+    means: Means,
+) -> Iterator[tuple[int, Found]]:
+    """Every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
     kernel : float32 (n, n)
     exact : the same in double precision, made where it is needed; None for a kernel
         that is not positive definite
     """
     if search.one_vs_one:
-        _solve_pairs(kernel, exact, search, out, pool)
-    else:
-        solve_rest(search, partial(_open_whole, kernel, exact, pool), out, pool.map)
+        return _solve_pairs(kernel, exact, search, out, finish, means)
+    opened = partial(_open_whole, kernel, exact, means)
+    return solve_rest(search, opened, out, finish, means, means.pool)

@@ -53,7 +53,8 @@ def _solve_pair_all(
     for gamma, out in zip(gammas, solutions, strict=True):
         if len(gammas) > 1:
             transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
-        for fold, weight in enumerate(search.weights):
+        for fold in search.folds:
+            weight = search.weights[fold]
             places = np.flatnonzero(weight[members])
             exact = means.exact_kernel(rows, search.kernel, gamma)
             better = None if exact is None else partial(exact.of, members[places])
@@ -73,7 +74,8 @@ def _solve_pair_by_rows(
     """One pair that does not fit, for every gamma and fold."""
     members = search.problems[number].pair_rows(search.layout)
     for gamma, out in zip(gammas, solutions, strict=True):
-        for fold, weight in enumerate(search.weights):
+        for fold in search.folds:
+            weight = search.weights[fold]
             some = members[weight[members] > 0]
             open_kernel = partial(open_rows, rows[some], search.kernel, gamma, means)
             solve_pair(search, number, fold, some, open_kernel, out)
@@ -96,7 +98,11 @@ def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
 
 
 def solve_pairwise(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    means: Means,
+    solutions: list[Solutions] | None = None,
 ) -> list[Solutions]:
     """Every pair for every gamma and fold, within memory for pairs' blocks.
 
@@ -107,12 +113,14 @@ def solve_pairwise(
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
 
+    solutions : of each gamma, empty; by default new ones
+
     Returns
     -------
     Solutions of each gamma, with ``coefficients``
     """
     pool, memory_bytes = means.pool, means.memory_bytes
-    solutions = [search.empty_solutions() for _ in gammas]
+    solutions = solutions or [search.empty_solutions() for _ in gammas]
     for out in solutions:
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
@@ -120,7 +128,7 @@ def solve_pairwise(
     n_threads = getattr(pool, "_max_workers", 1)
     solve = partial(_solve_pair_all, search, rows, gammas, solutions, means)
     by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
-    beside = []
+    beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
         if size * n_threads <= 0.8 * memory_bytes:
             beside.append(number)
@@ -128,7 +136,10 @@ def solve_pairwise(
             solve(number)
         else:
             by_rows(number)
-    list(pool.map(solve, beside))
+        n_solved += number not in beside[-1:]
+        means.told(n_solved / len(numbers))
+    for n_beside, _ in enumerate(pool.map(solve, beside), 1):
+        means.told((n_solved + n_beside) / len(numbers))
     for out in solutions:
         list(pool.map(mark_support, out.pairs, out.support))
     return solutions
@@ -146,11 +157,15 @@ def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
 
 def solve_and_score_pairwise(
     search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
-) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+) -> Iterator[tuple[tuple[int, int], Solutions, tuple[Scores, float]]]:
     """As the search in memory, with memory for a pair's block per thread.
 
     A pair's products are made once for all gammas and folds; the products of
     validation rows with all rows once more, for scoring.
+
+    Yields
+    ------
+    Number of a gamma and of a fold, the gamma's solutions, the fold's scores and their seconds.
     """
     batch = _gammas_at_once(search, len(rows), means.memory_bytes)
     for at in range(0, len(gammas), batch):
@@ -159,8 +174,9 @@ def solve_and_score_pairwise(
         means.clock.lap("solve")
         pieces, seconds = _score_all(search, rows, some, solutions, means)
         for g, out in enumerate(solutions):
-            folds = [_join(found, search.with_values) for found in pieces[g]]  # fmt: skip
-            yield out, folds, seconds[g]
+            for fold in search.folds:
+                scores = _join(pieces[g][fold], search.with_values)
+                yield (at + g, fold), out, (scores, seconds[g, fold])
 
 
 def _score_fold(
@@ -200,7 +216,8 @@ def _score_all(
             clock.lap("kernel")
             exact = means.exact_kernel(rows, search.kernel, gamma)
             score = partial(_score_fold, search, values, first, exact, solutions[g])
-            for fold, (at, found, spent) in enumerate(means.pool.map(score, range(n_folds))):
+            scored = means.pool.map(score, search.folds)
+            for fold, (at, found, spent) in zip(search.folds, scored, strict=True):
                 pieces[g][fold].append((at, found))
                 seconds[g, fold] += spent
             clock.lap("score")

@@ -1,7 +1,8 @@
 """Cross-validation of a whole grid of C and gamma."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,10 +12,11 @@ from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
+from pipelines.svm.cpu.pairwise_by_fold import solve_and_score_by_fold
 from pipelines.svm.cpu.score import score_pairs, score_rest
 from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_cells
+from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_fold
 from pipelines.svm.problems import (
     ClassWeight,
     first_validation_fold,
@@ -46,6 +48,9 @@ def cross_validate_path(
     return_predictions: bool = False,
     return_decisions: bool = False,
     kept: dict[str, np.ndarray] | None = None,
+    only: Sequence[int] | None = None,
+    on_fold: Callable[[PathResult, int, int], None] | None = None,
+    told: Callable[[float], None] | None = None,
 ) -> PathResult:
     """Validate C-SVC for every gamma and C on every fold.
 
@@ -68,6 +73,11 @@ def cross_validate_path(
         or None
     kept : what calls with the same X, y, folds and kernel share: an empty dict at the
         first of them; without it distances are made anew in each call
+    only : numbers of the folds to work on, by default all; the cells of a fold are the same
+        to the last digit whichever others there are
+    on_fold : function of the result, the number of a gamma and that of a fold, called by one
+        thread when the cells of these are filled; by default folds end in no special order
+    told : function of the share that is done, called by any thread
 
     Returns
     -------
@@ -96,66 +106,76 @@ def cross_validate_path(
         layout, problems_of(layout.n_classes, decision), weights,
         [place[validation] for _, validation in folds],
         Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter, class_weight),
-        Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept, counts,
+        Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept, counts, only,
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, layout.order)
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
-        for g, (solutions, scores, score_seconds) in enumerate(
-            _search_all(search, rows, gamma_values, Means(pool, memory_bytes, clock))
+        means = Means(pool, memory_bytes, clock)
+        for (g, fold), solutions, (score, seconds) in _search_all(
+            search, rows, gamma_values, means, told or (lambda share: None)
         ):
-            fill_cells(result, g, ascending, search, solutions, scores, score_seconds)
+            fill_fold(result, (g, fold), ascending, search, solutions, score, seconds)
+            if on_fold is not None:
+                on_fold(result, g, fold)
     result.phases = clock.phases
     return result
 
 
+# A gamma and a fold, the gamma's solutions, and the fold's scores with their seconds.
+Found = tuple[tuple[int, int], Solutions, tuple[Scores, float]]
+
+
 def _search_all(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
-) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
-    """Solutions and scores of each gamma, in order."""
+    search: Search,
+    rows: np.ndarray,
+    gammas: np.ndarray,
+    means: Means,
+    told: Callable[[float], None],
+) -> Iterator[Found]:
+    """Every gamma, in order, on every fold."""
     if search.kernel.is_given or fits_in_memory(len(rows), means.memory_bytes):
-        yield from _search_in_memory(search, rows, gammas, means)
-    elif search.one_vs_one:
+        solve = partial(_solve_in_memory, search, rows)
+    elif not search.one_vs_one:
+        solve = partial(_solve_rest, search, rows)
+    elif len(gammas) == 1:
+        solve = partial(solve_and_score_by_fold, search, rows)
+    else:  # pairs share their products between gammas
         yield from solve_and_score_pairwise(search, rows, gammas, means)
-    else:
-        for gamma in gammas:
-            solutions = search.empty_solutions()
-            solve_rest_by_rows(rows, gamma, search, solutions, means)
-            means.clock.lap("solve")
-            yield _scored(search, None, None, solutions, means)
+        return
+    for g, gamma in enumerate(gammas):
+        solutions, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), told)
+        for fold, scored in solve(gamma, solutions, replace(means, told=at)):
+            yield (g, fold), solutions, scored
 
 
-def _search_in_memory(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
-) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
+def _all_in_all(g: int, n_gammas: int, told: Callable[[float], None], share: float) -> None:
+    told((g + share) / n_gammas)
+
+
+def _solve_in_memory(
+    search: Search, rows: np.ndarray, gamma: float, solutions: Solutions, means: Means
+) -> Iterator[tuple[int, tuple[Scores, float]]]:
     if not search.kept:
         search.kept["products"] = shared_products(rows, search.kernel, means.pool)
         search.kept["values"] = np.empty_like(search.kept["products"])
-    shared, values = search.kept["products"], search.kept["values"]
-    means.clock.lap("distances")
-    for gamma in gammas:
-        kernel_values(shared, search.kernel, gamma, values, means.pool)
-        means.clock.lap("kernel")
-        solutions, exact = search.empty_solutions(), means.exact_kernel(rows, search.kernel, gamma)
-        solve_in_memory(values, exact, search, solutions, means.pool)
-        means.clock.lap("solve")
-        yield _scored(search, values, exact, solutions, means)
+        means.clock.lap("distances")
+    values = search.kept["values"]
+    kernel_values(search.kept["products"], search.kernel, gamma, values, means.pool)
+    means.clock.lap("kernel")
+    exact = means.exact_kernel(rows, search.kernel, gamma)
+    score = partial(_score_fold, search, values, exact, solutions)
+    yield from solve_in_memory(values, exact, search, solutions, score, means)
+    means.clock.lap("solve and score")
 
 
-def _scored(
-    search: Search,
-    values: np.ndarray | None,
-    exact: ExactKernel | None,
-    solutions: Solutions,
-    means: Means,
-) -> tuple[Solutions, list[Scores], np.ndarray]:
-    folds = range(len(search.weights))
-    scores, seconds = zip(
-        *means.pool.map(partial(_score_fold, search, values, exact, solutions), folds), strict=True
-    )
-    means.clock.lap("score")
-    return solutions, list(scores), np.array(seconds)
+def _solve_rest(
+    search: Search, rows: np.ndarray, gamma: float, solutions: Solutions, means: Means
+) -> Iterator[tuple[int, tuple[Scores, float]]]:
+    score = partial(_score_fold, search, None, None, solutions)
+    yield from solve_rest_by_rows(rows, gamma, search, solutions, score, means)
+    means.clock.lap("solve and score")
 
 
 def _score_fold(

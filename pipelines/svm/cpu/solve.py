@@ -2,15 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import TypeVar
 
 import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path
+from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
+from pipelines.svm.cpu.threads import Means
 from pipelines.svm.problems import Layout, Problem
 from pipelines.svm.search import Search, Settings
 from pipelines.svm.solutions import CONVERGED, Solutions
+
+Found = TypeVar("Found")
 
 # ``walk`` or ``walk_rows`` with their kernel given.
 Walker = Callable[[BinaryProblem, np.ndarray, float, int, Path], int]
@@ -96,15 +101,18 @@ def solve_rest(
     search: Search,
     open_kernel: OpenKernel,
     out: Solutions,
-    each: Callable[[Callable[[Any], None], Iterable[Any]], Iterable[None]] = map,
-) -> None:
-    """Every class against all others on every fold, the longest first.
+    finish: Callable[[int], Found],
+    means: Means,
+    pool: Executor | None = None,
+) -> Iterator[tuple[int, Found]]:
+    """Every class against all others on every fold, the longest first; see ``solve_by_fold``.
 
     The rows a fold leaves out stay in the problem with a bound of 0: their
     residual is kept up to date, so their decision values come for free.
 
     open_kernel : of all rows
-    each : calls a function with each of its arguments, as ``map`` does
+    pool : None where the kernel's rows are made by the pool: then one problem after another,
+        its folds in sequence
     """
     shape = (len(search.weights), len(search.problems), search.settings.Cs.size)
     out.decisions = np.empty((*shape, len(search.layout.order)), np.float32)
@@ -113,12 +121,14 @@ def solve_rest(
     walker, pulls = open_kernel(search.layout.starts, search.weights)
     guard = threading.Lock()
 
-    def run(task: tuple[int, int]) -> None:
-        number, fold = task
+    def solve(number: int, fold: int) -> None:
         _solve_one_rest(search, number, fold, walker, pulls[fold], out, guard)
 
     numbers = longest_first(search.layout, search.problems)
-    list(each(run, [(number, fold) for number in numbers for fold in range(len(search.weights))]))
+    jobs: list[Job] = [[(number, fold)] for number in numbers for fold in search.folds]
+    if pool is not None:
+        jobs = jobs_in_order(numbers, search.folds, len(search.layout.order))
+    return solve_by_fold(jobs, solve, finish, pool, means.told)
 
 
 def _solve_one_rest(

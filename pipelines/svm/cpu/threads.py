@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -50,11 +50,13 @@ class Means:
     """What a call may use, and its clock.
 
     memory_bytes : for kernel matrices
+    told : function of the share of one gamma's problems that are solved
     """
 
     pool: Executor
     memory_bytes: int
     clock: Clock = field(default_factory=Clock)
+    told: Callable[[float], None] = lambda share: None
 
     def exact_kernel(self, rows: np.ndarray, kernel: Kernel, gamma: float) -> ExactKernel | None:
         """Half of the memory, in double precision, for the walks of all threads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
@@ -84,6 +84,20 @@ class Cell:
     score: float | None = None
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who is told how far a call of ``Solver.fit_cells`` is; by default nobody.
+
+    Attributes
+    ----------
+    told : function of the share of the work that is done
+    on_fold : function of the number of a gamma, the number of a fold, and their cells
+    """
+
+    told: Callable[[float], None] = lambda share: None
+    on_fold: Callable[[int, int, list[Cell]], None] = lambda g, fold, cells: None
+
+
 def scoring_failed(settings: Settings, error: ScoringFailed) -> Cell:
     """The cell of a fold that was fitted but cannot be scored."""
     assert settings.scoring is not None
@@ -116,6 +130,8 @@ class Solver(ABC):
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
+        only: Sequence[int] | None = None,
+        watch: Watch = Watch(),
     ) -> list[Cell]:
         """Fit and score every gamma and C on every fold; one after the other by default.
 
@@ -126,16 +142,23 @@ class Solver(ABC):
         gammas : sequence of float
         Cs : sequence of float, ascending
         folds : sequence of (training rows, validation rows)
+        only : numbers of the folds to fit on, by default all
+        watch : Watch
 
         Returns
         -------
         list of Cell
-            ``len(gammas) * len(folds) * len(Cs)``, gamma by gamma, fold by fold.
+            ``len(gammas) * len(only) * len(Cs)``, gamma by gamma, fold by fold.
         """
-        return [
-            self._fit_cell(X, y, C, gamma, fold, settings)
-            for gamma, fold, C in product(gammas, folds, Cs)
-        ]
+        numbers = range(len(folds)) if only is None else only
+        cells: list[Cell] = []
+        n_cells = len(gammas) * len(numbers) * len(Cs)
+        for (g, gamma), fold in product(enumerate(gammas), numbers):
+            for C in Cs:
+                cells.append(self._fit_cell(X, y, C, gamma, folds[fold], settings))
+                watch.told(len(cells) / n_cells)
+            watch.on_fold(g, fold, cells[-len(Cs) :])
+        return cells
 
     def _fit_cell(
         self, X: Any, y: np.ndarray, C: float, gamma: float, fold: Fold, settings: Settings

@@ -25,6 +25,7 @@ from pipelines.svm.solvers.base import (
     Cell,
     Settings,
     Solver,
+    Watch,
     scoring_failed,
 )
 
@@ -52,19 +53,45 @@ class PathSolver(Solver):
         Cs: Sequence[float],
         folds: Sequence[Fold],
         settings: Settings,
+        only: Sequence[int] | None = None,
+        watch: Watch = Watch(),  # noqa: B008  it cannot change
     ) -> list[Cell]:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
-        try:
-            result = self.search(X, y, gammas, Cs, folds, settings, **wanted(settings))
-        except MemoryError:
-            return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(folds) * len(Cs))
-        cells = []
-        for g, (fold, (train, validation)) in product(range(len(gammas)), enumerate(folds)):
+        numbers = range(len(folds)) if only is None else only
+        found: dict[tuple[int, int], list[Cell]] = {}
+
+        def on_fold(result: PathResult, g: int, fold: int, place: int) -> None:
+            train, validation = folds[fold]
             if np.ptp(y[train]) == 0:
-                cells += [Cell(status=ONE_CLASS)] * len(Cs)
+                found[g, fold] = [Cell(status=ONE_CLASS)] * len(Cs)
             else:
-                cells += _cells(result, g, fold, y[validation], settings)
-        return cells
+                found[g, fold] = _cells(result, g, place, y[validation], settings)
+            watch.on_fold(g, fold, found[g, fold])
+
+        try:
+            self._search_by_fold(X, y, gammas, Cs, folds, settings, only, on_fold, watch.told)
+        except MemoryError:
+            return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(numbers) * len(Cs))
+        return [cell for place in product(range(len(gammas)), numbers) for cell in found[place]]
+
+    def _search_by_fold(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        gammas: Sequence[float],
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+        only: Sequence[int] | None,
+        on_fold: Callable[[PathResult, int, int, int], None],
+        told: Callable[[float], None],
+    ) -> None:
+        """Call ``on_fold`` with a result, the numbers of a gamma and of a fold of ``only``, and
+        the fold's place in the result."""
+        self.search(
+            X, y, gammas, Cs, folds, settings, **wanted(settings), only=only, told=told,
+            on_fold=lambda result, g, fold: on_fold(result, g, fold, fold),
+        )  # fmt: skip
 
     def search(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from pipelines.data.placement import Fold, to_host
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
+from pipelines.svm.path_result import PathResult
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers.base import Settings
-from pipelines.svm.solvers.path_cpu import PathSolver, problem_options
+from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
 
 
 class PathCudaSolver(PathSolver):
@@ -24,6 +26,25 @@ class PathCudaSolver(PathSolver):
 
     def _options(self, X: Any, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
         return problem_options(settings)
+
+    def _search_by_fold(
+        self,
+        X: Any,
+        y: np.ndarray,
+        gammas: Sequence[float],
+        Cs: Sequence[float],
+        folds: Sequence[Fold],
+        settings: Settings,
+        only: Sequence[int] | None,
+        on_fold: Callable[[PathResult, int, int, int], None],
+        told: Callable[[float], None],
+    ) -> None:
+        """All at once: nothing ends before the launch does."""
+        numbers = range(len(folds)) if only is None else only
+        some = [folds[fold] for fold in numbers]
+        result = self.search(X, y, gammas, Cs, some, settings, **wanted(settings))
+        for g, (place, fold) in product(range(len(gammas)), enumerate(numbers)):
+            on_fold(result, g, fold, place)
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""

@@ -1,0 +1,129 @@
+"""How far a run is, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pipelines.run.outcomes import Unit
+
+SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
+SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
+
+
+class Counts:
+    """Units done, their share of the predicted cost, and the time that share leaves.
+
+    Parameters
+    ----------
+    n_units : int
+    cost : float
+        Predicted, of all of them.
+    n_workers : function that tells how many workers there are, or None
+
+    Attributes
+    ----------
+    best : str
+        What is said of the best candidate so far; empty where nothing is known.
+    """
+
+    def __init__(self, n_units: int, cost: float, n_workers: Callable[[], int] | None) -> None:
+        self.n_units = n_units
+        self.total = cost
+        self.n_done = self.n_failed = 0
+        self.best = ""
+        self._cost_done = 0.0
+        self._inside: dict[str, tuple[float, float]] = {}  # of a unit at work: cost, share done
+        self._started = time.monotonic()
+        self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
+
+    def add(self, unit: Unit, failed: bool) -> None:
+        """One more unit is done."""
+        self._inside.pop(unit.name, None)
+        self.n_done += 1
+        self.n_failed += failed
+        self._cost_done += unit.cost
+
+    def follow(self, unit: Unit, share: float) -> None:
+        """A unit at work has done a share, between 0 and 1."""
+        self._inside.pop(unit.name, None)  # what was heard last stands last
+        self._inside[unit.name] = unit.cost, share
+
+    @property
+    def cost_done(self) -> float:
+        """The predicted cost of what is done, also inside units that go on."""
+        return self._cost_done + sum(cost * share for cost, share in list(self._inside.values()))
+
+    @property
+    def percent(self) -> int:
+        """Of the predicted cost; 100 after the last unit alone."""
+        if self.n_done == self.n_units:
+            return 100
+        return min(99, int(100 * self.cost_done / self.total)) if self.total else 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first unit was begun."""
+        return time.monotonic() - self._started
+
+    def refresh(self) -> None:
+        """Count the workers, where that was not done just now."""
+        if self._ask is not None and time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
+            self._asked = time.monotonic()
+            # A scheduler too busy to answer, or gone, as whoever waits for units will say.
+            with suppress(Exception):
+                self._n_workers = self._ask()
+
+    @property
+    def units(self) -> str:
+        """What is done, what failed, and who is at work."""
+        parts = [f"{self.n_done} of {self.n_units} units"]
+        if self.n_failed:
+            parts.append(f"{self.n_failed} failed")
+        if self._ask is not None:
+            parts.append(f"{self._n_workers} worker" + "s" * (self._n_workers != 1))
+        return ", ".join(parts)
+
+    @property
+    def times(self) -> str:
+        """The time that has passed, and the time that is left where that can be told."""
+        left = self.seconds_left
+        return clock(self.elapsed) + ("" if left is None else f", about {clock(left)} left")
+
+    @property
+    def at_work(self) -> str:
+        """The unit of which was heard last, and how far it is; empty where none has told."""
+        inside = list(self._inside.items())
+        if not inside or self.n_done == self.n_units:
+            return ""
+        name, (_, share) = inside[-1]
+        more = f", {len(inside) - 1} more" if len(inside) > 1 else ""
+        return f"{name}: {int(100 * share)} %{more}"
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None after the last unit, and while the first ones may be mostly compilation.
+
+        What tells of itself from inside is compiled.
+        """
+        done, elapsed = self.cost_done, self.elapsed
+        compiles = self.n_done <= max(1, self._n_workers) and elapsed < SECONDS_OF_COMPILATION
+        if not done or self.n_done == self.n_units or (compiles and not self._inside):
+            return None
+        return elapsed * max(0.0, self.total - done) / done
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d} h"

@@ -1,0 +1,124 @@
+"""News from inside a unit: how far it is, and the rows it has given by now.
+
+A work that has something to tell takes ``tell`` besides what every work takes, and calls it
+from any thread: ``tell(share)`` with the share of the unit that is done, between 0 and 1, and
+``tell(share, rows)`` with rows that are ready before the unit is. From a worker of a cluster
+this travels as an event of Dask's, over the connections that are there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections import deque
+
+SECONDS_BETWEEN = 1.0  # two news of a unit: a shorter one is done before it tells anything
+LEAST_STEP = 0.01  # of the share, where there are no rows to tell of
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class News:
+    """What a unit at work tells of itself.
+
+    Attributes
+    ----------
+    unit : str, its name
+    share : float
+        Of its work, done by now.
+    rows : sequence
+        Ready since the last news that had some; a unit that is begun again gives them again.
+    worker : str
+    started, seconds : float
+        When the rows were begun, in seconds since the epoch, and how long they took.
+    part : str
+        What the rows are called: the name that a unit of them alone would have.
+    """
+
+    unit: str
+    share: float
+    rows: Sequence[Any] = ()
+    worker: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    part: str = ""
+
+
+class Line(Protocol):
+    """Where a unit's messages go; to be opened on the thread that runs it."""
+
+    def open(self) -> Callable[[Message], None]:
+        """The function that sends one."""
+
+
+@dataclass(frozen=True)
+class EventLine:
+    """From a worker of a cluster to whoever subscribes to a topic."""
+
+    topic: str
+
+    def open(self) -> Callable[[Message], None]:
+        """Send as an event of this worker's."""
+        from distributed import get_worker
+
+        worker = get_worker()
+        return lambda message: worker.log_event(self.topic, message)
+
+
+@dataclass(frozen=True)
+class LocalLine:
+    """Within this process."""
+
+    inbox: deque[Message]
+
+    def open(self) -> Callable[[Message], None]:
+        """Put it into the inbox."""
+        return self.inbox.append
+
+
+class Teller:
+    """``tell`` of one unit; it holds back what comes too soon after the last news.
+
+    Parameters
+    ----------
+    unit : str, what messages call it
+    worker : str
+    send : function of one message
+    """
+
+    def __init__(self, unit: str, worker: str, send: Callable[[Message], None]) -> None:
+        self._unit, self._worker, self._send = unit, worker, send
+        self._guard = threading.Lock()
+        self._share = self._told = 0.0
+        self._rows: list[Any] = []
+        self._last, self._rows_began = time.monotonic(), time.time()
+
+    def __call__(self, share: float, rows: Sequence[Any] = ()) -> None:
+        """Tell of the share that is done, and of rows that are ready."""
+        with self._guard:
+            self._share = max(self._share, share)
+            self._rows += rows
+            now = time.monotonic()
+            if now - self._last < SECONDS_BETWEEN:
+                return
+            if not self._rows and self._share - self._told < LEAST_STEP:
+                return
+            self._last, self._told = now, self._share
+            self._send(self._message())
+
+    def _message(self) -> Message:
+        message: Message = {"unit": self._unit, "share": self._share}
+        if self._rows:
+            began, self._rows_began = self._rows_began, time.time()
+            message |= {
+                "rows": self._rows, "worker": self._worker, "started": began,
+                "seconds": self._rows_began - began,
+            }  # fmt: skip
+            self._rows = []
+        return message

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pipelines.run import news
+from pipelines.run.news import News, Teller
+from pipelines.run.tasks import InProcess, OnCluster, Runner
+
+
+@dataclass(frozen=True)
+class Slow:
+    name: str
+    cost: float = 1.0
+
+
+def tell_three_times(shared: float, unit: Slow, tell: Callable[..., None]) -> str:
+    for turn in (1, 2, 3):
+        time.sleep(shared)
+        tell(turn / 3, [{"turn": turn}])
+    return unit.name
+
+
+def plain(shared: float, unit: Slow) -> str:
+    return unit.name
+
+
+@pytest.fixture(params=["threads of this process", "workers"])
+def runner(request: pytest.FixtureRequest) -> Runner:
+    if request.param == "workers":
+        return OnCluster(request.getfixturevalue("one_worker"))
+    return InProcess(2)
+
+
+def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
+    units = [Slow("a"), Slow("b")]
+    came = list(runner.outcomes_and_news(tell_three_times, 1.1, units))
+    outcomes = [one for one in came if not isinstance(one, News)]
+    assert sorted(outcome.result for outcome in outcomes) == ["a", "b"]
+    for unit in units:
+        of_unit = [one for one in came if isinstance(one, News) and one.unit == unit.name]
+        assert [one.share for one in of_unit[:2]] == pytest.approx([1 / 3, 2 / 3])
+        assert [list(one.rows) for one in of_unit[:2]] == [[{"turn": 1}], [{"turn": 2}]]
+        assert of_unit[0].worker == outcomes[0].worker
+        assert of_unit[0].seconds >= 1.0
+        assert of_unit[1].started == pytest.approx(of_unit[0].started + of_unit[0].seconds)
+
+
+def test_a_short_unit_tells_nothing(runner: Runner) -> None:
+    came = list(runner.outcomes_and_news(tell_three_times, 0.0, [Slow("a")]))
+    assert [type(one).__name__ for one in came] == ["Outcome"]
+
+
+def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner: Runner) -> None:
+    assert [one.result for one in runner.outcomes(plain, 0.0, [Slow("a")])] == ["a"]
+
+
+def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sent = [0.0], list[dict[str, Any]]()
+    monkeypatch.setattr(news.time, "monotonic", lambda: now[0])
+    tell = Teller("a", "here", sent.append)
+    tell(0.1, [{"n": 1}])
+    assert sent == []
+    now[0] = 1.5
+    tell(0.2, [{"n": 2}])
+    assert [(one["share"], one["rows"]) for one in sent] == [(0.2, [{"n": 1}, {"n": 2}])]
+    now[0] = 3.0
+    tell(0.205)  # not even a hundredth further
+    assert len(sent) == 1
+    tell(0.22)
+    assert sent[1] == {"unit": "a", "share": 0.22}
+    now[0] = 9.0
+    tell(0.1, [{"n": 3}])  # of two threads the slower one comes last
+    assert sent[2]["share"] == 0.22

@@ -1,0 +1,105 @@
+"""Folds that are done before the search is: given as they end, the same whatever the others."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedKFold
+
+from pipelines.svm.cpu import by_fold, pairwise_by_fold
+from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.path_result import PathResult
+
+CS, GAMMA = np.logspace(-2, 3, 4), 1e-2
+NUMBERS = ("n_errors", "n_support", "n_iterations", "status", "objectives")
+# Memory for the kernel of all rows, for the blocks of pairs, and for some of their rows.
+MEMORY = [4 << 30, 1_500_000, 60_000]
+
+
+@pytest.fixture(autouse=True)
+def long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything takes long enough for folds in turns."""
+    monkeypatch.setattr(by_fold, "ROWS_FOR_TURNS", 0)
+    monkeypatch.setattr(pairwise_by_fold, "PRODUCTS_OF_A_MINUTE", 0)
+
+
+def digits() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    X, y = load_digits(return_X_y=True)
+    X, y = (X[:500] / 4).astype(np.float32), y[:500]
+    return X, y, list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
+
+
+@pytest.mark.parametrize("decision", ["ovo", "ovr"])
+@pytest.mark.parametrize("memory_bytes", MEMORY)
+def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
+    memory_bytes: int, decision: str
+) -> None:
+    X, y, folds = digits()
+    options = {"memory_bytes": memory_bytes, "decision": decision, "n_threads": 2,
+               "return_decisions": True}  # fmt: skip
+    whole = cross_validate_path(X, y, GAMMA, CS, folds, **options)
+    some = cross_validate_path(X, y, GAMMA, CS, folds, only=(1, 3), **options)
+    for name in NUMBERS:
+        ours, theirs = getattr(whole, name), getattr(some, name)
+        np.testing.assert_array_equal(ours[:, :, [1, 3]], theirs[:, :, [1, 3]])
+    assert whole.decisions is not None
+    assert some.decisions is not None
+    np.testing.assert_array_equal(whole.decisions[0][3], some.decisions[0][3])
+
+
+@pytest.mark.parametrize("memory_bytes", MEMORY)
+def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> None:
+    X, y, folds = digits()
+    shares: list[float] = []
+    given: list[tuple[int, float]] = []
+
+    def on_fold(result: PathResult, g: int, fold: int) -> None:
+        assert (result.n_support[g, :, fold] > 0).all()
+        given.append((fold, shares[-1]))
+
+    cross_validate_path(
+        X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1, on_fold=on_fold,
+        told=shares.append,
+    )  # fmt: skip
+    assert [fold for fold, _ in given] == [0, 1, 2, 3]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    # With one thread the next problem may be solved before a fold is taken up, no more.
+    assert [share for _, share in given[:-1]] == pytest.approx([0.25, 0.5, 0.75], abs=0.2)
+
+
+def test_folds_in_turns_agree_with_all_folds_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, folds = digits()
+    options = {"memory_bytes": 1_500_000, "return_decisions": True}
+    turns = cross_validate_path(X, y, GAMMA, CS, folds, **options)
+    monkeypatch.setattr(pairwise_by_fold, "PRODUCTS_OF_A_MINUTE", np.inf)
+    at_once = cross_validate_path(X, y, GAMMA, CS, folds, **options)
+    np.testing.assert_array_equal(turns.n_errors, at_once.n_errors)
+    assert turns.decisions is not None
+    assert at_once.decisions is not None
+    for fold in range(4):
+        np.testing.assert_allclose(turns.decisions[0][fold], at_once.decisions[0][fold], atol=3e-3)
+
+
+def test_small_problems_keep_their_folds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_fold, "ROWS_FOR_TURNS", 1000)
+    assert jobs_in_order([1, 0], (0, 2), 1000) == [[(1, 0)], [(0, 0)], [(1, 2)], [(0, 2)]]
+    assert jobs_in_order([1, 0], (0, 2), 999) == [[(1, 0)], [(1, 2)], [(0, 0)], [(0, 2)]]
+    assert jobs_in_order(range(16), (0, 2), 999)[:2] == [[(0, 0), (0, 2)], [(1, 0), (1, 2)]]
+
+
+def test_an_error_ends_the_search_and_what_is_left_is_not_begun() -> None:
+    begun = []
+
+    def solve(number: int, fold: int) -> None:
+        begun.append((number, fold))
+        raise MemoryError
+
+    jobs = [[(number, fold)] for fold in range(50) for number in range(3)]
+    with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError):
+        list(solve_by_fold(jobs, solve, lambda fold: fold, pool, lambda share: None))
+    assert len(begun) < len(jobs)
