@@ -1,0 +1,318 @@
+"""Gangs on a Dask cluster: ranks bound to workers, watched, ended together when one is lost."""
+
+from __future__ import annotations
+
+import queue
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pipelines.gang.group import SECONDS, Address, GangBroken, Group, Rendezvous
+from pipelines.run.errors import RunStopped
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Told = Mapping[str, Any]
+# work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
+Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
+
+SECONDS_TO_ANSWER = 5.0  # of a worker that is to join
+SECONDS_TO_LOOK = 0.2
+SECONDS_FOR_A_REPLACEMENT = 3.0
+
+# In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
+_opened: dict[str, Rendezvous] = {}
+_joined: dict[str, Group] = {}
+_stopped: set[str] = set()
+
+
+class _Letters:
+    """What rank 0 tells, by way of the scheduler, in the order in which it was told."""
+
+    def __init__(self, client: Client, token: str, told: Callable[[Told], None]) -> None:
+        self._came: queue.Queue[tuple[int, Told]] = queue.Queue()
+        self._told, self._number = told, 0
+        self._client, self._topic = client, f"gang-{token}"
+        client.subscribe_topic(self._topic, lambda event: self._came.put(event[1]))
+
+    def deliver(self, up_to: int = 0) -> None:
+        """Hand on what has come; wait, for a bounded time, until so many have come in all."""
+        until = time.monotonic() + SECONDS_TO_ANSWER
+        while True:
+            try:
+                missing = self._number < up_to and time.monotonic() < until
+                self._number, letter = self._came.get(timeout=0.1 if missing else 0.001)
+            except queue.Empty:
+                if not missing:
+                    return
+            else:
+                self._told(letter)
+
+    def close(self) -> None:
+        """No more of them."""
+        if self._client.status == "running":
+            self._client.unsubscribe_topic(self._topic)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a gang.
+
+    Attributes
+    ----------
+    results : of each rank; None where the gang broke
+    lost : why it broke, or None
+    members : addresses of the workers, by rank
+    """
+
+    results: list[Any] | None
+    lost: str | None
+    members: list[str]
+    detected: float = field(default_factory=time.time)
+
+
+def muster(client: Client, most: int | None = None) -> list[str]:
+    """Workers that answer now, with a free thread; at most so many, in order of address."""
+    there = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    token = uuid.uuid4().hex[:8]
+    asked = {
+        client.submit(
+            _present, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000
+        ): one
+        for i, one in enumerate(there)
+    }  # fmt: skip
+    until = time.monotonic() + SECONDS_TO_ANSWER
+    answered = set()
+    while len(answered) < len(asked) and time.monotonic() < until:
+        answered = {one for future, one in asked.items() if future.status == "finished"}
+        time.sleep(0.01)
+    client.cancel([future for future, one in asked.items() if one not in answered], force=True)
+    return sorted(answered)[:most]
+
+
+def wait_for_members(client: Client, wanted: int, seconds: float) -> list[str]:
+    """``muster`` until that many workers answer, or the time is over and at least one does.
+
+    Raises
+    ------
+    RunStopped
+        No worker is left and none came.
+    """
+    from pipelines.run.tasks import SECONDS_FOR_A_WORKER
+
+    began = time.monotonic()
+    while True:
+        members = muster(client, wanted)
+        waited = time.monotonic() - began
+        if len(members) >= wanted or (members and waited > seconds):
+            return members
+        if waited > max(seconds, SECONDS_FOR_A_WORKER) or client.status != "running":
+            raise RunStopped("the cluster has no worker left")
+        time.sleep(SECONDS_TO_LOOK)
+
+
+def run_gang(
+    client: Client, members: list[str], work: Work, shared: Any, argument: Any,
+    told: Callable[[Told], None], *, device: str = "cpu", threads: int = 1,
+    seconds: float = SECONDS,
+) -> Ended:  # fmt: skip
+    """Run ``work`` on each of these workers at once, as one gang.
+
+    All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
+    stopped, and this returns when they have ended or ``seconds`` have passed.
+
+    Parameters
+    ----------
+    client : of the cluster
+    members : workers by rank, of ``muster``
+    work : module-level function, see ``Work``
+    shared : scattered; large and the same for all gangs of a run
+    argument : small, the same for all ranks
+    told : called in this thread with what rank 0 tells
+    device, threads, seconds : torch's name of the device; of each rank; of a collective
+
+    Raises
+    ------
+    Exception
+        What ``work`` raised on a rank, other than for the loss of another.
+    """
+    token = uuid.uuid4().hex[:12]
+    letters = _Letters(client, token, told)
+    futures: list[Future] = []
+    try:
+        first = client.submit(
+            _open, token, seconds, key=f"rendezvous-{token}", workers=[members[0]], pure=False
+        )
+        address, lost = _result_in_time(client, first, members[:1], seconds)
+        if address is None:
+            return Ended(None, lost, members)
+        try:
+            data = client.scatter(shared, workers=[members[0]], hash=False, timeout=seconds)
+        except (OSError, RuntimeError) as error:  # the worker died meanwhile
+            return Ended(None, f"the data did not arrive ({error})", members)
+        futures = [
+            client.submit(
+                _rank, work, data, argument, token, address, rank, len(members), device, threads,
+                seconds, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
+                priority=100, pure=False,
+            )
+            for rank, one in enumerate(members)
+        ]  # fmt: skip
+        return _watch(client, futures, members, token, letters, seconds)
+    finally:
+        letters.close()
+        _dismiss(client, futures, members, token)
+
+
+def _result_in_time(
+    client: Client, future: Future, members: list[str], seconds: float
+) -> tuple[Any, str | None]:
+    until = time.monotonic() + seconds
+    while future.status == "pending" and time.monotonic() < until:
+        if why := _missing(client, members):
+            return None, why
+        time.sleep(0.01)
+    if future.status == "finished":
+        return future.result(), None
+    return None, "rank 0 did not open the gang in time"
+
+
+def _watch(
+    client: Client, futures: list[Future], members: list[str], token: str,
+    letters: _Letters, seconds: float,
+) -> Ended:  # fmt: skip
+    """Until all ranks have ended; from the first that is lost, for a bounded time."""
+    lost: str | None = None
+    until = float("inf")
+    detected = 0.0
+    while True:
+        letters.deliver()
+        pending = [future for future in futures if future.status == "pending"]
+        if lost is None:
+            lost = _missing(client, members) or _broken(futures)
+            if lost is not None:
+                detected, until = time.time(), time.monotonic() + seconds
+                _abort(client, members, token)
+        else:
+            there = client.scheduler_info(n_workers=-1)["workers"]
+            pending = [
+                future for future, one in zip(futures, members, strict=True)
+                if future.status == "pending" and one in there
+            ]  # fmt: skip
+        if not pending or time.monotonic() > until:
+            break
+        time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
+    letters.deliver()
+    for future in futures:
+        error = future.exception() if future.status == "error" else None
+        if error is not None and not _is_of_the_cluster(error):
+            raise error
+    if lost is not None:
+        return Ended(None, lost, members, detected)
+    found = [future.result() for future in futures]
+    letters.deliver(found[0]["sent"])
+    return Ended([one["result"] for one in found], None, members)
+
+
+def _missing(client: Client, members: list[str]) -> str | None:
+    there = client.scheduler_info(n_workers=-1)["workers"]
+    gone = [one for one in members if one not in there]
+    return f"worker {gone[0]} is gone" if gone else None
+
+
+def _broken(futures: list[Future]) -> str | None:
+    """Why a rank has ended early, if one has."""
+    for future in futures:
+        if future.status in ("error", "cancelled", "lost"):
+            return "a rank failed"
+        if future.status == "finished" and (why := future.result().get("broken")):
+            return str(why)
+    return None
+
+
+def _is_of_the_cluster(error: BaseException) -> bool:
+    return type(error).__module__.split(".")[0] == "distributed"
+
+
+def _abort(client: Client, members: list[str], token: str) -> None:
+    """Tell the ranks that are left to stop; those that do not answer are not waited for."""
+    there = client.scheduler_info(n_workers=-1)["workers"]
+    left = [one for one in members if one in there]
+    try:
+        client.sync(
+            client._run, _stop, token, workers=left, on_error="ignore",
+            callback_timeout=SECONDS_TO_ANSWER,
+        )  # fmt: skip
+    except (TimeoutError, OSError, ValueError):
+        return
+
+
+def _dismiss(client: Client, futures: list[Future], members: list[str], token: str) -> None:
+    if client.status != "running":
+        return
+    if any(future.status == "pending" for future in futures):
+        _abort(client, members, token)
+    client.cancel(futures, force=True)
+
+
+def _present() -> None:
+    """A task that is done where a worker has a free thread."""
+
+
+def _open(token: str, seconds: float) -> Address:
+    _opened[token] = Rendezvous(_own_host(), seconds)
+    return _opened[token].address
+
+
+def _rank(
+    work: Work, shared: Any, argument: Any, token: str, address: Address, rank: int, n_ranks: int,
+    device: str, threads: int, seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """The task of one rank."""
+    import torch
+    from distributed import get_worker
+
+    worker, sent = get_worker(), 0
+
+    def tell(letter: Told) -> None:
+        nonlocal sent
+        sent += 1
+        worker.log_event(f"gang-{token}", (sent, dict(letter)))
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        group = Group.join(
+            address, rank, n_ranks, device=device, host=_own_host(), seconds=seconds,
+            stopped=lambda: token in _stopped,
+        )  # fmt: skip
+        _joined[token] = group
+        return {"result": work(shared, argument, group, tell), "sent": sent}
+    except GangBroken as error:
+        if token in _joined:
+            _joined[token].abort()  # the others notice now, not when they run out of time
+        return {"broken": str(error)}
+    finally:
+        torch.set_num_threads(before)
+        _joined.pop(token, None)
+        _opened.pop(token, None)
+        _stopped.discard(token)
+
+
+def _stop(token: str) -> None:
+    """Runs beside the rank, in the worker's event loop."""
+    _stopped.add(token)
+    if token in _joined:
+        _joined[token].abort()
+
+
+def _own_host() -> str:
+    """The address by which other workers reach this one."""
+    from distributed import get_worker
+
+    return urlsplit(get_worker().address).hostname or "127.0.0.1"
+
