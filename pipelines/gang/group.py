@@ -24,7 +24,14 @@ SECONDS_TO_JOIN = 120.0
 
 
 class GangBroken(RuntimeError):
-    """A rank is gone, or was told to stop: what is not kept is lost, the process is well."""
+    """A rank is gone, or was told to stop; the process is well.
+
+    Attributes
+    ----------
+    kept : what the work wants to be remembered, or None
+    """
+
+    kept: Any = None
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Ended:
     ----------
     results : of each rank; None where the gang broke
     lost : why it broke, or None
+    detected : when that was seen, in Unix seconds
+    kept : what ranks that are left remember of a gang that broke
     members : addresses of the workers, by rank
     """
 
@@ -73,6 +75,7 @@ class Ended:
     lost: str | None
     members: list[str]
     detected: float = field(default_factory=time.time)
+    kept: list[Any] = field(default_factory=list)
 
 
 def muster(client: Client, most: int | None = None) -> list[str]:
@@ -212,7 +215,9 @@ def _watch(
         if error is not None and not _is_of_the_cluster(error):
             raise error
     if lost is not None:
-        return Ended(None, lost, members, detected)
+        results = [future.result() for future in futures if future.status == "finished"]
+        kept = [one["kept"] for one in results if one.get("kept") is not None]
+        return Ended(None, lost, members, detected, kept)
     found = [future.result() for future in futures]
     letters.deliver(found[0]["sent"])
     return Ended([one["result"] for one in found], None, members)
@@ -295,7 +300,7 @@ def _rank(
     except GangBroken as error:
         if token in _joined:
             _joined[token].abort()  # the others notice now, not when they run out of time
-        return {"broken": str(error)}
+        return {"broken": str(error), "kept": error.kept}
     finally:
         torch.set_num_threads(before)
         _joined.pop(token, None)
