@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cluster_setup.workers import outlook
 from pipelines.gang.group import SECONDS, Address, GangBroken, Group, Rendezvous
 from pipelines.run.errors import RunStopped
 
@@ -97,8 +98,12 @@ def muster(client: Client, most: int | None = None) -> list[str]:
     return sorted(answered)[:most]
 
 
-def wait_for_members(client: Client, wanted: int, seconds: float) -> list[str]:
-    """``muster`` until that many workers answer, or the time is over and at least one does.
+def wait_for_members(
+    client: Client, wanted: int, seconds: float, whole: bool = False
+) -> list[str]:
+    """``muster`` until that many workers answer; or fewer, after a time in which no more came.
+
+    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long.
 
     Raises
     ------
@@ -109,12 +114,16 @@ def wait_for_members(client: Client, wanted: int, seconds: float) -> list[str]:
 
     began = time.monotonic()
     while True:
-        members = muster(client, wanted)
+        members, ahead = muster(client, wanted), outlook(client)
         waited = time.monotonic() - began
-        if len(members) >= wanted or (members and waited > seconds):
+        if len(members) >= wanted:
             return members
-        if waited > max(seconds, SECONDS_FOR_A_WORKER) or client.status != "running":
-            raise RunStopped("the cluster has no worker left")
+        if members and waited > seconds and not (whole and ahead.coming):
+            return members
+        if client.status != "running":
+            raise RunStopped("the cluster cannot be reached any more")
+        if not members and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
+            raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 
 
@@ -134,7 +143,7 @@ def run_gang(
     members : workers by rank, of ``muster``
     work : module-level function, see ``Work``
     shared : scattered; large and the same for all gangs of a run
-    argument : small, the same for all ranks
+    argument : the same for all ranks of this gang; scattered too
     told : called in this thread with what rank 0 tells
     device, threads, seconds : torch's name of the device; of each rank; of a collective
 
@@ -154,12 +163,14 @@ def run_gang(
         if address is None:
             return Ended(None, lost, members)
         try:
-            data = client.scatter(shared, workers=[members[0]], hash=False, timeout=seconds)
+            data, asked = client.scatter(
+                [shared, argument], workers=[members[0]], hash=False, timeout=seconds
+            )
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
             return Ended(None, f"the data did not arrive ({error})", members)
         futures = [
             client.submit(
-                _rank, work, data, argument, token, address, rank, len(members), device, threads,
+                _rank, work, data, asked, token, address, rank, len(members), device, threads,
                 seconds, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
                 priority=100, pure=False,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pipelines.parallel.optimizers import OPTIMIZERS
 from pipelines.parallel.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,29 +51,7 @@ class FlatModel:
         self.buffers = {
             name: one for name, one in self.network.named_buffers() if one.is_floating_point()
         }
-        self.optimizer = self._optimizer(settings, optimizer)
-
-    def _optimizer(self, settings: Settings, name: str) -> torch.optim.Optimizer:
-        """With its state there from the beginning, as it is before a first step."""
-        import torch
-
-        vectors, decay = [self.weights], settings.weight_decay
-        if name == "adamw":
-            adamw = torch.optim.AdamW(vectors, lr=settings.learning_rate, weight_decay=decay)
-            adamw.state[self.weights] = {
-                "step": torch.zeros(()),
-                "exp_avg": torch.zeros_like(self.weights.detach()),
-                "exp_avg_sq": torch.zeros_like(self.weights.detach()),
-            }
-            return adamw
-        sgd = torch.optim.SGD(
-            vectors, lr=settings.learning_rate, momentum=settings.momentum, weight_decay=decay
-        )
-        if settings.momentum:
-            sgd.state[self.weights] = {
-                "momentum_buffer": torch.zeros_like(self.weights.detach())
-            }
-        return sgd
+        self.optimizer = OPTIMIZERS[optimizer](self.weights.detach(), settings.momentum)
 
     @property
     def n_weights(self) -> int:
@@ -80,15 +59,14 @@ class FlatModel:
 
     def step(self, rate: float) -> None:
         """A step of the optimiser."""
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.step()
+        self.optimizer.step(self.weights.detach(), self.shared[:-1], rate)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
         return {
             "weights": self.weights.detach(),
             **{f"buffer {name}": one for name, one in self.buffers.items()},
-            **{f"optimizer {name}": one for name, one in self.optimizer.state[self.weights].items()},
+            **{f"optimizer {name}": one for name, one in self.optimizer.state.items()},
         }
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
 BLOCK = 2048  # rows that are evaluated at once
 INTERVAL = (0.0, 20.0)
 
+Array = np.ndarray
 Rows = dict[str, np.ndarray]
 
 
@@ -38,6 +40,8 @@ class Problem:
         (n,): int64 class codes, or float32
     center, scale : floats
         Bytes become (x - center) / scale on the device.
+    unit : float
+        What the metric is multiplied with, where y was brought to another scale.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Problem:
     test: Rows
     center: float = 0.0
     scale: float = 1.0
+    unit: float = 1.0
 
     @property
     def n_train(self) -> int:
@@ -103,7 +108,7 @@ class Problem:
         """The metric, summed over rows."""
         if self.task == CLASSES:
             return (outputs.argmax(1) != y).sum()
-        return (outputs.squeeze(1) - y).abs().sum()
+        return (outputs.squeeze(1) - y).abs().sum() * self.unit
 
     def measure(
         self, network: torch.nn.Module, columns: Columns, group: Group
@@ -145,3 +150,28 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
     held, kept, test = slice(n_held), slice(n_held, n_rows), slice(n_rows, None)
     parts = ({"X": X[part], "y": y[part]} for part in (kept, held, test))
     return Problem("sqrt(x) sin(3.14 x / 5)", NUMBERS, Network("approximator", 1, 1), *parts)
+
+
+def held_out(y: np.ndarray, task: str, validation: float, seed: int) -> tuple[Array, Array]:
+    """Rows that are trained on, and those that are held out; classes in proportion.
+
+    Raises
+    ------
+    InputError
+        There are too few for that.
+    """
+    n_rows, n_held = len(y), max(1, round(validation * len(y)))
+    if n_held >= n_rows:
+        raise InputError(
+            f"{opt('validation')} must leave rows to train on, got {validation} of {n_rows}; "
+            "take a smaller share"
+        )
+    order = np.random.default_rng(seed).permutation(n_rows)
+    if task == CLASSES:  # each class spread evenly over the order, the held rows at its end
+        order = order[np.argsort(y[order], kind="stable")]
+        place = np.empty(n_rows)
+        for one in np.unique(y):
+            mine = y[order] == one
+            place[mine] = (np.arange(mine.sum()) + 0.5) / mine.sum()
+        order = order[np.argsort(place, kind="stable")]
+    return np.sort(order[:-n_held]), np.sort(order[-n_held:])

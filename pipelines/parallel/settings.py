@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPTIMIZERS = ("sgd", "adamw")
+OPTIMIZERS = ("sgd", "adamw")  # by name; see optimizers.py
 SCALINGS = ("none", "linear", "sqrt")
 HOMES = ("device", "host")
 
@@ -20,7 +20,7 @@ class Settings:
     batch_size : int
         Rows of a rank's batch; the ranks' batches together are the union batch.
     optimizer : {"sgd", "adamw"}
-    learning_rate, momentum, weight_decay : float
+    learning_rate, momentum : float
     scale_lr : {"none", "linear", "sqrt"}
         What the learning rate is multiplied with: 1, the number of ranks (Goyal et al. 2017),
         or its root (Krizhevsky 2014).
@@ -43,7 +43,6 @@ class Settings:
     optimizer: str = "sgd"
     learning_rate: float = 0.01
     momentum: float = 0.9
-    weight_decay: float = 0.0
     scale_lr: str = "none"
     warm_up: int = 0
     patience: int | None = None
