@@ -192,9 +192,7 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel import answer
 
         ended = {unit: self.ended[unit.name] for unit in self.trainings}
-        return answer.write(
-            session.path, self.problem, self.settings, self.options.seed, ended
-        )
+        return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The last epoch of each training, what was lost, the time."""

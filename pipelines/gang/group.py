@@ -49,7 +49,7 @@ class Rendezvous:
     """
 
     def __init__(self, host: str, seconds: float = SECONDS) -> None:
-        from torch.distributed import TCPStore
+        from torch._C._distributed_c10d import TCPStore
 
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, 0), family=family)
@@ -98,7 +98,7 @@ class Group:
         """
         if n_ranks == 1:
             return cls(rank, n_ranks, device)
-        from torch.distributed import TCPStore
+        from torch._C._distributed_c10d import TCPStore
 
         try:
             store = TCPStore(
@@ -192,11 +192,10 @@ def _wait_for(keys: list[str], store: Any, stopped: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def _backend(
-    store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta
-) -> Any:
-    import torch.distributed as dist
+def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta) -> Any:
+    import torch.distributed as torch_distributed
 
+    dist: Any = torch_distributed  # its stubs lack what gloo's options are made of
     if device != "cpu":
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = limit

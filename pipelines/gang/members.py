@@ -90,7 +90,7 @@ def muster(client: Client, most: int | None = None) -> list[str]:
         for i, one in enumerate(there)
     }  # fmt: skip
     until = time.monotonic() + SECONDS_TO_ANSWER
-    answered = set()
+    answered = set[str]()
     while len(answered) < len(asked) and time.monotonic() < until:
         answered = {one for future, one in asked.items() if future.status == "finished"}
         time.sleep(0.01)
@@ -98,9 +98,7 @@ def muster(client: Client, most: int | None = None) -> list[str]:
     return sorted(answered)[:most]
 
 
-def wait_for_members(
-    client: Client, wanted: int, seconds: float, whole: bool = False
-) -> list[str]:
+def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
     """``muster`` until that many workers answer; or fewer, after a time in which no more came.
 
     Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long.
@@ -331,4 +329,3 @@ def _own_host() -> str:
     from distributed import get_worker
 
     return urlsplit(get_worker().address).hostname or "127.0.0.1"
-

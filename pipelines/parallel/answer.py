@@ -37,7 +37,8 @@ def write(
              "metric": problem.metric}  # fmt: skip
     whole = [
         unit for unit, rows in trainings.items()
-        if rows[-1].get("validation_loss") is not None and (folder / names.CHECKPOINTS / unit.file).exists()
+        if rows[-1].get("validation_loss") is not None
+        and (folder / names.CHECKPOINTS / unit.file).exists()
     ]  # fmt: skip
     if not whole:
         return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.gang.members import SECONDS_FOR_A_REPLACEMENT, run_gang, wait_for_members
+from pipelines.gang.members import SECONDS_FOR_A_REPLACEMENT, Ended, run_gang, wait_for_members
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.train import Order, train
@@ -18,6 +18,7 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client
 
+Tell = Callable[[Mapping[str, Any]], None]
 MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
 
@@ -45,7 +46,10 @@ class Restart:
 
 @dataclass(frozen=True)
 class Trained:
-    """A training at its end."""
+    """A training at its end: the last checkpoint, what it did on test rows, what it went through.
+
+    ``members`` are the workers of the last gang, ``seconds`` those of all gangs.
+    """
 
     content: bytes
     progress: Progress
@@ -56,59 +60,76 @@ class Trained:
 
 
 def train_on(
-    client: Client, problem: Problem, order: Order, n_ranks: int,
-    told: Callable[[Mapping[str, Any]], None], *, device: str, threads: int,
+    client: Client, problem: Problem, order: Order, n_ranks: int, told: Tell, *, device: str,
+    threads: int,
 ) -> Trained:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
     A new gang begins at the last point at which all ranks were equal, from the memory of a rank
     that is left, or else from the last checkpoint on disk; so does a first gang that finds one.
+    ``told`` hears what rank 0 tells, and of each restart.
 
     Raises
     ------
     RunStopped
         Workers died again and again and nothing was gained, or none is left.
     """
-    began, restarts = time.perf_counter(), list[Restart]()
-    newest = order.start or read(Path(order.checkpoint))
-    failures, patience, whole = 0, SECONDS_TO_BEGIN, True
-    broken: tuple[str, float, int, int] | None = None  # why, when, ranks, last step told
+    began, path = time.perf_counter(), Path(order.checkpoint)
+    newest = order.start or read(path)
+    ear, failures = _Ear(told), 0
+    patience, whole = SECONDS_TO_BEGIN, True
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
-        tested: dict[str, float] = {}
-        last_step = 0
-
-        def hear(letter: Mapping[str, Any], n_members: int = len(members)) -> None:
-            nonlocal broken, last_step
-            last_step = max(last_step, int(letter.get("step", 0)))
-            if letter["kind"] == "begun" and broken is not None:
-                why, when, before, reached = broken
-                lost = max(0, reached - letter["step"])
-                restarts.append(
-                    Restart(why, before, n_members, letter["step"], lost, time.time() - when)
-                )
-                told({"kind": "restart", **dataclasses.asdict(restarts[-1])})
-                broken = None
-            if letter["kind"] == "tested":
-                tested.update(loss=letter["loss"], metric=letter["metric"])
-            told(letter)
-
+        ear.n_ranks = len(members)
         ended = run_gang(
-            client, members, train, problem, dataclasses.replace(order, start=newest), hear,
+            client, members, train, problem, dataclasses.replace(order, start=newest), ear.hear,
             device=device, threads=threads,
         )  # fmt: skip
         if ended.results is not None:
-            content = ended.results[0]
-            seconds = time.perf_counter() - began
-            return Trained(content, progress_of(content), tested, restarts, members, seconds)
+            content, seconds = ended.results[0], time.perf_counter() - began
+            progress = progress_of(content)
+            return Trained(content, progress, ear.tested, ear.restarts, members, seconds)
         before = _step_of(newest)
-        newest = max([newest, read(Path(order.checkpoint)), *ended.kept], key=_step_of)
+        newest = max([newest, read(path), *ended.kept], key=_step_of)
         failures = 0 if _step_of(newest) > before else failures + 1
         if failures >= MOST_FAILURES:
             raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
-        if broken is None:
-            broken = (ended.lost or "", ended.detected, len(members), last_step)
+        ear.lose(ended)
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
+
+
+class _Ear:
+    """Hears what rank 0 of each gang tells, and makes of it what became of a loss."""
+
+    def __init__(self, told: Tell) -> None:
+        self.n_ranks = 0
+        self.tested: dict[str, float] = {}
+        self.restarts: list[Restart] = []
+        self._told, self._step = told, 0
+        self._lost: tuple[Ended, int] | None = None  # the first gang lost, the last step told
+
+    def hear(self, letter: Mapping[str, Any]) -> None:
+        step = int(letter.get("step", 0))
+        if letter["kind"] == "begun" and self._lost is not None:
+            ended, reached = self._lost
+            self.restarts.append(
+                Restart(
+                    ended.lost or "", len(ended.members), self.n_ranks, step,
+                    max(0, reached - step), time.time() - ended.detected,
+                )
+            )  # fmt: skip
+            self._lost = None
+            self._told({"kind": "restart", **dataclasses.asdict(self.restarts[-1])})
+        if letter["kind"] == "tested":
+            self.tested = {"loss": letter["loss"], "metric": letter["metric"]}
+        self._step = max(self._step, step)
+        self._told(letter)
+
+    def lose(self, ended: Ended) -> None:
+        """A gang broke."""
+        if self._lost is None:
+            self._lost = ended, self._step
+        self._step = 0
 
 
 def _step_of(content: bytes | None) -> int:

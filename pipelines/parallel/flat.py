@@ -76,6 +76,4 @@ class FlatModel:
 
     def named_weights(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers of the network by their own names, on the host."""
-        return {
-            name: one.detach().cpu().clone() for name, one in self.network.state_dict().items()
-        }
+        return {name: one.detach().cpu().clone() for name, one in self.network.state_dict().items()}

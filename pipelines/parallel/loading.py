@@ -18,9 +18,9 @@ from pipelines.parallel.problem import CLASSES, NUMBERS, Problem, Rows, held_out
 
 
 def load_rows(
-    name: str, network: str, source: str, hidden: tuple[int, ...], *, data_dir: str, task: str | None,
-    target: str | None, limit: int | None, test_size: float, validation: float, seed: int,
-    reading: Reading, rare: Rare,
+    name: str, network: str, source: str, hidden: tuple[int, ...], *, data_dir: str,
+    task: str | None, target: str | None, limit: int | None, test_size: float,
+    validation: float, seed: int, reading: Reading, rare: Rare,
 ) -> Problem:  # fmt: skip
     """Load a data set by its name, or a table of classes or numbers by its path.
 
@@ -74,12 +74,15 @@ def _of_classes(
 
     train = rows(rows_of(found.X_train, kept), found.y_train[kept])
     n_inputs = train["X"].shape[1]
+    center, scale = 0.0, 1.0
+    if as_bytes:
+        assert isinstance(scaling, FittedScaling)
+        center, scale = float(scaling.center), float(scaling.scale)
     return Problem(
         found.name, CLASSES,
         Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source),
         train, rows(rows_of(found.X_train, held), found.y_train[held]),
-        rows(found.X_test, found.y_test),
-        *((float(scaling.center), float(scaling.scale)) if as_bytes else ()),
+        rows(found.X_test, found.y_test), center, scale,
     )  # fmt: skip
 
 
@@ -105,8 +108,6 @@ def _of_numbers(
         X = np.ascontiguousarray(prepare.transform(rows_of(table.X, numbers)), np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
-    parts = [rows(numbers) for numbers in (kept, held, test)]
-    n_inputs = parts[0]["X"].shape[1]
-    return Problem(
-        table.name, NUMBERS, Network(network, n_inputs, 1, None, hidden, source), *parts, unit=unit
-    )
+    train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
+    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden, source)
+    return Problem(table.name, NUMBERS, inputs, train_rows, held_rows, test_rows, unit=unit)

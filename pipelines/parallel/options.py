@@ -87,9 +87,7 @@ class TrainingOptions(NetworkOptions):
         "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
     )
     warm_up: int = number(0, "steps in which the rate rises to its value", check=at_least(0))
-    patience: int | None = number(
-        None, "end after so many epochs without a lower validation loss"
-    )
+    patience: int | None = number(None, "end after so many epochs without a lower validation loss")
     until_loss: float | None = option(
         None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
     )

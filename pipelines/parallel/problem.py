@@ -148,8 +148,9 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
     X = ((x - (low + high) / 2) / ((high - low) / 2)).astype(np.float32)[:, None]
     y = (np.sqrt(x) * np.sin(3.14 * x / 5)).astype(np.float32)
     held, kept, test = slice(n_held), slice(n_held, n_rows), slice(n_rows, None)
-    parts = ({"X": X[part], "y": y[part]} for part in (kept, held, test))
-    return Problem("sqrt(x) sin(3.14 x / 5)", NUMBERS, Network("approximator", 1, 1), *parts)
+    parts = [{"X": X[part], "y": y[part]} for part in (kept, held, test)]
+    network = Network("approximator", 1, 1)
+    return Problem("sqrt(x) sin(3.14 x / 5)", NUMBERS, network, parts[0], parts[1], parts[2])
 
 
 def held_out(y: np.ndarray, task: str, validation: float, seed: int) -> tuple[Array, Array]:

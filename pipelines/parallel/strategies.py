@@ -200,6 +200,8 @@ def is_strategy(text: str) -> str | None:
         for one in text.split(","):
             strategy_of(one)
     except InputError:
-        known = ", ".join(name + ("=K" if unit else "") for name, (_, unit, _) in STRATEGIES.items())
+        known = ", ".join(
+            name + ("=K" if unit else "") for name, (_, unit, _) in STRATEGIES.items()
+        )
         return f"of {known}, K at least 1"
     return None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows
+from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Rows
 from pipelines.gang.group import GangBroken, Group
 from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel
@@ -82,20 +82,20 @@ class _Rank:
         self._model = FlatModel(
             network, settings, self._strategy.inner or settings.optimizer, group.device
         )
-        self.progress = Progress()
+        self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
         if order.start is not None:
-            kept, self.progress = from_bytes(order.start)
+            kept, self._progress = from_bytes(order.start)
             self._model.load(kept)
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
-        home = {"device": DeviceRows, "host": HostRows}[settings.home]
+        home: Callable[..., Rows] = HostRows if settings.home == "host" else DeviceRows
         self._batches = Batches(
             home(problem.train, group.device), batch_size=settings.batch_size, seed=order.seed,
             map=problem.prepare, prefetch=settings.prefetch, rank=group.rank,
             n_ranks=group.n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
-            {"seed": order.seed, "epoch": self.progress.epoch, "position": self.progress.position}
+            {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
         )
         self._validation, self._test = (
             {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
@@ -106,7 +106,7 @@ class _Rank:
         self._last_news = self._last_write = time.monotonic()
 
     def train(self) -> bytes:
-        group, progress = self._group, self.progress
+        group, progress = self._group, self._progress
         for one in (*self._model.state().values(), *self._strategy.state().values()):
             group.broadcast(one)  # on several GPUs, first weights and the like may differ in bits
         self._keep()
@@ -120,7 +120,7 @@ class _Rank:
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:
-        progress, settings, group = self.progress, self._settings, self._group
+        progress, settings, group = self._progress, self._settings, self._group
         began = time.perf_counter()
         for batch in self._batches:
             now = Moment(progress.step + 1, progress.epoch, settings.epochs)
@@ -161,25 +161,25 @@ class _Rank:
         if shares:
             model.shared[-1] = self._loss
             group.sum(model.shared)
-            self.progress_loss(model.shared[-1])
+            self._count(model.shared[-1])
         if shares or n_mine:
             model.step(self._settings.rate(now.step, group.n_ranks))
 
-    def progress_loss(self, added: torch.Tensor) -> None:
+    def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
-        self.progress.loss += float(added)
+        self._progress.loss += float(added)
         self._loss.zero_()
 
     def _add_up_loss(self) -> None:
         total = self._loss.clone()
         self._group.sum(total)
-        self.progress_loss(total)
+        self._count(total)
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
-        """Measure, decide whether to go on, and tell; where ranks differ, their mean is measured."""
-        progress, settings, group, model = self.progress, self._settings, self._group, self._model
-        torch, problem = self._torch, self._problem
-        times = torch.tensor([spent - communication - wait, wait], device=group.device)
+        """Measure, decide whether to go on, tell; where ranks differ, measure their mean."""
+        progress, settings, group, model = self._progress, self._settings, self._group, self._model
+        problem = self._problem
+        times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
         group.mean(times)
         compute, wait = times.tolist()
         last = progress.epoch + 1 >= settings.epochs
@@ -232,12 +232,12 @@ class _Rank:
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
         state = {name: one.clone() for name, one in self._state().items()}
-        self._kept = state, asdict(self.progress)
+        self._kept = state, asdict(self._progress)
 
     def kept_bytes(self) -> bytes:
         """The last point at which all ranks were equal, as a checkpoint."""
         if self._kept is None:
-            return to_bytes(self._state(), self.progress)
+            return to_bytes(self._state(), self._progress)
         state, progress = self._kept
         return to_bytes(state, Progress(**progress))
 
@@ -250,7 +250,7 @@ class _Rank:
         self._last_write = time.monotonic()
         if self._group.rank and not always:
             return b""
-        content = to_bytes(self._state(), self.progress)
+        content = to_bytes(self._state(), self._progress)
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content
@@ -258,7 +258,7 @@ class _Rank:
     def _give_news(self) -> None:
         if time.monotonic() - self._last_news >= SECONDS_BETWEEN_NEWS:
             self._last_news = time.monotonic()
-            progress = self.progress
+            progress = self._progress
             self._tell({"kind": "news", "step": progress.step, "epoch": progress.epoch + 1})
 
 

@@ -7,7 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="networks are torch's")
+pytest.importorskip("torch", reason="networks are torch's")
+
+import torch
 
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.problem import approximator

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="networks are torch's")
+pytest.importorskip("torch", reason="networks are torch's")
 
-from pipelines.parallel.optimizers import AdamW, SGD
+import torch
+
+from pipelines.parallel.optimizers import SGD, AdamW
 
 
 @pytest.mark.parametrize(
