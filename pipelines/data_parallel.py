@@ -66,7 +66,7 @@ class DataParallel(job.Job[Options]):
 
         return load_rows(
             options.dataset, options.network, source, options.hidden or HIDDEN,
-            data_dir=options.data_dir, task=options.task, limit=options.limit,
+            data_dir=options.data_dir, task=None if options.task == "auto" else options.task, limit=options.limit,
             test_size=options.test_size, validation=options.validation, seed=options.seed,
             **options.table(),
         )  # fmt: skip

@@ -33,9 +33,9 @@ class NetworkOptions:
         "(tables), or your own: FILE.py:FUNCTION",
         metavar="NAME|FILE.py:F",
     )  # fmt: skip
-    task: str | None = option(
-        None, "what a table's target is; by default by its values",
-        choices=("classification", "regression"),
+    task: str = option(
+        "auto", "what a table's target is; auto goes by its values",
+        choices=("auto", "classification", "regression"),
     )  # fmt: skip
     hidden: tuple[int, ...] | None = option(
         None, "with --network mlp: units of its layers (default: 64,64)",
