@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pipelines.parallel.problem import Problem
     from pipelines.parallel.units import Training
 
+SECONDS_BETWEEN_LINES = 10
+
 
 @dataclass(frozen=True)
 class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
@@ -64,9 +66,10 @@ class DataParallel(job.Job[Options]):
             return approximator(points, options.validation, options.seed)
         from pipelines.parallel.loading import load_rows
 
+        task = None if options.task == "auto" else options.task
         return load_rows(
             options.dataset, options.network, source, options.hidden or HIDDEN,
-            data_dir=options.data_dir, task=None if options.task == "auto" else options.task, limit=options.limit,
+            data_dir=options.data_dir, task=task, limit=options.limit,
             test_size=options.test_size, validation=options.validation, seed=options.seed,
             **options.table(),
         )  # fmt: skip
@@ -154,7 +157,17 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.train import Order
 
+        said = time.monotonic()
+
         def told(letter: Mapping[str, Any]) -> None:
+            nonlocal said
+            if letter["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                loss = letter["validation_loss"]
+                session.say(
+                    f"epoch      {letter['epoch']:,} of {unit.name}"
+                    + ("" if loss is None else f": validation loss {loss:.4g}")
+                )
             if letter["kind"] == "restart":
                 restart = {name: value for name, value in letter.items() if name != "kind"}
                 self.restarts.append({"training": unit.name, **restart})
