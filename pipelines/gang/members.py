@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.workers import outlook
-from pipelines.gang.group import SECONDS, Address, GangBroken, Group, Rendezvous
+from pipelines.gang.group import (
+    SECONDS,
+    SECONDS_TO_JOIN,
+    Address,
+    GangBroken,
+    Group,
+    Rendezvous,
+)
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -21,7 +30,8 @@ Told = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
 Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
 
-SECONDS_TO_ANSWER = 5.0  # of a worker that is to join
+SECONDS_TO_ANSWER = 4.0  # of a worker that is to join
+SECONDS_TO_STOP = 3.0  # of a rank that was told to
 SECONDS_TO_LOOK = 0.2
 SECONDS_FOR_A_REPLACEMENT = 3.0
 
@@ -65,14 +75,14 @@ class Ended:
 
     Attributes
     ----------
-    results : of each rank; None where the gang broke
+    result : what the work gave on rank 0; None where the gang broke
     lost : why it broke, or None
     detected : when that was seen, in Unix seconds
     kept : what ranks that are left remember of a gang that broke
     members : addresses of the workers, by rank
     """
 
-    results: list[Any] | None
+    result: Any
     lost: str | None
     members: list[str]
     detected: float = field(default_factory=time.time)
@@ -133,7 +143,7 @@ def run_gang(
     """Run ``work`` on each of these workers at once, as one gang.
 
     All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
-    stopped, and this returns when they have ended or ``seconds`` have passed.
+    stopped, and this returns when they have ended or some seconds have passed.
 
     Parameters
     ----------
@@ -157,7 +167,7 @@ def run_gang(
         first = client.submit(
             _open, token, seconds, key=f"rendezvous-{token}", workers=[members[0]], pure=False
         )
-        address, lost = _result_in_time(client, first, members[:1], seconds)
+        address, lost = _result_in_time(client, first, members[:1])
         if address is None:
             return Ended(None, lost, members)
         try:
@@ -174,62 +184,71 @@ def run_gang(
             )
             for rank, one in enumerate(members)
         ]  # fmt: skip
-        return _watch(client, futures, members, token, letters, seconds)
+        return _watch(client, futures, members, token, letters)
     finally:
         letters.close()
         _dismiss(client, futures, members, token)
 
 
-def _result_in_time(
-    client: Client, future: Future, members: list[str], seconds: float
-) -> tuple[Any, str | None]:
-    until = time.monotonic() + seconds
+def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple[Any, str | None]:
+    until = time.monotonic() + SECONDS_TO_JOIN  # torch is loaded first
     while future.status == "pending" and time.monotonic() < until:
         if why := _missing(client, members):
             return None, why
         time.sleep(0.01)
-    if future.status == "finished":
-        return future.result(), None
+    end = _end_of(future) if future.status != "pending" else {}
+    if isinstance(end, Address):
+        return end, None
     return None, "rank 0 did not open the gang in time"
 
 
 def _watch(
-    client: Client, futures: list[Future], members: list[str], token: str,
-    letters: _Letters, seconds: float,
+    client: Client, futures: list[Future], members: list[str], token: str, letters: _Letters
 ) -> Ended:  # fmt: skip
     """Until all ranks have ended; from the first that is lost, for a bounded time."""
     lost: str | None = None
-    until = float("inf")
-    detected = 0.0
+    detected, until = 0.0, float("inf")
+    ended: dict[int, dict[str, Any]] = {}
     while True:
         letters.deliver()
-        pending = [future for future in futures if future.status == "pending"]
+        there = client.scheduler_info(n_workers=-1)["workers"]
+        for rank, future in enumerate(futures):
+            if rank not in ended and future.status != "pending":
+                ended[rank] = _end_of(future)
+        gone = [one for rank, one in enumerate(members) if one not in there and rank not in ended]
         if lost is None:
-            lost = _missing(client, members) or _broken(futures)
+            broken = [end["broken"] for end in ended.values() if end.get("broken")]
+            lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
             if lost is not None:
-                detected, until = time.time(), time.monotonic() + seconds
+                detected, until = time.time(), time.monotonic() + SECONDS_TO_STOP
                 _abort(client, members, token)
-        else:
-            there = client.scheduler_info(n_workers=-1)["workers"]
-            pending = [
-                future for future, one in zip(futures, members, strict=True)
-                if future.status == "pending" and one in there
-            ]  # fmt: skip
-        if not pending or time.monotonic() > until:
+        if len(ended) + len(gone) >= len(members) or time.monotonic() > until:
             break
         time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
-    letters.deliver()
-    for future in futures:
-        error = future.exception() if future.status == "error" else None
-        if error is not None and not _is_of_the_cluster(error):
-            raise error
+    for end in ended.values():
+        if "error" in end:
+            raise end["error"]
     if lost is not None:
-        results = [future.result() for future in futures if future.status == "finished"]
-        kept = [one["kept"] for one in results if one.get("kept") is not None]
+        letters.deliver()
+        kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
         return Ended(None, lost, members, detected, kept)
-    found = [future.result() for future in futures]
-    letters.deliver(found[0]["sent"])
-    return Ended([one["result"] for one in found], None, members)
+    letters.deliver(ended[0]["sent"])
+    return Ended(ended[0]["result"], None, members)
+
+
+def _end_of(future: Future) -> Any:
+    """What a rank gave, or why it gave nothing; an error of the work itself is kept apart."""
+    try:
+        error = future.exception(timeout=SECONDS_TO_ANSWER) if future.status == "error" else None
+        if error is None:
+            return future.result(timeout=SECONDS_TO_ANSWER)
+    except (CancelledError, TimeoutError, OSError) as lost:
+        return {"broken": f"what a rank gave is lost ({type(lost).__name__})"}
+    except Exception as other:
+        error = other
+    if type(error).__module__.split(".")[0] == "distributed":
+        return {"broken": f"a rank was lost ({type(error).__name__})"}
+    return {"error": error}
 
 
 def _missing(client: Client, members: list[str]) -> str | None:
@@ -238,31 +257,13 @@ def _missing(client: Client, members: list[str]) -> str | None:
     return f"worker {gone[0]} is gone" if gone else None
 
 
-def _broken(futures: list[Future]) -> str | None:
-    """Why a rank has ended early, if one has."""
-    for future in futures:
-        if future.status in ("error", "cancelled", "lost"):
-            return "a rank failed"
-        if future.status == "finished" and (why := future.result().get("broken")):
-            return str(why)
-    return None
-
-
-def _is_of_the_cluster(error: BaseException) -> bool:
-    return type(error).__module__.split(".")[0] == "distributed"
-
-
 def _abort(client: Client, members: list[str], token: str) -> None:
     """Tell the ranks that are left to stop; those that do not answer are not waited for."""
     there = client.scheduler_info(n_workers=-1)["workers"]
     left = [one for one in members if one in there]
-    try:
-        client.sync(
-            client._run, _stop, token, workers=left, on_error="ignore",
-            callback_timeout=SECONDS_TO_ANSWER,
-        )  # fmt: skip
-    except (TimeoutError, OSError, ValueError):
-        return
+    asyncio.run_coroutine_threadsafe(
+        client._run(_stop, token, workers=left, on_error="ignore"), client.loop.asyncio_loop
+    )
 
 
 def _dismiss(client: Client, futures: list[Future], members: list[str], token: str) -> None:

@@ -85,8 +85,8 @@ def train_on(
             client, members, train, problem, dataclasses.replace(order, start=newest), ear.hear,
             device=device, threads=threads,
         )  # fmt: skip
-        if ended.results is not None:
-            content, seconds = ended.results[0], time.perf_counter() - began
+        if ended.lost is None:
+            content, seconds = ended.result, time.perf_counter() - began
             progress = progress_of(content)
             return Trained(content, progress, ear.tested, ear.restarts, members, seconds)
         before = _step_of(newest)
