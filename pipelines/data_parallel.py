@@ -148,7 +148,6 @@ class DataParallel(job.Job[Options]):
                     outcome = Outcome(unit, None, None, done.members[0], started, done.seconds)
                 self.ended[unit.name] = rows
                 books.enter(outcome, rows)
-                session.folder.update(restarts=self.restarts)
         facts["restarts"] = self.restarts
         return facts
 
@@ -171,6 +170,7 @@ class DataParallel(job.Job[Options]):
             if letter["kind"] == "restart":
                 restart = {name: value for name, value in letter.items() if name != "kind"}
                 self.restarts.append({"training": unit.name, **restart})
+                session.folder.update(restarts=self.restarts)
                 session.say(
                     f"restart    {letter['reason']}; {letter['ranks_after']} ranks go on at step "
                     f"{letter['step']:,}, {letter['steps_lost']} steps lost, after "
