@@ -17,6 +17,8 @@ from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import strategy_of
 from pipelines.parallel.units import Training
 from pipelines.run_folder import names
+from pipelines.run_folder.columns import EpochRow
+from pipelines.run_folder.tables import as_table
 
 
 def write(
@@ -30,9 +32,13 @@ def write(
     trainings : rows of each one's epochs, as the journal has them
     """
     rows = [row for some in trainings.values() for row in some]
-    pd.DataFrame(rows).to_parquet(folder / names.EPOCHS, index=False)
+    columns = EpochRow.columns()
+    table = pd.DataFrame(rows).reindex(columns=list(columns))
+    numbers = [name for name, one in columns.items() if one.dtype in ("float64", "Int64")]
+    table[numbers] = table[numbers].apply(pd.to_numeric)  # None where nothing was measured
+    as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
     facts = [_facts(rows) for rows in trainings.values()]
-    failed = sum(one["status"] != "ok" for one in facts)
+    failed = sum(one["status"].startswith("failed") for one in facts)
     found = {"n_cells": len(facts), "n_failed": failed, "trainings": facts,
              "metric": problem.metric}  # fmt: skip
     whole = [

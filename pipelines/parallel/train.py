@@ -116,7 +116,7 @@ class _Rank:
         while not progress.done:
             self._epoch()
         loss, metric = self._problem.measure(self._model.network, self._test, group)
-        self._tell({"kind": "tested", "loss": loss, "metric": metric})
+        self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:

@@ -21,6 +21,8 @@ class TrainingRun(Run[TrainingRecord]):
     @property
     def epochs(self) -> pd.DataFrame:
         """Epochs that ended, of trainings that did not fail."""
+        if "seconds" not in self.cells:
+            return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
 
 

@@ -172,6 +172,29 @@ def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
     assert "1.running_mean" in weights
 
 
+def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "class Fails(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        raise RuntimeError('no forward today')\n"
+        "def make(network):\n"
+        "    return Fails(network.n_inputs, network.n_outputs)\n"
+    )
+    options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "2"]
+    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
+    assert main([*options, *own, "--results", str(tmp_path / "failed"), "--quiet"]) == 0
+    run = record(tmp_path / "failed")
+    assert run["n_failed"] == 1
+    assert run["trainings"][0]["status"] == "failed: RuntimeError: no forward today"
+    assert "No epoch has ended" in (tmp_path / "failed" / "report.html").read_text()
+    wild = ["--optimizer", "sgd", "--learning-rate", "100000", "--points", "500"]
+    assert main([*options, *wild, "--results", str(tmp_path / "wild"), "--quiet"]) == 0
+    run = record(tmp_path / "wild")
+    assert run["n_failed"] == 0
+    assert run["trainings"][0]["status"] == "diverged"
+
+
 def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path):
     folder = tmp_path / "run"
     options = ["--network", "bagging", "--dataset", "digits", "--epochs", "6", "--batch-size", "16",
