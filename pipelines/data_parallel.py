@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, flag_of
 from pipelines.nn.needs import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
@@ -35,11 +35,15 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
         """Hold options against each other."""
         super().check()
         self.refuse_meaningless()
-        if self.network == "approximator" and self.dataset != "digits":
-            raise InputError(
-                f"--network must be one that learns from rows, such as mlp, with --dataset "
-                f"{self.dataset}, got approximator, which makes its own; name a network"
-            )
+        if self.network != "approximator":
+            return
+        of_rows = {field.name for group in (TableOptions, TestOptions) for field in fields(group)}
+        for field in fields(self):
+            if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"{flag_of(field.name)} is for a network that learns from rows, such as "
+                    "--network mlp, got --network approximator, which makes its own; leave it out"
+                )
 
 
 class DataParallel(job.Job[Options]):

@@ -129,6 +129,14 @@ class TrainingOptions(NetworkOptions):
             raise InputError("--sync and --compare exclude each other; name all in --compare")
         if len(set(self.strategies())) < len(self.strategies()):
             raise InputError(f"--compare must name each strategy once, got {self.compare}")
+        optimizer = self.settings().optimizer
+        if self.momentum != 0.9 and optimizer != "sgd":
+            raise InputError(
+                f"--momentum is for --optimizer sgd, got {self.momentum:g} with {optimizer}; leave "
+                "it out"
+            )
+        if self.optimizer == "sgd" and any(one.startswith("diloco") for one in self.strategies()):
+            raise InputError("--optimizer must be adamw with diloco, got sgd; leave it out")
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:
                 raise InputError(
