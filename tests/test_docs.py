@@ -131,6 +131,10 @@ def small_networks(command: str, sandbox: Path) -> None:
     run(f"{command} {SMALL_NETS}{rows}", sandbox)
 
 
+def small_training(command: str, sandbox: Path) -> None:
+    run(f"{command} --epochs 1 --batch-size 32 --repeats 1 --workers 2", sandbox)
+
+
 def predict(command: str, sandbox: Path) -> None:
     run(re.sub(r"\bRUN\b", "ENSEMBLE", command), sandbox)
 
@@ -209,6 +213,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.svm_grid predict", predict_table),
     (r"python -m pipelines\.nn_bagging --resume", as_it_stands),
     (r"python -m pipelines\.nn_bagging", small_networks),
+    (r"python -m pipelines\.data_parallel", small_training),
     (r"python -m pipelines\.", as_it_stands),
     (r"python -m cluster_setup check", without_a_queue),
     (r"python -m cluster_setup sbatch", job_script_anew),

@@ -7,11 +7,13 @@ from pipelines.report.bagging_page import BAGGING
 from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
+from pipelines.report.training_page import TRAINING
 from pipelines.report.validation_page import VALIDATION
 from pipelines.run_folder.record import Record
 
 KINDS = {
     "svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH, "cross_validate": VALIDATION,
+    "data_parallel": TRAINING,
 }  # fmt: skip
 
 

@@ -222,9 +222,35 @@ class Iteration(Row):
     seconds: Seconds
 
 
+class EpochRow(Row):
+    """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
+
+    ``seconds`` are of training since its beginning, the other times of this epoch, the mean of
+    its ranks. Losses that are not finite are left out.
+    """
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    epoch: Count
+    step: Count | None = None
+    n_ranks: Count | None = None
+    loss: Number | None = None
+    validation_loss: Number | None = None
+    validation_metric: Number | None = None
+    seconds: Seconds | None = None
+    compute_seconds: Number | None = None
+    communication_seconds: Number | None = None
+    wait_seconds: Number | None = None
+    test_loss: Number | None = None
+    test_metric: Number | None = None
+    worker: str = ""
+    status: str
+
+
 ROWS: dict[str, type[Row]] = {
     "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
-    "cross_validate": ValidationRow,
+    "cross_validate": ValidationRow, "data_parallel": EpochRow,
 }  # fmt: skip
 OF_SVM, OF_BAGGING, OF_VALIDATION = (
     {name: column.dtype for name, column in row.columns().items()}

@@ -29,3 +29,7 @@ COMPARISON = "comparison.parquet"
 LEARNING_CURVE = "learning_curve.parquet"
 NESTED = "nested.parquet"
 RESIDUALS = "test_residuals.parquet"
+
+# Of data_parallel.
+EPOCHS = "epochs.parquet"
+CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended

@@ -326,9 +326,57 @@ class ValidationRecord(Record):
     test_scores: dict[str, Number | None] = {}
 
 
+class TrainingOptions(OptionFacts):
+    """What ``data_parallel`` was asked."""
+
+    network: str | None = None
+    batch_size: Count | None = None
+    epochs: Count | None = None
+    until_loss: Number | None = None
+
+
+class TrainingFacts(Part):
+    """A training: its last epoch."""
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    epochs: Count | None = None
+    steps: Count | None = None
+    seconds: Seconds | None = None
+    validation_loss: Number | None = None
+    test_loss: Number | None = None
+    test_metric: Number | None = None
+    status: str = "ok"
+
+
+class RestartFacts(Part):
+    """A gang that followed one which lost a worker."""
+
+    training: str
+    reason: str
+    ranks_before: Count
+    ranks_after: Count
+    step: Count
+    steps_lost: Count
+    seconds: Seconds
+
+
+class TrainingRecord(Record):
+    """What ``data_parallel`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = ("trainings", "metric")
+
+    options: TrainingOptions = TrainingOptions()
+    trainings: list[TrainingFacts] | None = None
+    restarts: list[RestartFacts] = []
+    metric: str | None = None
+    n_weights: Count | None = None
+
+
 RECORDS: dict[str, type[Record]] = {
     "svm_grid": SvmRecord, "nn_bagging": BaggingRecord, "pagerank": GraphRecord,
-    "cross_validate": ValidationRecord,
+    "cross_validate": ValidationRecord, "data_parallel": TrainingRecord,
 }  # fmt: skip
 
 

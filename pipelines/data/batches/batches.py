@@ -1,0 +1,208 @@
+"""Rows as a training loop takes them: map, cache, shuffle, batch, prefetch, in that order.
+
+The stages are those of ``tf.data``; each is optional. What an epoch shows when is a function of
+the seed and the epoch alone, whatever reads it and with how many ranks.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.batches.homes import CachedRows, Columns, Map, Rows
+from pipelines.data.batches.order import generator_of, share
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import torch
+
+SECONDS_TO_LOOK = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A rank's rows of one union batch.
+
+    Attributes
+    ----------
+    columns : tensors by name, of shape (n, ...); n may be 0 at the end of an epoch
+    rows : int64 tensor of shape (n,)
+        Their numbers.
+    n_union : int
+        Rows of all ranks together.
+    position : int
+        Rows of the epoch that all ranks have seen after this batch.
+    """
+
+    columns: Columns
+    rows: torch.Tensor
+    n_union: int
+    position: int
+
+
+class Batches:
+    """An iterator of batches; each ``for`` goes to the end of the epoch it is in.
+
+    Parameters
+    ----------
+    home : Rows
+    batch_size : int
+        Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many.
+    seed : int
+    map : function of the columns of a batch, optional
+        What a row becomes must not depend on the rows beside it. It runs on the device.
+    cache : bool
+        Map all rows once, at the first batch, and keep what they become.
+    shuffle : bool
+        Anew in each epoch; else the rows come as they lie.
+    prefetch : int
+        Batches that a thread gathers ahead; 0 for no thread.
+    rank, n_ranks : int
+        Which part of each union batch is given.
+
+    Attributes
+    ----------
+    epoch, position : int
+        Where it stands: what ``state_dict`` keeps.
+
+    Raises
+    ------
+    InputError
+        A number is out of its range.
+    """
+
+    def __init__(
+        self,
+        home: Rows,
+        *,
+        batch_size: int = 128,
+        seed: int = 0,
+        map: Map | None = None,
+        cache: bool = False,
+        shuffle: bool = True,
+        prefetch: int = 0,
+        rank: int = 0,
+        n_ranks: int = 1,
+    ) -> None:
+        for name, value, least in (
+            ("batch_size", batch_size, 1), ("prefetch", prefetch, 0), ("n_ranks", n_ranks, 1),
+            ("seed", seed, 0),
+        ):  # fmt: skip
+            if value < least:
+                raise InputError(f"{opt(name)} must be at least {least}, got {value}")
+        if not 0 <= rank < n_ranks:
+            raise InputError(f"{opt('rank')} must be from 0 to {n_ranks - 1}, got {rank}")
+        self._home, self._map, self._cache = home, map, cache
+        self._seed, self._shuffle, self._prefetch = seed, shuffle, prefetch
+        self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
+        self.epoch = self.position = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of an epoch, of all ranks."""
+        return self._home.n_rows
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of a whole epoch."""
+        return -(-self.n_rows // (self._batch_size * self._n_ranks))
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it stands; may be read between any two batches."""
+        return {"seed": self._seed, "epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where another stood, that had this seed and any number of ranks.
+
+        Raises
+        ------
+        InputError
+            It had another seed, or more rows.
+        """
+        if state["seed"] != self._seed:
+            raise InputError(
+                f"{opt('seed')} must stay {state['seed']} to go on, got {self._seed}; the order "
+                "would be another"
+            )
+        if not 0 <= state["position"] <= self.n_rows:
+            raise InputError(
+                f"{opt('position')} must be at most {self.n_rows}, got {state['position']}; go on "
+                "with the rows that it began with"
+            )
+        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = self._rest_of_epoch(self.epoch, self.position)
+        if self._prefetch:
+            batches = _ahead(batches, self._prefetch)
+        for batch in batches:
+            self.position = batch.position
+            yield batch
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def _rest_of_epoch(self, epoch: int, position: int) -> Iterator[Batch]:
+        import torch
+
+        rows = self._rows
+        if self._shuffle:
+            order = torch.from_numpy(rows.order(generator_of(self._seed, epoch)))
+        else:
+            order = torch.from_numpy(np.arange(rows.n_rows))
+        in_union = self._batch_size * self._n_ranks
+        mapped = None if self._cache else self._map
+        for first in range(position, rows.n_rows, in_union):
+            n_union = min(in_union, rows.n_rows - first)
+            mine = share(n_union, self._rank, self._n_ranks)
+            numbers = order[first + mine.start : first + mine.stop]
+            columns = rows.gather(numbers)
+            if mapped is not None:
+                columns = mapped(columns)
+            yield Batch(columns, numbers, n_union, first + n_union)
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """The home, or what its rows become."""
+        if not self._cache:
+            return self._home
+        return CachedRows(self._home, self._map or (lambda columns: columns))
+
+
+def _ahead(batches: Iterator[Batch], n_ahead: int) -> Iterator[Batch]:
+    """The same batches, gathered by a thread; it ends with whoever takes them."""
+    handed: queue.Queue[Batch | BaseException | None] = queue.Queue(n_ahead)
+    left = threading.Event()
+
+    def hand(item: Batch | BaseException | None) -> None:
+        while not left.is_set():
+            try:
+                handed.put(item, timeout=SECONDS_TO_LOOK)
+                return
+            except queue.Full:
+                continue
+
+    def gather() -> None:
+        try:
+            for batch in batches:
+                hand(batch)
+                if left.is_set():
+                    return
+            hand(None)
+        except BaseException as error:  # it is the taker's
+            hand(error)
+
+    thread = threading.Thread(target=gather, name="prefetch", daemon=True)
+    thread.start()
+    try:
+        while (item := handed.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
+        thread.join()

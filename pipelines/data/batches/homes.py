@@ -1,0 +1,133 @@
+"""Where rows live: the memory of a device or of the host. Whole batches are gathered by index.
+
+A column keeps its dtype, so that the bytes of an image stay bytes until they are on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from pipelines.data.batches.order import Order, shuffled
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import torch
+
+Columns = dict[str, "torch.Tensor"]
+Map = Callable[[Columns], Columns]
+
+
+class Rows(Protocol):
+    """A home of rows.
+
+    Attributes
+    ----------
+    n_rows : int
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+
+    def order(self, generator: np.random.Generator) -> Order:
+        """All rows in an order that this home can be read in."""
+
+    def gather(self, rows: torch.Tensor) -> Columns:
+        """Rows by number, int64 of shape (n,): a new tensor for each column, on the device."""
+
+
+class HostRows:
+    """Rows in the memory of this process; a batch goes to the device when it is gathered.
+
+    Parameters
+    ----------
+    columns : arrays or tensors by name, whose first axis is the row
+    device : torch's name of where batches go: ``cpu``, ``cuda``
+
+    Raises
+    ------
+    InputError
+        There is no column, or they differ in length.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
+        import torch
+
+        self._columns = {name: _tensor_of(one) for name, one in columns.items()}
+        self.n_rows = _length(self._columns)
+        self._device = torch.device(device)
+
+    def order(self, generator: np.random.Generator) -> Order:
+        """A full shuffle."""
+        return shuffled(self.n_rows, generator)
+
+    def gather(self, rows: torch.Tensor) -> Columns:
+        """Rows by number; see ``Rows``."""
+        found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
+        if self._device.type == "cpu":
+            return found
+        return {
+            name: one.pin_memory().to(self._device, non_blocking=True)
+            for name, one in found.items()
+        }
+
+
+class DeviceRows:
+    """Rows in a device's memory, put there once.
+
+    Parameters and errors are those of ``HostRows``.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
+        self._columns = {name: _tensor_of(one).to(device) for name, one in columns.items()}
+        self.n_rows = _length(self._columns)
+
+    def order(self, generator: np.random.Generator) -> Order:
+        """A full shuffle."""
+        return shuffled(self.n_rows, generator)
+
+    def gather(self, rows: torch.Tensor) -> Columns:
+        """Rows by number; see ``Rows``."""
+        return {
+            name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
+        }
+
+
+class CachedRows:
+    """What a map makes of all rows, kept where it puts them; the order stays that of the home."""
+
+    def __init__(self, home: Rows, map: Map, block: int = 4096) -> None:
+        import torch
+
+        blocks = [map(home.gather(rows)) for rows in torch.arange(home.n_rows).split(block)]
+        self._columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
+        self.n_rows = _length(self._columns)
+        self.order = home.order
+
+    def gather(self, rows: torch.Tensor) -> Columns:
+        """Rows by number; see ``Rows``."""
+        return {
+            name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
+        }
+
+
+def _tensor_of(one: Any) -> torch.Tensor:
+    """An array's memory as a tensor; a copy of one that must not be written, as torch asks."""
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return one
+    return torch.from_numpy(np.require(one, requirements=["C", "W"]))
+
+
+def _length(columns: Mapping[str, torch.Tensor]) -> int:
+    lengths = {name: len(one) for name, one in columns.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise InputError(
+            f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give each "
+            "row a value in every column"
+        )
+    return next(iter(lengths.values()))

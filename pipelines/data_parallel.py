@@ -1,0 +1,244 @@
+"""One network on many workers: ``python -m pipelines.data_parallel``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import InputError, flag_of
+from pipelines.nn.needs import need_torch
+from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
+from pipelines.run import job
+from pipelines.run.cluster import Cluster
+from pipelines.run.errors import RunStopped
+from pipelines.run.groups import RunOptions, TableOptions, TestOptions
+from pipelines.run.lifecycle import Session
+from pipelines.run.summary import wall_time
+from pipelines.run_folder import names
+
+if TYPE_CHECKING:
+    from pipelines.parallel.elastic import Trained
+    from pipelines.parallel.problem import Problem
+    from pipelines.parallel.units import Training
+
+SECONDS_BETWEEN_LINES = 10
+
+
+@dataclass(frozen=True)
+class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
+    """Options of ``data_parallel``."""
+
+    def check(self) -> None:
+        """Hold options against each other."""
+        super().check()
+        self.refuse_meaningless()
+        if self.network != "approximator":
+            return
+        of_rows = {field.name for group in (TableOptions, TestOptions) for field in fields(group)}
+        for field in fields(self):
+            if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"{flag_of(field.name)} is for a network that learns from rows, such as "
+                    "--network mlp, got --network approximator, which makes its own; leave it out"
+                )
+
+
+class DataParallel(job.Job[Options]):
+    """One network trained by a gang of ranks, in one way or in several side by side."""
+
+    command = "data_parallel"
+    description = (
+        "Train one network on many workers: one rank on each, in step by a strategy; a rank that "
+        "dies costs the steps since the ranks were last equal."
+    )
+    kind_of_options = Options
+
+    def load(self, kind: str) -> Problem:
+        """Rows, and the network that is to learn them."""
+        need_torch()
+        from pipelines.parallel.networks import refuse_unknown
+
+        options = self.options
+        source = refuse_unknown(options.network)
+        if options.network == "approximator":
+            from pipelines.parallel.problem import approximator
+
+            points = options.points or ROWS_OF_APPROXIMATOR
+            return approximator(points, options.validation, options.seed)
+        from pipelines.parallel.loading import load_rows
+
+        task = None if options.task == "auto" else options.task
+        return load_rows(
+            options.dataset, options.network, source, options.hidden or HIDDEN,
+            data_dir=options.data_dir, task=task, limit=options.limit,
+            test_size=options.test_size, validation=options.validation, seed=options.seed,
+            **options.table(),
+        )  # fmt: skip
+
+    def plan(self, data: Problem) -> list[str]:
+        """What is trained on what, and how often."""
+        options, self.problem = self.options, data
+        data.network.make(0)  # an error of the user's file is said now
+        self.settings = options.settings()
+        settings = self.settings
+        return [
+            f"data       {data.name}: {data.n_train:,} training rows, "
+            f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
+            f"training   {options.network}, {settings.optimizer} at {settings.learning_rate:g}, "
+            f"batches of {settings.batch_size} on each rank, at most {settings.epochs} epochs",
+            f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
+        ]
+
+    def recall(self, session: Session) -> None:
+        """Trainings that ended before."""
+        self.ended: dict[str, list[dict[str, Any]]] = {
+            record["unit"]: record["rows"]
+            for record in session.journal.records
+            if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
+        }
+        self.restarts: list[dict[str, Any]] = list(session.record.get("restarts", []))
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """On how many ranks."""
+        from cluster_setup.workers import outlook
+        from pipelines.parallel.units import Training
+
+        options = self.options
+        there = max(len(cluster.workers), outlook(cluster.client).wanted, options.workers or 1)
+        # A resumed run goes on with the numbers it began with.
+        ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
+        if max(ranks) > there:
+            raise InputError(
+                f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
+                f"--workers {max(ranks)}"
+            )
+        self.trainings = [
+            Training(strategy, n_ranks, repeat, self.settings.epochs / n_ranks)
+            for n_ranks in dict.fromkeys(ranks)
+            for strategy in options.strategies()
+            for repeat in range(options.repeats)
+        ]
+        return {"ranks": list(ranks)}
+
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """Train what has not ended yet, one after the other, each on all its ranks."""
+        from pipelines.run.outcomes import Outcome, describe
+
+        (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
+        self._refuse_unshared(session, cluster)
+        todo = [unit for unit in self.trainings if unit.name not in self.ended]
+        facts: dict[str, Any] = {}
+        with session.books(cluster, todo, facts) as books:
+            for unit in todo:
+                started, clock = time.time(), time.perf_counter()
+                try:
+                    done = self._train(session, cluster, unit)
+                except (RunStopped, InputError):
+                    raise
+                except OSError as error:
+                    raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
+                except Exception as error:  # of the network or its rows: a row says so
+                    seconds = time.perf_counter() - clock
+                    rows = unit.rows([], f"failed: {describe(error)}")
+                    outcome = Outcome(unit, None, describe(error), "", started, seconds)
+                else:
+                    last = done.progress.epochs[-1]
+                    last |= {f"test_{name}": value for name, value in done.tested.items()}
+                    diverged = last["validation_loss"] is None or last["loss"] is None
+                    rows = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
+                    outcome = Outcome(unit, None, None, done.members[0], started, done.seconds)
+                self.ended[unit.name] = rows
+                books.enter(outcome, rows)
+        facts["restarts"] = self.restarts
+        return facts
+
+    def _train(self, session: Session, cluster: Cluster, unit: Training) -> Trained:
+        from pipelines.nn.device_rows import torch_device
+        from pipelines.parallel.elastic import train_on
+        from pipelines.parallel.train import Order
+
+        said = time.monotonic()
+
+        def told(letter: Mapping[str, Any]) -> None:
+            nonlocal said
+            if letter["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                loss = letter["validation_loss"]
+                session.say(
+                    f"epoch      {letter['epoch']:,} of {unit.name}"
+                    + ("" if loss is None else f": validation loss {loss:.4g}")
+                )
+            if letter["kind"] == "restart":
+                restart = {name: value for name, value in letter.items() if name != "kind"}
+                self.restarts.append({"training": unit.name, **restart})
+                session.folder.update(restarts=self.restarts)
+                session.say(
+                    f"restart    {letter['reason']}; {letter['ranks_after']} ranks go on at step "
+                    f"{letter['step']:,}, {letter['steps_lost']} steps lost, after "
+                    f"{letter['seconds']:.1f} s"
+                )
+
+        checkpoint = session.path / names.CHECKPOINTS / unit.file
+        order = Order(
+            self.settings, unit.strategy, unit.seed(self.options.seed), None,
+            str(checkpoint.resolve()),
+        )  # fmt: skip
+        return train_on(
+            cluster.client, self.problem, order, unit.ranks, told,
+            device=torch_device(cluster.device), threads=cluster.threads,
+        )  # fmt: skip
+
+    def _refuse_unshared(self, session: Session, cluster: Cluster) -> None:
+        """Checkpoints are written by a worker: have every one look for a file that is there."""
+        from os.path import exists
+
+        path = (session.path / names.CHECKPOINTS).resolve()
+        found = cluster.client.run(exists, str(path))
+        blind = [address for address, seen in found.items() if not seen]
+        if blind:
+            raise InputError(
+                f"--results must be a folder that all workers reach, got {path.parent}, which "
+                f"{len(blind)} of {len(found)} do not see; name one on a shared file system"
+            )
+
+    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """The table of epochs, and the best network."""
+        from pipelines.parallel import answer
+
+        ended = {unit: self.ended[unit.name] for unit in self.trainings}
+        return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
+
+    def lines(self, record: Mapping[str, Any]) -> list[str]:
+        """The last epoch of each training, what was lost, the time."""
+        lines = []
+        for one in record["trainings"]:
+            label = f"{one['strategy']} on {one['ranks']}"
+            if one["validation_loss"] is None:
+                lines.append(f"attention  {label}: {one['status']}")
+                continue
+            lines.append(
+                f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
+                f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
+                f"{one['steps']:,} steps, {one['seconds']:.1f} s"
+            )
+        if restarts := record.get("restarts"):
+            lost = sum(one["steps_lost"] for one in restarts)
+            lines.append(f"restarts   {len(restarts)}, {lost} steps done again")
+        return [*lines, wall_time(record)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+    return job.main(DataParallel, argv)
+
+
+def check(argv: Sequence[str]) -> None:
+    """Raise InputError where a command line breaks a rule of its options; run nothing."""
+    job.check(DataParallel, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

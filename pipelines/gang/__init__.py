@@ -1,0 +1,1 @@
+"""Gangs: one torch rank on each worker, all or none."""

@@ -1,0 +1,332 @@
+"""Gangs on a Dask cluster: ranks bound to workers, watched, ended together when one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from cluster_setup.workers import outlook
+from pipelines.gang.group import (
+    SECONDS,
+    SECONDS_TO_JOIN,
+    Address,
+    GangBroken,
+    Group,
+    Rendezvous,
+)
+from pipelines.run.errors import RunStopped
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Told = Mapping[str, Any]
+# work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
+Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
+
+SECONDS_TO_ANSWER = 4.0  # of a worker that is to join
+SECONDS_TO_STOP = 3.0  # of a rank that was told to
+SECONDS_TO_LOOK = 0.2
+SECONDS_FOR_A_REPLACEMENT = 3.0
+
+# In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
+_opened: dict[str, Rendezvous] = {}
+_joined: dict[str, Group] = {}
+_stopped: set[str] = set()
+
+
+class _Letters:
+    """What rank 0 tells, by way of the scheduler, in the order in which it was told."""
+
+    def __init__(self, client: Client, token: str, told: Callable[[Told], None]) -> None:
+        self._came: queue.Queue[tuple[int, Told]] = queue.Queue()
+        self._told, self._number = told, 0
+        self._client, self._topic = client, f"gang-{token}"
+        client.subscribe_topic(self._topic, lambda event: self._came.put(event[1]))
+
+    def deliver(self, up_to: int = 0) -> None:
+        """Hand on what has come; wait, for a bounded time, until so many have come in all."""
+        until = time.monotonic() + SECONDS_TO_ANSWER
+        while True:
+            try:
+                missing = self._number < up_to and time.monotonic() < until
+                self._number, letter = self._came.get(timeout=0.1 if missing else 0.001)
+            except queue.Empty:
+                if not missing:
+                    return
+            else:
+                self._told(letter)
+
+    def close(self) -> None:
+        """No more of them."""
+        if self._client.status == "running":
+            self._client.unsubscribe_topic(self._topic)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a gang.
+
+    Attributes
+    ----------
+    result : what the work gave on rank 0; None where the gang broke
+    lost : why it broke, or None
+    detected : when that was seen, in Unix seconds
+    kept : what ranks that are left remember of a gang that broke
+    members : addresses of the workers, by rank
+    """
+
+    result: Any
+    lost: str | None
+    members: list[str]
+    detected: float = field(default_factory=time.time)
+    kept: list[Any] = field(default_factory=list)
+
+
+def muster(client: Client, most: int | None = None) -> list[str]:
+    """Workers that answer now, with a free thread; at most so many, in order of address."""
+    there = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    token = uuid.uuid4().hex[:8]
+    asked = {
+        client.submit(
+            _present, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000
+        ): one
+        for i, one in enumerate(there)
+    }  # fmt: skip
+    until = time.monotonic() + SECONDS_TO_ANSWER
+    answered = set[str]()
+    while len(answered) < len(asked) and time.monotonic() < until:
+        answered = {one for future, one in asked.items() if future.status == "finished"}
+        time.sleep(0.01)
+    client.cancel([future for future, one in asked.items() if one not in answered], force=True)
+    return sorted(answered)[:most]
+
+
+def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
+    """``muster`` until that many workers answer; or fewer, after a time in which no more came.
+
+    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long.
+
+    Raises
+    ------
+    RunStopped
+        No worker is left and none came.
+    """
+    from pipelines.run.tasks import SECONDS_FOR_A_WORKER
+
+    began = time.monotonic()
+    while True:
+        members, ahead = muster(client, wanted), outlook(client)
+        waited = time.monotonic() - began
+        if len(members) >= wanted:
+            return members
+        if members and waited > seconds and not (whole and ahead.coming):
+            return members
+        if client.status != "running":
+            raise RunStopped("the cluster cannot be reached any more")
+        if not members and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
+            raise RunStopped(ahead.reason or "the cluster has no worker left")
+        time.sleep(SECONDS_TO_LOOK)
+
+
+def run_gang(
+    client: Client, members: list[str], work: Work, shared: Any, argument: Any,
+    told: Callable[[Told], None], *, device: str = "cpu", threads: int = 1,
+    seconds: float = SECONDS,
+) -> Ended:  # fmt: skip
+    """Run ``work`` on each of these workers at once, as one gang.
+
+    All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
+    stopped, and this returns when they have ended or some seconds have passed.
+
+    Parameters
+    ----------
+    client : of the cluster
+    members : workers by rank, of ``muster``
+    work : module-level function, see ``Work``
+    shared : scattered; large and the same for all gangs of a run
+    argument : the same for all ranks of this gang; scattered too
+    told : called in this thread with what rank 0 tells
+    device, threads, seconds : torch's name of the device; of each rank; of a collective
+
+    Raises
+    ------
+    Exception
+        What ``work`` raised on a rank, other than for the loss of another.
+    """
+    token = uuid.uuid4().hex[:12]
+    letters = _Letters(client, token, told)
+    futures: list[Future] = []
+    try:
+        first = client.submit(
+            _open, token, seconds, key=f"rendezvous-{token}", workers=[members[0]], pure=False
+        )
+        address, lost = _result_in_time(client, first, members[:1])
+        if address is None:
+            return Ended(None, lost, members)
+        try:
+            data, asked = client.scatter(
+                [shared, argument], workers=[members[0]], hash=False, timeout=seconds
+            )
+        except (OSError, RuntimeError) as error:  # the worker died meanwhile
+            return Ended(None, f"the data did not arrive ({error})", members)
+        futures = [
+            client.submit(
+                _rank, work, data, asked, token, address, rank, len(members), device, threads,
+                seconds, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
+                priority=100, pure=False,
+            )
+            for rank, one in enumerate(members)
+        ]  # fmt: skip
+        return _watch(client, futures, members, token, letters)
+    finally:
+        letters.close()
+        _dismiss(client, futures, members, token)
+
+
+def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple[Any, str | None]:
+    until = time.monotonic() + SECONDS_TO_JOIN  # torch is loaded first
+    while future.status == "pending" and time.monotonic() < until:
+        if why := _missing(client, members):
+            return None, why
+        time.sleep(0.01)
+    end = _end_of(future) if future.status != "pending" else {}
+    if isinstance(end, Address):
+        return end, None
+    return None, "rank 0 did not open the gang in time"
+
+
+def _watch(
+    client: Client, futures: list[Future], members: list[str], token: str, letters: _Letters
+) -> Ended:  # fmt: skip
+    """Until all ranks have ended; from the first that is lost, for a bounded time."""
+    lost: str | None = None
+    detected, until = 0.0, float("inf")
+    ended: dict[int, dict[str, Any]] = {}
+    while True:
+        letters.deliver()
+        there = client.scheduler_info(n_workers=-1)["workers"]
+        for rank, future in enumerate(futures):
+            if rank not in ended and future.status != "pending":
+                ended[rank] = _end_of(future)
+        gone = [one for rank, one in enumerate(members) if one not in there and rank not in ended]
+        if lost is None:
+            broken = [end["broken"] for end in ended.values() if end.get("broken")]
+            lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
+            if lost is not None:
+                detected, until = time.time(), time.monotonic() + SECONDS_TO_STOP
+                _abort(client, members, token)
+        if len(ended) + len(gone) >= len(members) or time.monotonic() > until:
+            break
+        time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
+    for end in ended.values():
+        if "error" in end:
+            raise end["error"]
+    if lost is not None:
+        letters.deliver()
+        kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
+        return Ended(None, lost, members, detected, kept)
+    letters.deliver(ended[0]["sent"])
+    return Ended(ended[0]["result"], None, members)
+
+
+def _end_of(future: Future) -> Any:
+    """What a rank gave, or why it gave nothing; an error of the work itself is kept apart."""
+    try:
+        error = future.exception(timeout=SECONDS_TO_ANSWER) if future.status == "error" else None
+        if error is None:
+            return future.result(timeout=SECONDS_TO_ANSWER)
+    except (CancelledError, TimeoutError, OSError) as lost:
+        return {"broken": f"what a rank gave is lost ({type(lost).__name__})"}
+    except Exception as other:
+        error = other
+    if type(error).__module__.split(".")[0] == "distributed":
+        return {"broken": f"a rank was lost ({type(error).__name__})"}
+    return {"error": error}
+
+
+def _missing(client: Client, members: list[str]) -> str | None:
+    there = client.scheduler_info(n_workers=-1)["workers"]
+    gone = [one for one in members if one not in there]
+    return f"worker {gone[0]} is gone" if gone else None
+
+
+def _abort(client: Client, members: list[str], token: str) -> None:
+    """Tell the ranks that are left to stop; those that do not answer are not waited for."""
+    there = client.scheduler_info(n_workers=-1)["workers"]
+    left = [one for one in members if one in there]
+    asyncio.run_coroutine_threadsafe(
+        client._run(_stop, token, workers=left, on_error="ignore"), client.loop.asyncio_loop
+    )
+
+
+def _dismiss(client: Client, futures: list[Future], members: list[str], token: str) -> None:
+    if client.status != "running":
+        return
+    if any(future.status == "pending" for future in futures):
+        _abort(client, members, token)
+    client.cancel(futures, force=True)
+
+
+def _present() -> None:
+    """A task that is done where a worker has a free thread."""
+
+
+def _open(token: str, seconds: float) -> Address:
+    _opened[token] = Rendezvous(_own_host(), seconds)
+    return _opened[token].address
+
+
+def _rank(
+    work: Work, shared: Any, argument: Any, token: str, address: Address, rank: int, n_ranks: int,
+    device: str, threads: int, seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """The task of one rank."""
+    import torch
+    from distributed import get_worker
+
+    worker, sent = get_worker(), 0
+
+    def tell(letter: Told) -> None:
+        nonlocal sent
+        sent += 1
+        worker.log_event(f"gang-{token}", (sent, dict(letter)))
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        group = Group.join(
+            address, rank, n_ranks, device=device, host=_own_host(), seconds=seconds,
+            stopped=lambda: token in _stopped,
+        )  # fmt: skip
+        _joined[token] = group
+        return {"result": work(shared, argument, group, tell), "sent": sent}
+    except GangBroken as error:
+        if token in _joined:
+            _joined[token].abort()  # the others notice now, not when they run out of time
+        return {"broken": str(error), "kept": error.kept}
+    finally:
+        torch.set_num_threads(before)
+        _joined.pop(token, None)
+        _opened.pop(token, None)
+        _stopped.discard(token)
+
+
+def _stop(token: str) -> None:
+    """Runs beside the rank, in the worker's event loop."""
+    _stopped.add(token)
+    if token in _joined:
+        _joined[token].abort()
+
+
+def _own_host() -> str:
+    """The address by which other workers reach this one."""
+    from distributed import get_worker
+
+    return urlsplit(get_worker().address).hostname or "127.0.0.1"

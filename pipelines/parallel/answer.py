@@ -1,0 +1,98 @@
+"""What a run of trainings leaves: a table of epochs, the best network, and what became of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.data.model_file import write_model
+from pipelines.gang.group import Group
+from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.flat import FlatModel
+from pipelines.parallel.problem import CLASSES, Problem
+from pipelines.parallel.settings import Settings
+from pipelines.parallel.strategies import strategy_of
+from pipelines.parallel.units import Training
+from pipelines.run_folder import names
+from pipelines.run_folder.columns import EpochRow
+from pipelines.run_folder.tables import as_table
+
+
+def write(
+    folder: Path, problem: Problem, settings: Settings, seed: int,
+    trainings: dict[Training, list[dict[str, Any]]],
+) -> dict[str, Any]:  # fmt: skip
+    """Write tables and the model with the lowest validation loss; facts for ``run.json``.
+
+    Parameters
+    ----------
+    trainings : rows of each one's epochs, as the journal has them
+    """
+    rows = [row for some in trainings.values() for row in some]
+    columns = EpochRow.columns()
+    table = pd.DataFrame(rows).reindex(columns=list(columns))
+    numbers = [name for name, one in columns.items() if one.dtype in ("float64", "Int64")]
+    table[numbers] = table[numbers].apply(pd.to_numeric)  # None where nothing was measured
+    as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
+    facts = [_facts(rows) for rows in trainings.values()]
+    failed = sum(one["status"].startswith("failed") for one in facts)
+    found = {"n_cells": len(facts), "n_failed": failed, "trainings": facts,
+             "metric": problem.metric}  # fmt: skip
+    whole = [
+        unit for unit, rows in trainings.items()
+        if rows[-1].get("validation_loss") is not None
+        and (folder / names.CHECKPOINTS / unit.file).exists()
+    ]  # fmt: skip
+    if not whole:
+        return found
+    best = min(whole, key=lambda unit: trainings[unit][-1]["validation_loss"])
+    return found | _store(folder, problem, settings, best, best.seed(seed))
+
+
+def _facts(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    last = rows[-1]
+    steps = {"epochs": last["epoch"], "steps": last.get("step")}
+    kept = ("strategy", "ranks", "repeat", "seconds", "validation_loss", "validation_metric",
+            "test_loss", "test_metric", "status")  # fmt: skip
+    return {name: last.get(name) for name in kept} | steps
+
+
+def _store(
+    folder: Path, problem: Problem, settings: Settings, best: Training, seed: int
+) -> dict[str, Any]:
+    """The best network under its own names, and what it says of the test rows."""
+    import torch
+
+    strategy = strategy_of(best.strategy)
+    model = FlatModel(
+        problem.network.make(seed), settings, strategy.inner or settings.optimizer, "cpu"
+    )
+    model.load(from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())[0])
+    about = {
+        "network": problem.network.name, "n_inputs": problem.network.n_inputs,
+        "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),
+        "image_shape": problem.network.image_shape, "task": problem.task,
+        "center": problem.center, "scale": problem.scale,
+    }  # fmt: skip
+    weights = {name: one.numpy() for name, one in model.named_weights().items()}
+    write_model(folder / names.MODEL, weights, about)
+    columns = {name: torch.tensor(one) for name, one in problem.test.items()}
+    loss, metric = problem.measure(model.network, columns, Group(0, 1, "cpu"))
+    facts = {"best": {"training": best.name}, "n_weights": model.n_weights, "test_loss": loss}
+    if problem.task != CLASSES:
+        return facts | {"test_metric": metric}
+    model.network.eval()
+    with torch.inference_mode():
+        said = [
+            model.network(problem.prepare({"X": some, "y": some})["X"]).argmax(1)
+            for some in columns["X"].split(2048)
+        ]
+    predicted = torch.cat(said).numpy()
+    true = problem.test["y"]
+    frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
+    frame.astype("int64").to_parquet(folder / names.PREDICTIONS, index=False)
+    wrong = int((predicted != true).sum())
+    return facts | {"n_test_errors": wrong, "test_error": wrong / len(true)}

@@ -1,0 +1,87 @@
+"""Where a training stands, as bytes: safetensors, which run no code when they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class Progress:
+    """What has been done, in numbers; anything JSON can hold.
+
+    Attributes
+    ----------
+    step : int
+        Of all epochs.
+    epoch, position : int
+        The epoch that it is in, from 0, and the rows of it that all ranks have seen.
+    loss : float
+        Summed over those rows, as the weights were when each was seen.
+    seconds, compute, communication, wait : float
+        Of training, of all epochs; the last three of this epoch, the mean of the ranks.
+    best, since_best : the lowest validation loss, and epochs since
+    epochs : a row for each epoch that is done
+    done : whether it has ended
+    """
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    loss: float = 0.0
+    seconds: float = 0.0
+    communication: float = 0.0
+    wait: float = 0.0
+    compute: float = 0.0
+    best: float | None = None
+    since_best: int = 0
+    done: bool = False
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+
+
+def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
+    """A checkpoint."""
+    from safetensors.torch import save
+
+    on_host = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
+    return save(on_host, metadata={"progress": json.dumps(asdict(progress))})
+
+
+def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
+    """What ``to_bytes`` was given."""
+    from safetensors.torch import load
+
+    return load(content), progress_of(content)
+
+
+def progress_of(content: bytes) -> Progress:
+    """The numbers alone."""
+    length = int.from_bytes(content[:8], "little")
+    about = json.loads(content[8 : 8 + length])["__metadata__"]
+    return Progress(**json.loads(about["progress"]))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replace a file in one step, once the disk has the new one."""
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
+def read(path: Path) -> bytes | None:
+    """A checkpoint, or None where there is none or it is damaged."""
+    try:
+        content = path.read_bytes()
+        progress_of(content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return content

@@ -1,0 +1,136 @@
+"""A training that outlives its workers: a gang that breaks is followed by another."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.gang.members import SECONDS_FOR_A_REPLACEMENT, Ended, run_gang, wait_for_members
+from pipelines.parallel.checkpoint import Progress, progress_of, read
+from pipelines.parallel.problem import Problem
+from pipelines.parallel.train import Order, train
+from pipelines.run.errors import RunStopped
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Tell = Callable[[Mapping[str, Any]], None]
+MOST_FAILURES = 10  # in a row, with no step gained between them
+SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A gang that followed another.
+
+    Attributes
+    ----------
+    reason : what broke the one before
+    ranks_before, ranks_after : how many
+    step : that it began from
+    steps_lost : done before and to be done again, as far as was told
+    seconds : from the loss being noticed to the new ranks' beginning
+    """
+
+    reason: str
+    ranks_before: int
+    ranks_after: int
+    step: int
+    steps_lost: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training at its end: the last checkpoint, what it did on test rows, what it went through.
+
+    ``members`` are the workers of the last gang, ``seconds`` those of all gangs.
+    """
+
+    content: bytes
+    progress: Progress
+    tested: Mapping[str, float]
+    restarts: list[Restart]
+    members: list[str]
+    seconds: float
+
+
+def train_on(
+    client: Client, problem: Problem, order: Order, n_ranks: int, told: Tell, *, device: str,
+    threads: int,
+) -> Trained:  # fmt: skip
+    """Train on so many workers of a cluster; where one dies, go on with those that are left.
+
+    A new gang begins at the last point at which all ranks were equal, from the memory of a rank
+    that is left, or else from the last checkpoint on disk; so does a first gang that finds one.
+    ``told`` hears what rank 0 tells, and of each restart.
+
+    Raises
+    ------
+    RunStopped
+        Workers died again and again and nothing was gained, or none is left.
+    """
+    began, path = time.perf_counter(), Path(order.checkpoint)
+    newest = order.start or read(path)
+    ear, failures = _Ear(told), 0
+    patience, whole = SECONDS_TO_BEGIN, True
+    while True:
+        members = wait_for_members(client, n_ranks, patience, whole)
+        ear.n_ranks = len(members)
+        ended = run_gang(
+            client, members, train, problem, dataclasses.replace(order, start=newest), ear.hear,
+            device=device, threads=threads,
+        )  # fmt: skip
+        if ended.lost is None:
+            content, seconds = ended.result, time.perf_counter() - began
+            progress = progress_of(content)
+            return Trained(content, progress, ear.tested, ear.restarts, members, seconds)
+        before = _step_of(newest)
+        newest = max([newest, read(path), *ended.kept], key=_step_of)
+        failures = 0 if _step_of(newest) > before else failures + 1
+        if failures >= MOST_FAILURES:
+            raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
+        ear.lose(ended)
+        patience, whole = SECONDS_FOR_A_REPLACEMENT, False
+
+
+class _Ear:
+    """Hears what rank 0 of each gang tells, and makes of it what became of a loss."""
+
+    def __init__(self, told: Tell) -> None:
+        self.n_ranks = 0
+        self.tested: dict[str, float] = {}
+        self.restarts: list[Restart] = []
+        self._told, self._step = told, 0
+        self._lost: tuple[Ended, int] | None = None  # the first gang lost, the last step told
+
+    def hear(self, letter: Mapping[str, Any]) -> None:
+        step = int(letter.get("step", 0))
+        if letter["kind"] == "begun" and self._lost is not None:
+            ended, reached = self._lost
+            self.restarts.append(
+                Restart(
+                    ended.lost or "", len(ended.members), self.n_ranks, step,
+                    max(0, reached - step), time.time() - ended.detected,
+                )
+            )  # fmt: skip
+            self._lost = None
+            self._told({"kind": "restart", **dataclasses.asdict(self.restarts[-1])})
+        if letter["kind"] == "tested":
+            self.tested = {"loss": letter["loss"], "metric": letter["metric"]}
+        self._step = max(self._step, step)
+        self._told(letter)
+
+    def lose(self, ended: Ended) -> None:
+        """A gang broke."""
+        if self._lost is None:
+            self._lost = ended, self._step
+        self._step = 0
+
+
+def _step_of(content: bytes | None) -> int:
+    return -1 if content is None else progress_of(content).step

@@ -1,0 +1,79 @@
+"""A network whose weights are one vector: one call adds up its gradient, or averages it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipelines.parallel.optimizers import OPTIMIZERS
+from pipelines.parallel.settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+
+class FlatModel:
+    """A network, its optimiser, and both as a few vectors.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Its parameters become views of one float32 vector.
+    settings : Settings
+    optimizer : {"sgd", "adamw"}
+    device : torch's name of it
+
+    Attributes
+    ----------
+    weights : float32 parameter of shape (n_weights,)
+    shared : float32 tensor of shape (n_weights + 1,)
+        The gradient, and after it a place for the loss, which travels with it.
+    buffers : tensors by name, those of the network that are floating-point numbers
+    """
+
+    def __init__(
+        self, network: torch.nn.Module, settings: Settings, optimizer: str, device: str
+    ) -> None:
+        import torch
+
+        self.network = network.to(device=device, dtype=torch.float32)
+        parameters = list(self.network.parameters())
+        flat = torch.cat([one.detach().reshape(-1) for one in parameters])
+        self.weights = torch.nn.Parameter(flat)
+        self.shared = torch.zeros(len(flat) + 1, device=device)
+        self.weights.grad = self.shared[:-1]
+        first = 0
+        for one in parameters:
+            last = first + one.numel()
+            one.data = self.weights.data[first:last].view_as(one)
+            one.grad = self.shared[first:last].view_as(one)
+            first = last
+        self.buffers = {
+            name: one for name, one in self.network.named_buffers() if one.is_floating_point()
+        }
+        self.optimizer = OPTIMIZERS[optimizer](self.weights.detach(), settings.momentum)
+
+    @property
+    def n_weights(self) -> int:
+        return len(self.weights)
+
+    def step(self, rate: float) -> None:
+        """A step of the optimiser."""
+        self.optimizer.step(self.weights.detach(), self.shared[:-1], rate)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
+        return {
+            "weights": self.weights.detach(),
+            **{f"buffer {name}": one for name, one in self.buffers.items()},
+            **{f"optimizer {name}": one for name, one in self.optimizer.state.items()},
+        }
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Take what ``state`` gave, of a network of this shape."""
+        for name, one in self.state().items():
+            one.copy_(state[name])
+
+    def named_weights(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of the network by their own names, on the host."""
+        return {name: one.detach().cpu().clone() for name, one in self.network.state_dict().items()}

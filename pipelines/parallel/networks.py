@@ -1,0 +1,139 @@
+"""The networks that can be trained, and one of the user's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import torch
+
+NETWORKS = ("approximator", "bagging", "mlp")
+# Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
+APPROXIMATOR = (80, 80, 40)
+CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # of the bagging network, as its search often finds it
+
+_drawing = threading.Lock()  # torch has one generator for all threads
+
+
+@dataclass(frozen=True)
+class Network:
+    """Which network; small enough to go to every worker.
+
+    Attributes
+    ----------
+    name : one of ``NETWORKS``, or ``FILE.py:FUNCTION``
+    n_inputs, n_outputs : int
+    image_shape : (height, width) in pixels, or None
+    hidden : units of the layers of an mlp
+    source : the text of the user's file; the workers need not reach it
+    """
+
+    name: str
+    n_inputs: int
+    n_outputs: int
+    image_shape: tuple[int, int] | None = None
+    hidden: tuple[int, ...] = (64, 64)
+    source: str = ""
+
+    def make(self, seed: int) -> torch.nn.Module:
+        """The network with first weights that the seed decides.
+
+        It takes a float32 tensor of shape (n, n_inputs) and gives one of shape (n, n_outputs).
+
+        Raises
+        ------
+        InputError
+            The user's file does not give one.
+        """
+        import torch
+
+        with _drawing, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.name == "approximator":
+                return _layers(self.n_inputs, APPROXIMATOR, self.n_outputs)
+            if self.name == "mlp":
+                return _layers(self.n_inputs, self.hidden, self.n_outputs)
+            if self.name == "bagging":
+                return self._bagging()
+            return self._own()
+
+    def _bagging(self) -> torch.nn.Module:
+        """Convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
+        from torch import nn
+
+        assert self.image_shape is not None
+        height, width = self.image_shape
+        n_features = CHANNELS * (height - KERNEL + 1) * (width - KERNEL + 1)
+        return nn.Sequential(
+            nn.Unflatten(1, (1, height, width)),
+            nn.Conv2d(1, CHANNELS, KERNEL),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(n_features, HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, self.n_outputs),
+        )
+
+    def _own(self) -> torch.nn.Module:
+        from torch import nn
+
+        path, _, function = self.name.rpartition(":")
+        module = ModuleType("users_network")
+        try:
+            exec(compile(self.source, path, "exec"), module.__dict__)
+            network = getattr(module, function)(self)
+        except Exception as error:  # whatever the user's code raises
+            raise InputError(
+                f"{opt('network')} must name a function that makes a network, got {self.name} "
+                f"({type(error).__name__}: {error}); it is given .n_inputs, .n_outputs and "
+                ".image_shape"
+            ) from None
+        if not isinstance(network, nn.Module):
+            raise InputError(
+                f"{opt('network')} must name a function that returns a torch.nn.Module, got "
+                f"{self.name}, which returns a {type(network).__name__}"
+            )
+        return network
+
+
+def refuse_unknown(name: str) -> str:
+    """The text of the user's file, empty for one of ours.
+
+    Raises
+    ------
+    InputError
+        There is no such network, or no such file.
+    """
+    if name in NETWORKS:
+        return ""
+    path, colon, function = name.rpartition(":")
+    if not colon or not function.isidentifier():
+        raise InputError(
+            f"{opt('network')} must be one of {', '.join(NETWORKS)} or FILE.py:FUNCTION, got "
+            f"{name!r}"
+        )
+    try:
+        return Path(path).expanduser().read_text()
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"{opt('network')} must name a file that can be read, got {path!r} ({error}); write "
+            "FILE.py:FUNCTION"
+        ) from None
+
+
+def _layers(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> torch.nn.Module:
+    """Linear layers with ReLU between them."""
+    from torch import nn
+
+    layers: list[Any] = []
+    for n_units in hidden:
+        layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
+        n_inputs = n_units
+    return nn.Sequential(*layers, nn.Linear(n_inputs, n_outputs))

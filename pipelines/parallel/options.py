@@ -1,0 +1,145 @@
+"""Options of ``data_parallel`` beside those that every command has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from pipelines.errors import InputError
+from pipelines.parallel.settings import HOMES, OPTIMIZERS, SCALINGS, Settings
+from pipelines.parallel.strategies import is_strategy
+from pipelines.run.options import at_least, finite, inside_unit_interval, option, positive
+
+number = partial(option, parse=int, check=at_least(1), metavar="N")
+# What a network's rate and optimiser are where nothing is said.
+USUAL = {"approximator": ("adamw", 0.003), "bagging": ("sgd", 0.01), "mlp": ("adamw", 0.001)}
+ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in text.split(","))
+
+
+def _each_at_least_1(values: tuple[int, ...]) -> str | None:
+    return None if all(1 <= one <= 100_000 for one in values) else "whole numbers from 1 to 100000"
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Which network learns what."""
+
+    network: str = option(
+        "approximator", "approximator (of a function, no data needed), bagging (images), mlp "
+        "(tables), or your own: FILE.py:FUNCTION",
+        metavar="NAME|FILE.py:F",
+    )  # fmt: skip
+    task: str = option(
+        "auto", "what a table's target is; auto goes by its values",
+        choices=("auto", "classification", "regression"),
+    )  # fmt: skip
+    hidden: tuple[int, ...] | None = option(
+        None, "with --network mlp: units of its layers (default: 64,64)",
+        parse=_whole_numbers, check=_each_at_least_1, metavar="N,N",
+    )  # fmt: skip
+    points: int | None = number(
+        None, "with --network approximator: points of the function (default: 8000)",
+        check=at_least(10, 100_000_000),
+    )  # fmt: skip
+    validation: float = option(
+        0.1, "share of the training rows that losses are measured on after each epoch",
+        parse=float, check=inside_unit_interval, metavar="SHARE",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainingOptions(NetworkOptions):
+    """How it is trained, and on how many ranks."""
+
+    sync: str = option(
+        "every-step", "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
+        "never, average=K (models each K epochs), post-local=K, diloco=K (steps)",
+        check=lambda text: "one strategy" if "," in text else is_strategy(text),
+        metavar="NAME[=K]",
+    )  # fmt: skip
+    compare: str | None = option(
+        None, "in place of --sync: strategies side by side, such as every-step,every-k=4,never",
+        check=is_strategy, metavar="A,B,…",
+    )  # fmt: skip
+    ranks: tuple[int, ...] | None = option(
+        None, "numbers of ranks to compare, such as 1,2 (default: one for each worker)",
+        parse=_whole_numbers, check=_each_at_least_1, metavar="N,N",
+    )  # fmt: skip
+    repeats: int = number(1, "trainings of each, with seeds of their own")
+    epochs: int = number(20, "most epochs")
+    batch_size: int = number(128, "rows of a rank's batch; all ranks' together are a step's")
+    optimizer: str = option(
+        "auto", "auto takes adamw, for the bagging network sgd", choices=("auto", *OPTIMIZERS)
+    )
+    learning_rate: float | None = option(
+        None, "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
+        parse=float, check=positive, metavar="RATE",
+    )  # fmt: skip
+    momentum: float = option(
+        0.9, "of sgd", parse=float, check=lambda one: None if 0 <= one < 1 else "in [0, 1)",
+        metavar="M",
+    )  # fmt: skip
+    scale_lr: str = option(
+        "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
+    )
+    warm_up: int = number(0, "steps in which the rate rises to its value", check=at_least(0))
+    patience: int | None = number(None, "end after so many epochs without a lower validation loss")
+    until_loss: float | None = option(
+        None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
+    )
+    home: str = option(
+        "device", "where the rows lie: in the device's memory or the host's", choices=HOMES,
+        changes_results=False,
+    )  # fmt: skip
+    prefetch: int = number(
+        0, "batches that a thread gathers ahead", check=at_least(0, 1000), changes_results=False
+    )
+    checkpoint_seconds: float = option(
+        10.0, "between checkpoints on disk", parse=float, check=positive, metavar="S",
+        changes_results=False,
+    )  # fmt: skip
+
+    def strategies(self) -> list[str]:
+        """The strategies of the run, as they are typed."""
+        return self.compare.split(",") if self.compare else [self.sync]
+
+    def settings(self) -> Settings:
+        """How each of them trains."""
+        optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
+        return Settings(
+            self.epochs, self.batch_size,
+            optimizer if self.optimizer == "auto" else self.optimizer,
+            self.learning_rate or rate, self.momentum, scale_lr=self.scale_lr,
+            warm_up=self.warm_up, patience=self.patience, until_loss=self.until_loss,
+            checkpoint_seconds=self.checkpoint_seconds, home=self.home, prefetch=self.prefetch,
+        )  # fmt: skip
+
+    def refuse_meaningless(self) -> None:
+        """Refuse options that would do nothing.
+
+        Raises
+        ------
+        InputError
+        """
+        if self.compare is not None and self.sync != "every-step":
+            raise InputError("--sync and --compare exclude each other; name all in --compare")
+        if len(set(self.strategies())) < len(self.strategies()):
+            raise InputError(f"--compare must name each strategy once, got {self.compare}")
+        optimizer = self.settings().optimizer
+        if self.momentum != 0.9 and optimizer != "sgd":
+            raise InputError(
+                f"--momentum is for --optimizer sgd, got {self.momentum:g} with {optimizer}; leave "
+                "it out"
+            )
+        if self.optimizer == "sgd" and any(one.startswith("diloco") for one in self.strategies()):
+            raise InputError("--optimizer must be adamw with diloco, got sgd; leave it out")
+        for name, network in (("hidden", "mlp"), ("points", "approximator")):
+            if getattr(self, name) is not None and self.network != network:
+                raise InputError(
+                    f"--{name} is for --network {network}, got --network {self.network}; leave it "
+                    "out"
+                )

@@ -1,0 +1,266 @@
+"""What one rank does: its part of every union batch, and what the strategy asks for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Rows
+from pipelines.gang.group import GangBroken, Group
+from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
+from pipelines.parallel.flat import FlatModel
+from pipelines.parallel.problem import Problem
+from pipelines.parallel.settings import Settings
+from pipelines.parallel.strategies import Moment, strategy_of
+
+if TYPE_CHECKING:
+    import torch
+
+Tell = Callable[[Mapping[str, Any]], None]
+SECONDS_BETWEEN_NEWS = 0.5
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the ranks of a gang are to do.
+
+    Attributes
+    ----------
+    settings : Settings
+    sync : str
+        The strategy as it is typed.
+    seed : int
+        Of first weights, and of the order of the rows.
+    start : bytes or None
+        A checkpoint to go on from.
+    checkpoint : str
+        Where rank 0 writes checkpoints.
+    """
+
+    settings: Settings
+    sync: str
+    seed: int
+    start: bytes | None
+    checkpoint: str
+
+
+def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
+    """Train until the end; the same call on each rank.
+
+    Returns
+    -------
+    The last checkpoint.
+
+    Raises
+    ------
+    GangBroken
+        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
+    """
+    rank = _Rank(problem, order, group, tell)
+    try:
+        return rank.train()
+    except GangBroken as error:
+        error.kept = rank.kept_bytes()
+        raise
+
+
+class _Rank:
+    """A rank while it trains."""
+
+    def __init__(self, problem: Problem, order: Order, group: Group, tell: Tell) -> None:
+        import torch
+
+        self._torch = torch
+        self._problem, self._order, self._group, self._tell = problem, order, group, tell
+        settings = self._settings = order.settings
+        self._strategy = strategy_of(order.sync)
+        network = problem.network.make(order.seed)
+        self._model = FlatModel(
+            network, settings, self._strategy.inner or settings.optimizer, group.device
+        )
+        self._progress = Progress()
+        kept: dict[str, torch.Tensor] = {}
+        if order.start is not None:
+            kept, self._progress = from_bytes(order.start)
+            self._model.load(kept)
+        self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
+        home: Callable[..., Rows] = HostRows if settings.home == "host" else DeviceRows
+        self._batches = Batches(
+            home(problem.train, group.device), batch_size=settings.batch_size, seed=order.seed,
+            map=problem.prepare, prefetch=settings.prefetch, rank=group.rank,
+            n_ranks=group.n_ranks,
+        )  # fmt: skip
+        self._batches.load_state_dict(
+            {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
+        )
+        self._validation, self._test = (
+            {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
+            for rows in (problem.validation, problem.test)
+        )
+        self._kept: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
+        self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
+        self._last_news = self._last_write = time.monotonic()
+
+    def train(self) -> bytes:
+        group, progress = self._group, self._progress
+        for one in (*self._model.state().values(), *self._strategy.state().values()):
+            group.broadcast(one)  # on several GPUs, first weights and the like may differ in bits
+        self._keep()
+        group.tally()
+        self._tell({"kind": "begun", "step": progress.step, "n_weights": self._model.n_weights})
+        self._began = time.perf_counter() - progress.seconds
+        while not progress.done:
+            self._epoch()
+        loss, metric = self._problem.measure(self._model.network, self._test, group)
+        self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
+        return self._write_if_first(always=True)
+
+    def _epoch(self) -> None:
+        progress, settings, group = self._progress, self._settings, self._group
+        began = time.perf_counter()
+        for batch in self._batches:
+            now = Moment(progress.step + 1, progress.epoch, settings.epochs)
+            self._step(batch, now)
+            progress.step, progress.position = now.step, batch.position
+            equal = self._strategy.always_equal
+            if self._strategy.merges(now):
+                self._strategy.merge(self._model, group)
+                equal = True
+            progress.seconds = time.perf_counter() - self._began
+            if equal and not self._strategy.always_equal:
+                self._add_up_loss()
+                self._keep()
+            if equal:
+                self._write_in_time()
+            self._give_news()
+        now = Moment(progress.step, progress.epoch, settings.epochs)
+        merged = self._strategy.merges_after_epoch(now)
+        if merged:
+            self._strategy.merge(self._model, group)
+        self._add_up_loss()
+        communication, wait = group.tally()
+        spent = time.perf_counter() - began
+        progress.seconds = time.perf_counter() - self._began
+        self._end_epoch(spent, communication, wait, merged or self._strategy.always_equal)
+
+    def _step(self, batch: Batch, now: Moment) -> None:
+        """One step of the optimiser, with this rank's gradient or that of all."""
+        model, group, n_mine = self._model, self._group, len(batch.rows)
+        group.check()
+        shares = self._strategy.shares(now)
+        model.shared.zero_()
+        if n_mine:
+            outputs = model.network(batch.columns["X"])
+            loss = self._problem.loss(outputs, batch.columns["y"])
+            (loss / (batch.n_union if shares else n_mine)).backward()
+            self._loss += loss.detach()
+        if shares:
+            model.shared[-1] = self._loss
+            group.sum(model.shared)
+            self._count(model.shared[-1])
+        if shares or n_mine:
+            model.step(self._settings.rate(now.step, group.n_ranks))
+
+    def _count(self, added: torch.Tensor) -> None:
+        """Count a loss that has been added up over all ranks."""
+        self._progress.loss += float(added)
+        self._loss.zero_()
+
+    def _add_up_loss(self) -> None:
+        total = self._loss.clone()
+        self._group.sum(total)
+        self._count(total)
+
+    def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
+        """Measure, decide whether to go on, tell; where ranks differ, measure their mean."""
+        progress, settings, group, model = self._progress, self._settings, self._group, self._model
+        problem = self._problem
+        times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
+        group.mean(times)
+        compute, wait = times.tolist()
+        last = progress.epoch + 1 >= settings.epochs
+        own: dict[str, torch.Tensor] = {}
+        if not equal:
+            own = {name: one.clone() for name, one in model.state().items()}
+            for one in model.state().values():
+                group.mean(one)
+        loss, metric = problem.measure(model.network, self._validation, group)
+        improved = progress.best is None or loss < progress.best
+        progress.best = loss if improved else progress.best
+        progress.since_best = 0 if improved else progress.since_best + 1
+        row = {
+            "epoch": progress.epoch + 1,
+            "step": progress.step,
+            "loss": progress.loss / problem.n_train,
+            "validation_loss": loss,
+            "validation_metric": metric,
+            "seconds": progress.seconds,
+            "compute_seconds": compute,
+            "communication_seconds": communication,
+            "wait_seconds": wait,
+            "n_ranks": group.n_ranks,
+        }
+        diverged = not math.isfinite(row["loss"]) or not math.isfinite(loss)
+        if diverged:
+            row = {name: _finite(value) for name, value in row.items()}
+        progress.epochs = [*progress.epochs, row]
+        progress.done = (
+            last or diverged
+            or (settings.patience is not None and progress.since_best >= settings.patience)
+            or (settings.until_loss is not None and loss <= settings.until_loss)
+        )  # fmt: skip
+        progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
+        if equal or progress.done or self._order.sync == "never":
+            self._keep()
+            self._write_in_time()
+        if own and not progress.done:
+            model.load(own)
+        group.tally()
+        self._began = time.perf_counter() - progress.seconds  # measuring is not training
+        self._tell({"kind": "epoch", **row})
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        outer = {f"outer {name}": one for name, one in self._strategy.state().items()}
+        return self._model.state() | outer
+
+    def _keep(self) -> None:
+        """Remember this point, at which all ranks are equal; in memory, by every rank."""
+        if self._strategy.always_equal:
+            return  # it is as it stands, whenever a sum can fail
+        state = {name: one.clone() for name, one in self._state().items()}
+        self._kept = state, asdict(self._progress)
+
+    def kept_bytes(self) -> bytes:
+        """The last point at which all ranks were equal, as a checkpoint."""
+        if self._kept is None:
+            return to_bytes(self._state(), self._progress)
+        state, progress = self._kept
+        return to_bytes(state, Progress(**progress))
+
+    def _write_in_time(self) -> None:
+        if time.monotonic() - self._last_write >= self._settings.checkpoint_seconds:
+            self._write_if_first()
+
+    def _write_if_first(self, always: bool = False) -> bytes:
+        """Rank 0 writes the checkpoint; gives it where it is wanted, else nothing."""
+        self._last_write = time.monotonic()
+        if self._group.rank and not always:
+            return b""
+        content = to_bytes(self._state(), self._progress)
+        if self._group.rank == 0:
+            write(Path(self._order.checkpoint), content)
+        return content
+
+    def _give_news(self) -> None:
+        if time.monotonic() - self._last_news >= SECONDS_BETWEEN_NEWS:
+            self._last_news = time.monotonic()
+            progress = self._progress
+            self._tell({"kind": "news", "step": progress.step, "epoch": progress.epoch + 1})
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,193 @@
+"""The page of a run of ``data_parallel``: its figures, its answers, its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from pipelines.report.figures import Made, of_any_run
+from pipelines.report.kind import Answer, Kind
+from pipelines.report.table import Cell, number_cell
+from pipelines.report.training_figures import convergence, speed_up, training_times
+from pipelines.report.training_folder import PLACE, TrainingRun, read_training_run
+from pipelines.report.wording import count, significant
+
+TRAINING_TABLE = (
+    ("strategy", "text"), ("ranks", "number"), ("repeat", "number"), ("epochs", "number"),
+    ("steps", "number"), ("seconds", "number"), ("validation loss", "number"),
+    ("test loss", "number"), ("status", "text"),
+)  # fmt: skip
+RESTART_TABLE = (
+    ("training", "text"), ("why", "text"), ("ranks before", "number"), ("after", "number"),
+    ("from step", "number"), ("steps done again", "number"), ("seconds", "number"),
+)  # fmt: skip
+TIMES_TABLE = (
+    ("strategy and ranks", "text"), ("ms a step", "number"), ("compute", "number"),
+    ("communication", "number"), ("wait", "number"), ("communication %", "number"),
+    ("rows a second", "number"),
+)  # fmt: skip
+TIMES = ("compute", "communication", "wait")
+
+
+def _convergence(run: TrainingRun) -> Made:
+    shown = run.epochs[run.epochs["validation_loss"] > 0]
+    if shown.empty:
+        return None
+    n_kinds = shown.groupby(["strategy", "ranks"]).ngroups
+    alt = (
+        f"Validation loss against epochs, steps and seconds of {count(n_kinds, 'kind')} of "
+        f"training; the lowest is {significant(float(shown['validation_loss'].min()))}."
+    )
+    return convergence(shown, run.record.options.until_loss), alt
+
+
+def times_of(run: TrainingRun) -> pd.DataFrame:
+    """A row for each strategy and number of ranks: milliseconds of a step, rows a second.
+
+    The first epoch of each training is left out where there are others: ranks warm up in it.
+    """
+    epochs = run.epochs
+    if epochs.empty:
+        return pd.DataFrame(columns=["label", *TIMES, "strategy", "ranks", "rows_a_second"])
+    epochs = epochs.sort_values(list(PLACE))
+    trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
+    steps = trainings["step"].diff().fillna(epochs["step"])
+    timed = epochs.assign(steps=steps, only=trainings["epoch"].transform("size") == 1)
+    timed = timed[(timed["epoch"] > 1) | timed["only"]]
+    rows, n_train = [], run.record.dataset.n_train or 0
+    kinds: list[tuple[Any, pd.DataFrame]] = list(timed.groupby(["strategy", "ranks"], sort=False))
+    for (strategy, ranks), some in kinds:
+        n_steps = max(1.0, float(some["steps"].sum()))
+        spent = {name: float(some[f"{name}_seconds"].sum()) for name in TIMES}
+        rows.append(
+            {
+                "label": f"{strategy}, {ranks}",
+                **{name: 1000 * seconds / n_steps for name, seconds in spent.items()},
+                "strategy": strategy,
+                "ranks": int(ranks),
+                "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _times(run: TrainingRun) -> Made:
+    times = times_of(run)
+    if times.empty:
+        return None
+    alt = (
+        f"Time of a step of {count(len(times), 'kind')} of training, in three parts; the table "
+        "says the same in numbers."
+    )
+    return training_times(times), alt
+
+
+def _speed_up(run: TrainingRun) -> Made:
+    times = times_of(run)
+    if times["ranks"].nunique() < 2:
+        return None
+    fewest = times[times["ranks"] == times["ranks"].min()].set_index("strategy")["rows_a_second"]
+    rates = times.assign(
+        speed_up=times["rows_a_second"] / times["strategy"].map(fewest)
+    )  # fmt: skip
+    best = rates.sort_values("speed_up").iloc[-1]
+    alt = (
+        f"Rows a second against ranks; the most is {significant(float(best['speed_up']))} times "
+        f"that of the fewest, {best['strategy']} on {best['ranks']}."
+    )
+    return speed_up(rates), alt
+
+
+def _size(run: TrainingRun) -> str:
+    trainings, network = run.record.trainings or (), run.record.options.network or "a network"
+    return f"{count(len(trainings), 'training')} of {network}"
+
+
+def _answers(run: TrainingRun) -> list[Answer]:
+    record, answers = run.record, []
+    ended = [one for one in record.trainings or () if one.validation_loss is not None]
+    if ended:
+        best = min(ended, key=lambda one: one.validation_loss or 0.0)
+        note = f"{best.strategy} on {count(best.ranks, 'rank')}, validation"
+        answers.append(Answer("lowest loss", significant(best.validation_loss or 0.0), note))
+        if best.test_metric is not None:
+            metric = significant(best.test_metric)
+            answers.append(Answer(f"test {record.metric}", metric, "of the same network"))
+    times = times_of(run)
+    if not times.empty:
+        most = times.sort_values("rows_a_second").iloc[-1]
+        note = f"{most['strategy']} on {count(int(most['ranks']), 'rank')}"
+        answers.append(Answer("rows a second", f"{most['rows_a_second']:,.0f}", note))
+    if record.restarts:
+        lost = sum(one.steps_lost for one in record.restarts)
+        answers.append(Answer("restarts", str(len(record.restarts)), f"{lost} steps done again"))
+    return answers
+
+
+def _number(value: float | None) -> Cell:
+    return Cell("–", "") if value is None else number_cell(float(value), significant(float(value)))
+
+
+def _training_rows(run: TrainingRun) -> list[list[Cell]]:
+    return [
+        [
+            Cell(one.strategy, one.strategy), number_cell(float(one.ranks), str(one.ranks)),
+            number_cell(float(one.repeat), str(one.repeat + 1)),
+            *(_number(value) for value in (one.epochs, one.steps, one.seconds,
+                                           one.validation_loss, one.test_loss)),
+            Cell(one.status, one.status),
+        ]
+        for one in run.record.trainings or ()
+    ]  # fmt: skip
+
+
+def _times_rows(run: TrainingRun) -> list[list[Cell]]:
+    rows = []
+    for row in times_of(run).to_dict("records"):
+        parts = [float(row[name]) for name in TIMES]
+        numbers = [sum(parts), *parts, 100 * parts[1] / max(1e-9, sum(parts)),
+                   float(row["rows_a_second"])]  # fmt: skip
+        rows.append([Cell(row["label"], row["label"]), *map(_number, numbers)])
+    return rows
+
+
+def _restart_rows(run: TrainingRun) -> list[list[Cell]]:
+    return [
+        [
+            Cell(one.training, one.training), Cell(one.reason, one.reason),
+            *(_number(value) for value in (one.ranks_before, one.ranks_after, one.step,
+                                           one.steps_lost, one.seconds)),
+        ]
+        for one in run.record.restarts
+    ]  # fmt: skip
+
+
+def _content(run: TrainingRun) -> dict[str, Any]:
+    return {
+        "trainings": _training_rows(run),
+        "training_columns": TRAINING_TABLE,
+        "restarts": _restart_rows(run),
+        "restart_columns": RESTART_TABLE,
+        "times": _times_rows(run),
+        "times_columns": TIMES_TABLE,
+    }
+
+
+TRAINING = Kind(
+    title="Data-parallel training",
+    template="data_parallel.html",
+    read=read_training_run,
+    figures={
+        "convergence": _convergence,
+        "training_times": _times,
+        "speed_up": _speed_up,
+        **{name: of_any_run()[name] for name in ("confusion_matrix", "timeline")},
+    },
+    size=_size,
+    sizes=(),
+    answers=_answers,
+    content=_content,
+    place=PLACE,
+    cell_name=lambda cell: f"{cell['strategy']} on {cell['ranks']}, repeat {cell['repeat'] + 1}",
+)

@@ -1,0 +1,235 @@
+"""The command: what it leaves, what it refuses, how it goes on after a death."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch", reason="networks are torch's")
+
+from pipelines.data.model_file import read_model
+from pipelines.data_parallel import main
+from pipelines.parallel.checkpoint import progress_of, read
+from tests.command_runs import command_line, record, start
+
+SMALL = ["--points", "600", "--epochs", "3", "--batch-size", "32", "--cluster", "local",
+         "--dashboard", "off", "--workers", "2"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "compared"
+    compared = ["--compare", "every-step,every-k=4,never", "--ranks", "1,2", "--repeats", "2"]
+    assert main([*SMALL, *compared, "--results", str(folder), "--quiet"]) == 0
+    return folder
+
+
+def test_each_strategy_is_trained_on_each_number_of_ranks(finished):
+    table = pd.read_parquet(finished / "epochs.parquet")
+    assert len(table) == 3 * 2 * 2 * 3
+    assert (table["status"] == "ok").all()
+    assert (table["n_ranks"] == table["ranks"]).all()
+    alone = table[(table["ranks"] == 1) & (table["repeat"] == 0)]
+    by_strategy = alone.pivot(index="epoch", columns="strategy", values="loss")
+    assert np.allclose(by_strategy["every-step"], by_strategy["never"])  # one rank has no other
+    assert (table.loc[table["ranks"] == 1, "communication_seconds"] == 0).all()
+    together = table[table["ranks"] == 2]
+    assert (together.loc[together["strategy"] == "every-step", "communication_seconds"] > 0).all()
+    run = record(finished)
+    assert len(run["trainings"]) == run["n_cells"] == 12
+    assert run["restarts"] == []
+
+
+def test_the_model_of_the_lowest_validation_loss_is_kept_under_its_own_names(finished):
+    weights, about = read_model(finished / "model.safetensors")
+    assert about["network"] == "approximator"
+    assert [one.shape for one in weights.values()][:2] == [(80,), (80, 1)]
+    run = record(finished)
+    best = min(run["trainings"], key=lambda one: one["validation_loss"])
+    assert run["test_metric"] == pytest.approx(best["test_metric"], rel=1e-4)
+
+
+def test_the_page_shows_strategies_side_by_side(finished):
+    page = (finished / "report.html").read_text()
+    for words in ("every-k=4", "never", "Trainings", "communication"):
+        assert words in page
+    for figure in ("convergence", "training_times", "speed_up"):
+        assert (finished / f"{figure}.svg").exists()
+
+
+def test_a_resumed_run_trains_nothing_twice(finished):
+    journal = (finished / "journal.jsonl").read_text()
+    assert main(["--resume", str(finished), "--quiet"]) == 0
+    assert (finished / "journal.jsonl").read_text() == journal
+
+
+LONG = ["--points", "4000", "--epochs", "30", "--batch-size", "16", "--cluster", "local",
+        "--dashboard", "off", "--workers", "2", "--checkpoint-seconds", "0.1"]  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    """Worker processes: the children of a local cluster's launcher that Dask spawned."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            words = (path / "cmdline").read_bytes().decode()
+        except (OSError, IndexError, ValueError):
+            continue
+        if parent == pid and "spawn_main" in words:
+            found.append(int(path.name))
+    return sorted(found)
+
+
+def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
+    folder = tmp_path / "run"
+    program = start("data_parallel", *LONG, "--results", str(folder))
+    checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
+
+    def wait_for_step(step: int) -> int:
+        until = time.monotonic() + 120
+        while (content := read(checkpoint)) is None or progress_of(content).step < step:
+            assert program.poll() is None, program.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return progress_of(content).step
+
+    reached = wait_for_step(1)
+    os.kill(children(program.pid)[0], signal.SIGKILL)
+    reached = wait_for_step(reached + 300)  # a new gang went on
+    os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
+    ended = start("data_parallel", "--resume", str(folder))
+    said, errors = ended.communicate(timeout=240)
+    assert ended.returncode == 0, errors
+    table = pd.read_parquet(folder / "epochs.parquet")
+    assert table["epoch"].tolist() == list(range(1, 31))
+    assert table["step"].is_monotonic_increasing
+    assert table["step"].iloc[-1] > reached
+    assert table["validation_loss"].iloc[-1] < 0.1
+    assert "trained    every-step on 2" in said
+
+
+BAD = {
+    "strategy": (["--sync", "always"], "--sync must be of every-step, every-k=K, never"),
+    "number": (["--sync", "never=3"], "--sync must be of every-step"),
+    "two": (["--sync", "never,average"], "--sync must be one strategy"),
+    "both": (["--sync", "never", "--compare", "never"], "--sync and --compare exclude each other"),
+    "twice": (["--compare", "never,never"], "--compare must name each strategy once"),
+    "network": (["--network", "cnn"], "--network must be one of approximator, bagging, mlp"),
+    "file": (["--network", "none.py:make"], "--network must name a file that can be read"),
+    "rows": (["--dataset", "mnist"], "--dataset is for a network that learns from rows"),
+    "limit": (["--limit", "50"], "--limit is for a network that learns from rows"),
+    "momentum": (["--momentum", "0.5"], "--momentum is for --optimizer sgd, got 0.5 with adamw"),
+    "diloco": (["--sync", "diloco", "--optimizer", "sgd"], "--optimizer must be adamw with diloco"),
+    "hidden": (["--hidden", "5"], "--hidden is for --network mlp"),
+    "ranks": (["--ranks", "3"], "--ranks must be at most 2, the number of workers, got 3"),
+    "epochs": (["--epochs", "0"], "--epochs must be at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
+    options, message = BAD[name]
+    folder = tmp_path / "run"
+    small = [one for one in SMALL if name not in ("network", "file", "rows") or one != "--points"]
+    if small != SMALL:
+        small.remove("600")
+    assert main([*small, *options, "--results", str(folder)]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert re.search(f"^data_parallel: {message}", line), line
+    assert not folder.exists()
+
+
+def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def make(network):\n"
+        "    return nn.Sequential(nn.Linear(network.n_inputs, 8), nn.BatchNorm1d(8), nn.ReLU(),\n"
+        "                         nn.Linear(8, network.n_outputs))\n"
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    frame["colour"] = rng.choice(["red", "green"], 300)
+    frame["price"] = 1000 + 50 * frame.a - 80 * (frame.colour == "red") + rng.normal(size=300)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    folder = tmp_path / "run"
+    options = ["--network", f"{tmp_path}/mine.py:make", "--dataset", str(tmp_path / "t.csv"),
+               "--target", "price", "--epochs", "30", "--batch-size", "16", "--sync", "average",
+               "--learning-rate", "0.02", "--cluster", "local", "--dashboard", "off",
+               "--workers", "2", "--results", str(folder), "--quiet"]  # fmt: skip
+    assert main(options) == 0
+    run = record(folder)
+    assert run["test_metric"] < 0.3 * frame.price.std()  # in units of the price
+    weights, _ = read_model(folder / "model.safetensors")
+    assert "1.running_mean" in weights
+
+
+def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "class Fails(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        raise RuntimeError('no forward today')\n"
+        "def make(network):\n"
+        "    return Fails(network.n_inputs, network.n_outputs)\n"
+    )
+    options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "2"]
+    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
+    assert main([*options, *own, "--results", str(tmp_path / "failed"), "--quiet"]) == 0
+    run = record(tmp_path / "failed")
+    assert run["n_failed"] == 1
+    assert run["trainings"][0]["status"] == "failed: RuntimeError: no forward today"
+    assert "No epoch has ended" in (tmp_path / "failed" / "report.html").read_text()
+    wild = ["--optimizer", "sgd", "--learning-rate", "100000", "--points", "500"]
+    assert main([*options, *wild, "--results", str(tmp_path / "wild"), "--quiet"]) == 0
+    run = record(tmp_path / "wild")
+    assert run["n_failed"] == 0
+    assert run["trainings"][0]["status"] == "diverged"
+
+
+def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path):
+    folder = tmp_path / "run"
+    options = ["--network", "bagging", "--dataset", "digits", "--epochs", "6", "--batch-size", "16",
+               "--cluster", "local", "--dashboard", "off", "--workers", "2", "--results",
+               str(folder), "--quiet"]  # fmt: skip
+    assert main(options) == 0
+    run = record(folder)
+    said = pd.read_parquet(folder / "test_predictions.parquet")
+    assert run["n_test_errors"] == (said["true"] != said["predicted"]).sum()
+    assert run["test_error"] < 0.1
+
+
+def test_a_dry_run_says_what_would_be_trained(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main([*SMALL, "--dry-run", "--results", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "540 training rows" in said
+    assert "nothing was run" in said
+    assert not folder.exists()
+
+
+def test_help_answers_without_torch_or_dask():
+    code = (
+        "import sys\n"
+        "from pipelines.data_parallel import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "slow = ('numba', 'distributed', 'torch', 'pyarrow', 'pandas')\n"
+        "print([name for name in slow if name in sys.modules])"
+    )
+    python = command_line("data_parallel")[0]
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--sync" in done.stdout
+    assert json.dumps("every-k") not in done.stderr

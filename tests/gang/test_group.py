@@ -1,0 +1,77 @@
+"""Ranks in threads: sums, the tally of time, and what the others see when one is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("torch", reason="gangs are torch's")
+
+import torch
+
+from pipelines.gang.group import GangBroken, Group, Rendezvous
+from tests.gang.ranks import on_ranks
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3])
+def test_a_sum_a_mean_and_a_broadcast_are_the_same_everywhere(n_ranks):
+    def work(group):
+        total, mean = (torch.full((5,), float(group.rank + 1)) for _ in range(2))
+        first = torch.full((2,), float(group.rank + 7))
+        group.sum(total)
+        group.mean(mean)
+        group.broadcast(first)
+        return total[0].item(), mean[0].item(), first[0].item()
+
+    expected = n_ranks * (n_ranks + 1) / 2
+    assert on_ranks(n_ranks, work) == [(expected, expected / n_ranks, 7.0)] * n_ranks
+
+
+def test_the_rank_that_comes_last_communicates_and_the_others_wait():
+    def work(group):
+        time.sleep(0.3 * group.rank)
+        group.sum(torch.ones(10))
+        return group.tally()
+
+    (communicating, waited), (also, last) = on_ranks(2, work)
+    assert communicating == also < 0.2
+    assert last < 0.1
+    assert waited > 0.2
+
+
+def test_a_rank_that_leaves_breaks_the_gang_at_once():
+    def work(group):
+        group.sum(torch.ones(3))
+        if group.rank == 1:
+            group.abort()
+        began = time.monotonic()
+        try:
+            group.sum(torch.ones(3))
+        except GangBroken:
+            return time.monotonic() - began
+
+    assert max(on_ranks(3, work, seconds=60)) < 30  # not by running out of time
+
+
+def test_a_rank_that_computes_is_told_to_stop_by_another_thread():
+    def work(group):
+        threading.Timer(0.1, group.abort).start()
+        for _ in range(1000):
+            group.check()
+            time.sleep(0.01)
+
+    assert [type(one) for one in on_ranks(2, work)] == [GangBroken, GangBroken]
+
+
+def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
+    rendezvous = Rendezvous("127.0.0.1")
+    with pytest.raises(GangBroken, match="not all of them came"):
+        Group.join(rendezvous.address, 0, 2, stopped=lambda: True)
+
+
+def test_every_gang_has_a_port_of_its_own_on_one_address():
+    one, two = Rendezvous("127.0.0.1"), Rendezvous("127.0.0.1")
+    assert one.address.port != two.address.port
+    assert one.address.host == "127.0.0.1"

@@ -1,0 +1,100 @@
+"""Ranks that share every gradient do what one process does on the union batch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="networks are torch's")
+
+import torch
+
+from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.problem import approximator
+from pipelines.parallel.settings import Settings
+from pipelines.parallel.train import Order, train
+from tests.gang.ranks import on_ranks
+
+# 270 training rows, union batches of 48: the last has 30.
+PROBLEM = approximator(300, 0.1, 0)
+SETTINGS = Settings(epochs=3, batch_size=48, learning_rate=0.01)
+
+
+def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROBLEM):
+    """The last checkpoint of rank 0, after all ranks gave the same."""
+    order = Order(settings, sync, 1, start, str(tmp_path / "checkpoint"))
+    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda news: None))
+    for one in results:
+        if isinstance(one, Exception):
+            raise one
+    states = [from_bytes(one)[0] for one in results]
+    for one in states[1:]:
+        assert torch.equal(one["weights"], states[0]["weights"])
+    return from_bytes(results[0])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("n_ranks", [2, 3, 4])
+def test_every_step_equals_one_process_on_the_union_batch(n_ranks, optimizer, tmp_path):
+    one = dataclasses.replace(SETTINGS, optimizer=optimizer)
+    many = dataclasses.replace(one, batch_size=48 // n_ranks)
+    expected, alone = trained(1, "every-step", tmp_path, one)
+    found, together = trained(n_ranks, "every-step", tmp_path, many)
+    assert together.step == alone.step == 18
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, rtol=1e-4, atol=2e-6), name
+    for row, other in zip(together.epochs, alone.epochs, strict=True):
+        for name in ("loss", "validation_loss", "validation_metric"):
+            assert row[name] == pytest.approx(other[name], rel=1e-4)
+
+
+def test_every_step_is_a_plain_loop_of_torch(tmp_path):
+    found, _ = trained(1, "every-step", tmp_path)
+    network = PROBLEM.network.make(1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+    X, y = (torch.from_numpy(PROBLEM.train[name]) for name in "Xy")
+    for epoch in range(3):
+        order = np.random.default_rng(np.random.SeedSequence([1, epoch])).permutation(270)
+        for first in range(0, 270, 48):
+            rows = torch.from_numpy(order[first : first + 48])
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(network(X[rows]).squeeze(1), y[rows]).backward()
+            optimizer.step()
+    flat = torch.cat([one.detach().reshape(-1) for one in network.parameters()])
+    assert torch.allclose(found["weights"], flat, rtol=1e-4, atol=1e-6)
+
+
+def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):
+    settings = dataclasses.replace(SETTINGS, epochs=1, batch_size=24)
+    found, _ = trained(2, "average", tmp_path, settings)
+    ends = []
+    for rank in range(2):
+        network = PROBLEM.network.make(1)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+        X, y = (torch.from_numpy(PROBLEM.train[name]) for name in "Xy")
+        order = np.random.default_rng(np.random.SeedSequence([1, 0])).permutation(270)
+        for first in range(0, 270, 48):
+            union = order[first : first + 48]
+            half = len(union) // 2
+            rows = torch.from_numpy(union[:half] if rank == 0 else union[half:])
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(network(X[rows]).squeeze(1), y[rows]).backward()
+            optimizer.step()
+        ends.append(torch.cat([one.detach().reshape(-1) for one in network.parameters()]))
+    assert torch.allclose(found["weights"], (ends[0] + ends[1]) / 2, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "sync", ["every-k=2", "every-k=10", "never", "average=2", "post-local=3", "diloco=4"]
+)
+def test_every_strategy_ends_with_one_model_that_has_learned(sync, tmp_path):
+    settings = dataclasses.replace(
+        SETTINGS, epochs=4, batch_size=16, optimizer="adamw", learning_rate=0.005
+    )
+    _, progress = trained(3, sync, tmp_path, settings)
+    assert progress.epochs[-1]["loss"] < progress.epochs[0]["loss"]
+    assert progress.step == 24
+    again, _ = trained(3, sync, tmp_path, settings)
+    assert torch.equal(again["weights"], trained(3, sync, tmp_path, settings)[0]["weights"])

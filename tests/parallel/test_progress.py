@@ -1,0 +1,129 @@
+"""Where a training stands: kept, written, gone on from, by other numbers of ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="networks are torch's")
+
+import torch
+
+from pipelines.gang.group import GangBroken
+from pipelines.parallel.checkpoint import Progress, from_bytes, progress_of, read, to_bytes, write
+from pipelines.parallel.problem import approximator
+from pipelines.parallel.settings import Settings
+from pipelines.parallel.train import Order, train
+from tests.gang.ranks import on_ranks
+
+PROBLEM = approximator(300, 0.1, 0)
+SETTINGS = Settings(epochs=4, batch_size=12, learning_rate=0.01)
+
+
+class BreaksAt:
+    """A group that breaks at one of its collectives, as when another rank dies."""
+
+    def __init__(self, group, collective: int):
+        self._group, self._left = group, collective
+
+    def __getattr__(self, name):
+        if name in ("sum", "mean", "broadcast"):
+            self._left -= 1
+            if self._left < 0:
+                self._group.abort()
+                raise GangBroken("killed")
+        return getattr(self._group, name)
+
+
+def run(
+    tmp_path: Path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS
+):
+    order = Order(settings, sync, 1, start, str(tmp_path / "checkpoint.safetensors"))
+
+    def work(group):
+        if breaks_at is not None and group.rank == 1:
+            group = BreaksAt(group, breaks_at)
+        return train(PROBLEM, order, group, lambda news: None)
+
+    return on_ranks(n_ranks, work)
+
+
+# 270 rows in union batches of 24: 12 steps in an epoch.
+@pytest.mark.parametrize("breaks_at", [9, 14, 20])
+@pytest.mark.parametrize("sync", ["every-step", "average", "every-k=5", "post-local=3"])
+def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
+    sync, breaks_at, tmp_path
+):
+    expected = from_bytes(run(tmp_path, sync=sync)[0])[0]["weights"]
+    broken = run(tmp_path, sync=sync, breaks_at=breaks_at)
+    assert [type(one) for one in broken] == [GangBroken, GangBroken]
+    for one in broken:
+        again = run(tmp_path, sync=sync, start=one.kept)
+        assert torch.equal(from_bytes(again[0])[0]["weights"], expected)
+
+
+@pytest.mark.parametrize("sync", ["never", "diloco=5", "average=2"])
+def test_what_is_each_ranks_own_is_given_up_but_training_ends(sync, tmp_path):
+    broken = run(tmp_path, sync=sync, breaks_at=14)
+    again = run(tmp_path, sync=sync, start=broken[0].kept)
+    progress = progress_of(again[0])
+    assert progress.done
+    assert [row["epoch"] for row in progress.epochs] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_another_number_of_ranks_goes_on_in_the_same_epoch(n_ranks, tmp_path):
+    kept = run(tmp_path, breaks_at=20)[0].kept
+    before = progress_of(kept)
+    assert 0 < before.position < 270
+    ended = progress_of(run(tmp_path, n_ranks=n_ranks, start=kept)[0])
+    rows = 270 - before.position
+    rest = -(-rows // (12 * n_ranks))
+    whole = -(-270 // (12 * n_ranks))
+    assert ended.step == before.step + rest + whole * (4 - before.epoch - 1)
+    assert [row["epoch"] for row in ended.epochs] == [1, 2, 3, 4]
+
+
+def test_the_loss_of_an_epoch_counts_each_row_once_across_a_death(tmp_path):
+    expected = progress_of(run(tmp_path)[0]).epochs
+    kept = run(tmp_path, breaks_at=20)[0].kept
+    found = progress_of(run(tmp_path, start=kept)[0]).epochs
+    assert [row["loss"] for row in found] == pytest.approx([row["loss"] for row in expected])
+
+
+def test_training_ends_early_where_it_is_told_to(tmp_path):
+    patient = dataclasses.replace(SETTINGS, epochs=30, learning_rate=1e-9, patience=2)
+    epochs = progress_of(run(tmp_path, settings=patient)[0]).epochs
+    assert len(epochs) < 30
+    content = dataclasses.replace(SETTINGS, epochs=30, until_loss=1e3)
+    assert len(progress_of(run(tmp_path, settings=content)[0]).epochs) == 1
+
+
+def test_a_training_that_diverges_ends_and_says_so(tmp_path):
+    wild = dataclasses.replace(SETTINGS, learning_rate=1e6)
+    epochs = progress_of(run(tmp_path, settings=wild)[0]).epochs
+    assert len(epochs) < 4
+    assert epochs[-1]["validation_loss"] is None
+
+
+def test_the_learning_rate_is_scaled_and_warmed_up():
+    settings = Settings(learning_rate=0.1, scale_lr="linear", warm_up=4)
+    assert settings.rate(1, 8) == pytest.approx(0.2)
+    assert settings.rate(4, 8) == settings.rate(100, 8) == pytest.approx(0.8)
+    assert dataclasses.replace(settings, scale_lr="sqrt").rate(9, 4) == pytest.approx(0.2)
+    assert dataclasses.replace(settings, scale_lr="none").rate(9, 4) == pytest.approx(0.1)
+
+
+def test_a_checkpoint_is_replaced_whole_and_a_damaged_one_is_none(tmp_path):
+    path = tmp_path / "c.safetensors"
+    assert read(path) is None
+    content = to_bytes({"weights": torch.arange(4.0)}, Progress(step=3, epochs=[{"epoch": 1}]))
+    write(path, content)
+    tensors, progress = from_bytes(read(path))
+    assert tensors["weights"].tolist() == [0, 1, 2, 3]
+    assert progress == Progress(step=3, epochs=[{"epoch": 1}])
+    path.write_bytes(content[:20])
+    assert read(path) is None
+    assert [one.name for one in tmp_path.iterdir()] == ["c.safetensors"]
