@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset, make_folds
@@ -45,6 +45,8 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
+    group: ClassVar[str] = "grid"
+
     n_c: int = number(8, "number of C", check=at_least(1, 10_000))
     n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
@@ -75,6 +77,11 @@ class Search(job.Job[Options]):
         "the model of a run: python -m pipelines.svm_grid predict --help."
     )
     kind_of_options = Options
+    examples = (
+        "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
+        "--dataset mine.csv --target species --scoring f1_macro",
+        "--resume results/svm_grid-20261120-130849",
+    )
 
     def load(self, kind: str) -> Dataset:
         """The rows, and how they are scored."""

@@ -96,6 +96,8 @@ class Session:
         """Write what is known of the run before its first unit, and say how to watch it."""
         workers, record = cluster.workers, self.record
         counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
+        if cluster.threads > 1:
+            counted += f", {cluster.threads} threads" + " each" * (len(workers) != 1)
         gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
         solver = f", solver {facts['solver']}" if "solver" in facts else ""
