@@ -124,7 +124,7 @@ class CrossValidation(job.Job[Options]):
             session.say(
                 f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
             )
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
             ):

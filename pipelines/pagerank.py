@@ -142,7 +142,7 @@ class PageRank(job.Job[Options]):
             if name not in self.rows or not (ranks / f"{name}.npy").exists()
         ]  # fmt: skip
         problem, facts = self.problem.on(cluster.device, cluster.threads), dict[str, Any]()
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             for outcome in cluster.runner.outcomes(run_variant, problem, todo):
                 name = outcome.unit.variant
                 if outcome.error is None:

@@ -22,7 +22,7 @@ from pipelines.run.options import at_least, increasing_log10, option
 from pipelines.run_folder import columns, names
 from pipelines.select.scores import failures
 from pipelines.select.scoring import resolve_scoring
-from pipelines.svm.answer import answer
+from pipelines.svm.answer import answer, candidates_in
 from pipelines.svm.grid import (
     Grid,
     axis,
@@ -144,6 +144,7 @@ class Search(job.Job[Options]):
 
     def recall(self, session: Session) -> None:
         """Rows of cells; a failed fit gets another try."""
+        self.path = session.path
         self.rows = rows_by_cell(scored_rows(session.journal.records))
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
@@ -164,7 +165,7 @@ class Search(job.Job[Options]):
             session.say(
                 f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left"
             )
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             for outcome, new_rows in search(runner, self.folded, self.grid, todo):
                 books.enter(outcome, new_rows)
                 rows |= rows_by_cell(new_rows)
@@ -182,7 +183,7 @@ class Search(job.Job[Options]):
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best candidate, its errors, the time, and what failed."""
-        return of_run(record)
+        return of_run(record, candidates_in(self.path))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

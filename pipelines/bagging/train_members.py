@@ -55,7 +55,7 @@ def train_members(
             f"before, {len(todo)} units are left"
         )
     why_lost, facts = "", dict[str, Any]()
-    with session.books(cluster, todo, facts) as books:
+    with session.books(cluster, todo) as books:
         for outcome, new_rows, made in bag(cluster.runner, data, plan, dict(rows), refitted):
             unit = outcome.unit
             if made is not None:

@@ -19,7 +19,7 @@ from pipelines.report.certainty import certainty_panels, said
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.table import table_of
-from pipelines.report.wording import count, percent
+from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder.columns import BAGGING_CELL
 
 ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
@@ -108,7 +108,7 @@ def _answers(run: BaggingRun) -> list[Answer]:
         ("of the mean probability", record.mean_test_error, record.n_mean_errors),
     ):
         if error is not None:
-            note = f"{n_wrong} of {record.dataset.n_test} test points"
+            note = wrong_of(n_wrong, record.dataset.n_test)
             answers.append(Answer(label, percent(error), note))
     if (mean := record.members_mean_test_error) is not None:
         best = record.members_best_test_error

@@ -22,6 +22,7 @@ from pipelines.report.style import figure_style, save
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run
+from pipelines.run_folder.work_time import workers_of
 
 AnyRun = TypeVar("AnyRun", bound=Run[Any])
 # A figure and what it shows in words; None where the run has no pieces for it.
@@ -102,13 +103,8 @@ def _of_timeline(run: Run[Any], colour_by: str) -> Made:
 
 
 def worker_addresses(run: Run[Any]) -> list[str]:
-    """The workers of ``run.json`` that ran a unit, in its order.
-
-    Workers that ran none are kept too, as idle lanes, unless the journal names
-    no worker that ``run.json`` knows: then the two speak of different runs.
-    """
-    known = [worker.address for worker in run.record.cluster.workers]
-    return known if {unit.worker for unit in run.units} & set(known) else []
+    """The workers of a run, in the order of ``run.json``; see ``workers_of``."""
+    return workers_of(run.units, [worker.address for worker in run.record.cluster.workers])
 
 
 def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:

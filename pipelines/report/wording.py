@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from pipelines.run_folder.judgement import interval
+
 
 def log10(value: float) -> str:
     """The logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
@@ -47,8 +49,15 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: ``1 worker``, ``2 workers``."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    """A number and its noun: ``1 worker``, ``1,437 rows``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
+    """How many test points are wrong, and between what the error lies; empty where unknown."""
+    if n_wrong is None or n_test is None:
+        return ""
+    return f"{n_wrong:,} of {n_test:,} test points, {interval(n_wrong, n_test)}"
 
 
 def moment(text: object) -> str:

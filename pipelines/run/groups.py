@@ -131,8 +131,8 @@ class PlaceOptions:
         metavar="KIND", changes_results=False,
     )  # fmt: skip
     workers: int | None = option(
-        None, "number of workers, each a process (default: one for each GPU, else for each core, or "
-        "for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
+        None, "number of workers, each a process (default: one for each GPU, else for each core, "
+        "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
         "2 threads)",
         parse=int, check=at_least(1, 100_000), metavar="N", changes_results=False,
     )  # fmt: skip

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from pipelines.run.compilation import with_compile_seconds
+
 
 class Unit(Protocol):
     """What one task does; hashable."""
@@ -49,6 +51,7 @@ class Outcome(Generic[AnyUnit]):
     worker: str = ""
     started: float = 0.0  # seconds since the epoch
     seconds: float = 0.0
+    compile_seconds: float = 0.0  # of these
 
 
 class Results:
@@ -78,6 +81,7 @@ class Results:
         return [self.known[name] for name in needs_of(unit)]
 
 
+@with_compile_seconds
 def measured(work: Work, shared: Any, unit: AnyUnit, needed: list[Any]) -> dict[str, Any]:
     """The task: the unit's result, with where and when it was computed."""
     arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
+from pipelines.run.compilation import without_compilation
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
@@ -118,7 +119,7 @@ def search(
     work = partial(fit_unit, solver=grid.solver, settings=grid.settings)
     for outcome in runner.outcomes(work, data, units):
         if outcome.error is None:
-            rows = outcome.result
+            rows = without_compilation(outcome.result, outcome.seconds, outcome.compile_seconds)
         else:
             rows = failed_rows(data, outcome.unit, outcome.error)
         yield outcome, [{**row, "worker": outcome.worker} for row in rows]
