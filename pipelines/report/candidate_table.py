@@ -15,10 +15,10 @@ AS_GOOD = "as good"  # heading of what a candidate is beside the best
 
 def candidate_columns(run: SvmRun) -> Columns:
     """Names and kinds of the columns; the score has one where it is not accuracy."""
-    names = ["rank", AS_GOOD, "C", "gamma", "cv error", "standard deviation", "folds with a score",
-             "support vectors", "fit time (s)"]  # fmt: skip
+    names = ["rank", "C", "gamma", "cv error", "standard deviation", "folds with a score",
+             "support vectors", "fit time (s)", AS_GOOD]  # fmt: skip
     if _has_score(run):
-        names.insert(4, f"cv {run.scoring}")
+        names.insert(3, f"cv {run.scoring}")
     return [(name, "text" if name == AS_GOOD else "number") for name in names]
 
 
@@ -40,7 +40,6 @@ def candidate_rows(run: SvmRun) -> list[list[Cell]]:
     return [
         [
             number_cell(row["rank"], f"{row['rank']:,.0f}"),
-            Cell(mark, mark),
             number_cell(row["C"], significant(row["C"])),
             number_cell(row["gamma"], significant(row["gamma"])),
             *([number_cell(row["score_mean"], f"{row['score_mean']:.4f}")] if with_score else []),
@@ -49,6 +48,7 @@ def candidate_rows(run: SvmRun) -> list[list[Cell]]:
             number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
             number_cell(row["n_support"], f"{row['n_support']:,.0f}"),
             number_cell(row["fit_seconds"], f"{row['fit_seconds']:,.2f}"),
+            Cell(mark, mark),
         ]
         for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False)
     ]

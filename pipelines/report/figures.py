@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from pipelines.report.classification_figures import (
     confusion_matrix,
     wrong_test_points,
 )
-from pipelines.report.style import figure_style, save
+from pipelines.report.style import figure_style, on_a_phone, save, svg_of
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run
@@ -32,13 +31,14 @@ Draw = Callable[[AnyRun], Made]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure as the page takes it: its file, size in CSS pixels, and text."""
+    """A figure as the page takes it: its file, size in CSS pixels, text; and for a phone."""
 
     name: str
     width: int
     height: int
     alt: str
     data_uri: str
+    on_a_phone: str = ""
 
 
 def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, Drawn]:
@@ -49,15 +49,22 @@ def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, 
             made = draw(run)
             if made is not None:
                 figure, alt = made
-                drawn[name] = _embed(name, figure, alt, save(figure, run.path, name))
+                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name))
+                with on_a_phone():
+                    if again := draw(run):
+                        narrow = _data_uri(svg_of(again[0]))
+                        drawn[name] = replace(drawn[name], on_a_phone=narrow)
     return drawn
 
 
-def _embed(name: str, figure: Figure, alt: str, path: Path) -> Drawn:
+def embedded(name: str, figure: Figure, alt: str, svg: bytes) -> Drawn:
+    """A figure that is drawn, as the page takes it."""
     width, height = figure.get_size_inches()
-    code = base64.b64encode(path.read_bytes()).decode("ascii")
-    uri = f"data:image/svg+xml;base64,{code}"
-    return Drawn(name, round(96 * width), round(96 * height), alt, uri)
+    return Drawn(name, round(96 * width), round(96 * height), alt, _data_uri(svg))
+
+
+def _data_uri(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
 
 
 def _of_confusion(run: Run[Any]) -> Made:

@@ -55,8 +55,15 @@ if (window.HTMLDialogElement) {
   }
 }
 
-const command = document.querySelector("pre code");
-if (command && navigator.clipboard) {
+// Paper shows what stands in what can be opened.
+addEventListener("beforeprint", () => {
+  for (const closed of document.querySelectorAll("details:not([open])")) {
+    closed.open = true;
+    addEventListener("afterprint", () => { closed.open = false; }, { once: true });
+  }
+});
+
+for (const command of navigator.clipboard ? document.querySelectorAll("pre code") : []) {
   const copy = document.createElement("button");
   copy.type = "button";
   copy.className = "copy";

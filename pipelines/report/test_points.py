@@ -41,7 +41,7 @@ def wrong_note(run: Run[Any]) -> str:
     most = MOST_WRONG_ROWS if run.wrong_images is None else MOST_IMAGES
     if len(wrong) > most:
         return (
-            f"The first {most} of {len(wrong)} wrong test points; "
+            f"The first {most} of {len(wrong):,} wrong test points; "
             "all of them are in test_predictions.parquet."
         )
     return f"{count(len(wrong), 'wrong test point')}."

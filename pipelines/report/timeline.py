@@ -13,7 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, log10_labels
+from pipelines.report.style import (
+    GREY,
+    INK,
+    PALE,
+    SKY,
+    VERMILLION,
+    WIDE,
+    fitting,
+    log10_labels,
+)
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import Unit
 from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
@@ -34,7 +43,7 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
     rows = lanes(units, workers)
     lane = min(0.36, 9.0 / len(rows))
     height = 1.15 + lane * len(rows)
-    figure = Figure(figsize=(WIDE, max(1.9, height)), layout="constrained")
+    figure = Figure(figsize=(fitting(WIDE), max(1.9, height)), layout="constrained")
     total = shown_seconds(units)
     second, name_of_time = _time_unit(total)
     axes = figure.add_subplot(xlabel=f"{name_of_time} since the first unit started")

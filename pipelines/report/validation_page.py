@@ -232,10 +232,11 @@ def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
         if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
     ]  # fmt: skip
     columns: Columns = [
-        ("rank", "number"), (AS_GOOD, "text"), ("algorithm", "text"), ("parameters", "text"),
+        ("rank", "number"), ("algorithm", "text"), ("parameters", "text"),
         (f"cv {run.scoring}", "number"), ("standard deviation", "number"),
         *((f"cv {name.removeprefix('score_').removesuffix('_mean')}", "number") for name in more),
         ("folds with a score", "number"), ("seconds a fit", "number"),
+        (AS_GOOD, "text"),
     ]  # fmt: skip
     rows = []
     marks = marks_of(_rivals(run), len(run.candidates), "fastest")
@@ -245,7 +246,6 @@ def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
         rows.append(
             [
                 number_cell(row["rank"], f"{row['rank']:,.0f}"),
-                Cell(mark, mark),
                 Cell(row["algorithm"], row["algorithm"]),
                 Cell(text, text),
                 number_cell(score, f"{score:.4f}", missing="failed"),
@@ -254,6 +254,7 @@ def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
                 number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
                 number_cell(float(row.get("fit_seconds", math.nan)),
                             significant(float(row.get("fit_seconds", math.nan)))),
+                Cell(mark, mark),
             ]
         )  # fmt: skip
     return columns, rows

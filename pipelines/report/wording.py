@@ -22,7 +22,7 @@ def percent(fraction: float | None) -> str:
 
 
 def significant(value: float | None) -> str:
-    """C or gamma with three significant digits: ``0.0193``, ``1390``, ``7.2e5``."""
+    """C or gamma with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -30,7 +30,7 @@ def significant(value: float | None) -> str:
     mantissa, exponent = f"{value:.2e}".split("e")
     power = int(exponent)
     if -4 <= power < 5:
-        text = f"{float(f'{mantissa}e{exponent}'):.{max(0, 2 - power)}f}"
+        text = f"{float(f'{mantissa}e{exponent}'):,.{max(0, 2 - power)}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{mantissa.rstrip('0').rstrip('.')}e{power}"
 

@@ -157,7 +157,7 @@ class Session:
         record = self.record
         rows = ROWS.get(record["command"], Row)
         units = units_of(read_journal(self.folder.journal_path, rows, record.get("fingerprint")))
-        known = [worker["address"] for worker in record["cluster"]["workers"]]
+        known = [worker["address"] for worker in record.get("cluster", {}).get("workers", [])]
         return {
             "busy_share": busy_share(units, workers_of(units, known)),
             "compile_seconds": compile_seconds(units),
