@@ -164,13 +164,19 @@ def _test_error(compared: Compared) -> str:
 
 def _data_warning(runs: Sequence[Compared]) -> str:
     """What runs on different data must not be compared by."""
-    known = [one.run.record.dataset for one in runs]
-    names = dict.fromkeys((each.fingerprint or each.name, each.name or "–") for each in known)
-    if len(names) < 2:
+    sizes: dict[tuple[Any, ...], str] = {}
+    prints: dict[str, set[str]] = {}
+    for record in (one.run.record for one in runs):
+        about = record.dataset
+        rows = "" if about.n_train is None else f", {count(about.n_train, 'row')}"
+        sizes[about.name, about.n_train, about.n_test] = f"{about.name or '–'}{rows}"
+        # Commands prepare the same data in ways of their own: no print is that of another command.
+        prints.setdefault(record.command, set()).add(about.fingerprint or "")
+    if len(sizes) < 2 and all(len(found) < 2 for found in prints.values()):
         return ""
     return (
-        f"These runs have {len(names)} data sets ({', '.join(name for _, name in names)}): errors "
-        "on different data, or on other rows of the same, say nothing of which run is better."
+        f"These runs have different data ({'; '.join(sizes.values())}): errors on different data, "
+        "or on other rows of the same, say nothing of which run is better."
     )
 
 

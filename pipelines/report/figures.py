@@ -18,6 +18,7 @@ from pipelines.report.classification_figures import (
     wrong_test_points,
 )
 from pipelines.report.style import figure_style, on_a_phone, save, svg_of
+from pipelines.report.test_points import wrong_images
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run
@@ -88,9 +89,10 @@ def _of_confusion(run: Run[Any]) -> Made:
 
 def _of_wrong_test_points(run: Run[Any]) -> Made:
     """The images of wrong test points."""
-    if run.wrong_images is None or not len(run.wrong_images.row):
+    wrong = wrong_images(run)
+    if wrong is None or not len(wrong.row):
         return None
-    return wrong_test_points(run.wrong_images, run.classes), (
+    return wrong_test_points(wrong, run.classes), (
         "Images of wrongly classified test points, each with its row, its true class and "
         "the predicted class."
     )

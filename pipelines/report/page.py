@@ -13,12 +13,14 @@ from typing import Any
 
 import pandas as pd
 
+from pipelines.report.class_table import CLASSES, class_rows
 from pipelines.report.figures import draw_figures, worker_addresses
+from pipelines.report.files import FILES, file_rows
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.kinds import kind_of
 from pipelines.report.table import Cell, number_cell
 from pipelines.report.templates import template
-from pipelines.report.test_points import wrong_note, wrong_rows
+from pipelines.report.test_points import images_note, wrong_columns, wrong_note, wrong_rows
 from pipelines.report.timeline import worker_name
 from pipelines.report.wording import count, duration, moment, scaling_in_words
 from pipelines.run_folder.names import REPORT
@@ -44,13 +46,19 @@ def write_page(folder: Path) -> Path:
         figures=draw_figures(run, kind.figures),
         n_folds=run.n_folds,
         wrong=wrong_rows(run),
+        wrong_columns=wrong_columns(run),
         wrong_note=wrong_note(run),
+        images_note=images_note(run),
+        class_columns=CLASSES,
+        classes=class_rows(run),
         workers=_worker_rows(run),
         failures=_failures(kind, run),
         command=shlex.join(run.record.argv),
         facts=_facts(run),
         options=_pairs(run.facts.get("options", {})),
         versions=_pairs(run.record.versions),
+        file_columns=FILES,
+        files=file_rows(folder),
         **kind.content(run),
     )
     page = folder / REPORT

@@ -39,15 +39,15 @@ def paired_rows(runs: Sequence[Compared]) -> list[list[Cell]]:
         ratio = _test_share(first)
         found.append((first.name, second.name, *corrected_t(both.to_numpy(float), ratio)))
     corrected = _holm([row[-1] for row in found])
-    return [
-        [
-            Cell(first, first), Cell(second, second), number_cell(n, f"{n:,}"),
-            number_cell(mean, f"{100 * mean:+.2f} %"), number_cell(std, f"{100 * std:.2f} %"),
-            number_cell(t, f"{t:.2f}"), number_cell(p, f"{p:.3f}"),
-            number_cell(holm, f"{holm:.3f}"),
-        ]
-        for (first, second, n, mean, std, t, p), holm in zip(found, corrected, strict=True)
-    ]  # fmt: skip
+    rows = []
+    for (first, second, n, mean, std, t, p), holm in zip(found, corrected, strict=True):
+        numbers = (
+            (mean, f"{100 * mean:+.2f} %"), (std, f"{100 * std:.2f} %"), (t, f"{t:.2f}"),
+            (p, f"{p:.3f}"), (holm, f"{holm:.3f}"),
+        )  # fmt: skip
+        cells = [Cell(first, first), Cell(second, second), number_cell(n, f"{n:,}")]
+        rows.append(cells + [number_cell(value, text.replace("-", "−")) for value, text in numbers])
+    return rows
 
 
 def same_folds(first: Compared, second: Compared) -> bool:

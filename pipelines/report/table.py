@@ -21,6 +21,7 @@ class Cell:
     text: str
     sort: float | str
     link: str = ""
+    image: str = ""
 
 
 Columns = list[tuple[str, str]]  # names, and whether they are "number" or "text"

@@ -51,7 +51,7 @@ def answer(
     unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
     tested: Tested = refit(runner, data, grid, unit, refit_and_test)
     tested.machine.save(path / names.MODEL)
-    write_predictions(path, dataset, tested.predicted)
+    write_predictions(path, dataset, tested.predicted, margin=tested.margin)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))
     facts = {
         "best": {name: float(best[name]) for name in OF_BEST},

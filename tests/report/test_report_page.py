@@ -25,7 +25,7 @@ def test_the_first_screen_has_the_answers_numbers(make_run):
     assert "cv error 4.50 % ± 1.54 %" in first
     assert "test error 33.33 % 2 of 6 test points" in first
     assert "wall time 2 min 05 s" in first
-    assert "busy share 93 %" in first
+    assert "busy share 86 %" in first
     assert "5 C × 4 gamma, 4-fold cross-validation on 800 training points" in first
 
 
