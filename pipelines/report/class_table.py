@@ -19,7 +19,7 @@ CLASSES: Columns = [
 
 
 def class_rows(run: Run[Any]) -> list[list[Cell]]:
-    """A row for each class that is there or was predicted, and one of their means (macro)."""
+    """A row for each class that is there or was predicted, and one of their means."""
     if run.predictions is None or run.predictions.empty:
         return []
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
@@ -38,7 +38,7 @@ def class_rows(run: Run[Any]) -> list[list[Cell]]:
     ]
     means = [_mean(one) for one in (recall, precision, f1)]
     total = [number_cell(float(one.sum()), f"{one.sum():,}") for one in (there, right)]
-    last = [Cell("mean of the classes", ""), *total]
+    last = [Cell("mean", ""), *total]
     return [*rows, [*last, *(number_cell(mean, percent(mean)) for mean in means)]]
 
 

@@ -73,14 +73,14 @@ def wrong_rows(run: Run[Any]) -> list[list[Cell]]:
         if images is not None:
             picture = pictures.get(row["row"])
             uri = "" if picture is None else _picture(picture, brightest)
-            cells.insert(0, Cell("", "", image=uri))
+            cells.insert(0, Cell(f"test point {row['row']}", "", image=uri))
         rows.append(cells)
     return rows
 
 
 def _picture(pixels: np.ndarray, brightest: float) -> str:
     """A small image, ink dark on light, as the figures show it."""
-    shades = 255 - np.clip(255 * pixels / brightest, 0, 255)
+    shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
     file = BytesIO()
     Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

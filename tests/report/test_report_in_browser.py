@@ -149,3 +149,13 @@ def test_paper_has_every_row_in_sight(page):
     hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollHeight - o.clientHeight)"
     assert max(page.evaluate(hidden)) <= 1
     assert page.locator("nav").is_hidden()
+
+
+def test_a_table_is_saved_as_csv_with_all_its_digits(page):
+    with page.expect_download() as saved:
+        page.locator("#candidates .csv").click()
+    text = saved.value.path().read_text().splitlines()
+    assert saved.value.suggested_filename == "candidates.csv"
+    assert text[0].startswith("rank,C,gamma,cv error,")
+    assert text[1].startswith("1,10.0,0.01,0.045,")
+    assert len(text) == 1 + 20
