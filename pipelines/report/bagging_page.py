@@ -117,7 +117,7 @@ def _member_losses(run: BaggingRun) -> Made:
         return None
     best = None
     if run.members is not None and len(run.members):
-        best = int(run.members.loc[run.members["test_error"].idxmin(), "member"])
+        best = int(run.members.sort_values("test_error", kind="stable")["member"].iloc[0])
     longest = max(map(len, losses.values()))
     alt = (
         f"Mean training loss of {count(len(losses), 'member')} after each of up to "

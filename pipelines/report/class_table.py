@@ -29,7 +29,7 @@ def class_rows(run: Run[Any]) -> list[list[Cell]]:
         recall, precision, f1 = right / there, right / said, 2 * right / (there + said)
     rows = [
         [
-            Cell(name := class_name(run.classes, code), name),
+            Cell(name := class_name(run.classes, int(code)), name),
             number_cell(there[code], f"{there[code]:,}"),
             number_cell(right[code], f"{right[code]:,}"),
             *(number_cell(one[code], percent(one[code])) for one in (recall, precision, f1)),

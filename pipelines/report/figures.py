@@ -50,7 +50,7 @@ def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, 
             made = draw(run)
             if made is not None:
                 figure, alt = made
-                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name))
+                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name).read_bytes())
                 with on_a_phone():
                     if again := draw(run):
                         narrow = _data_uri(svg_of(again[0]))

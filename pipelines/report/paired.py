@@ -29,15 +29,16 @@ def paired_rows(runs: Sequence[Compared]) -> list[list[Cell]]:
     p is corrected for the number of pairs after Holm (1979).
     """
     found = []
-    for first, second in combinations(runs, 2):
-        if not same_folds(first, second):
+    for one, other in combinations(runs, 2):
+        if not same_folds(one, other):
             continue
-        one, other = (errors_of_best(each) for each in (first, second))
-        both = pd.concat([one, other], axis=1, join="inner").dropna()
+        both = pd.concat(
+            [errors_of_best(one), errors_of_best(other)], axis=1, join="inner"
+        ).dropna()
         if len(both) < 2:
             continue
-        ratio = _test_share(first)
-        found.append((first.name, second.name, *corrected_t(both.to_numpy(float), ratio)))
+        ratio = _test_share(one)
+        found.append((one.name, other.name, *corrected_t(both.to_numpy(float), ratio)))
     corrected = _holm([row[-1] for row in found])
     rows = []
     for (first, second, n, mean, std, t, p), holm in zip(found, corrected, strict=True):

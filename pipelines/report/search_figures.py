@@ -76,8 +76,7 @@ def parallel_coordinates(candidates: pd.DataFrame, parameters: Sequence[str]) ->
                           ha="center", va="bottom" if y else "top", fontsize=8.5,
                           color=INK)  # fmt: skip
     labels = [name.removesuffix("_mean").removeprefix("n_").replace("_", " ") for name in names]
-    tilted = {"rotation": 25, "ha": "right"} if is_phone() else {}
-    axes.set_xticks(range(len(names)), labels, **tilted)
+    axes.set_xticks(range(len(names)), labels, rotation=25 if is_phone() else 0)
     axes.set(xlim=(-0.3, len(names) - 0.7), ylim=(-0.14, 1.14), yticks=[])
     axes.tick_params(axis="x", length=0, pad=8)
     axes.spines[:].set_visible(False)

@@ -129,13 +129,14 @@ def _dark_rules() -> bytes:
     return f"@media (prefers-color-scheme: dark) {{ {ground} {' '.join(rules)} }}".encode()
 
 
-def save(figure: Figure, folder: Path, name: str) -> bytes:
+def save(figure: Figure, folder: Path, name: str) -> Path:
     """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
-    (folder / f"{name}.svg").write_bytes(svg := svg_of(figure))
+    path = folder / f"{name}.svg"
+    path.write_bytes(svg_of(figure))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(folder / f"{name}.png", facecolor=WHITE)
-    return svg
+    return path
 
 
 def spans_a_decade(errors: np.ndarray) -> bool:
