@@ -32,7 +32,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
 const field = (text) => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
 const csvOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => {
   const isNumber = cell.className === "number" && cell.dataset.sort !== undefined;
-  return field(isNumber ? cell.dataset.sort : cell.textContent.trim());
+  const number = isNumber && cell.dataset.sort && String(Number(cell.dataset.sort));
+  return field(isNumber ? number : cell.textContent.trim());
 }).join(",")).join("\n") + "\n";
 
 for (const table of document.querySelectorAll(".scroll table")) {

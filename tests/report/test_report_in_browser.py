@@ -157,5 +157,5 @@ def test_a_table_is_saved_as_csv_with_all_its_digits(page):
     text = saved.value.path().read_text().splitlines()
     assert saved.value.suggested_filename == "candidates.csv"
     assert text[0].startswith("rank,C,gamma,cv error,")
-    assert text[1].startswith("1,10.0,0.01,0.045,")
+    assert text[1].startswith("1,10,0.01,0.045,")
     assert len(text) == 1 + 20
