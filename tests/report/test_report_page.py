@@ -189,7 +189,7 @@ def test_failures_are_counted_by_their_status_and_named(make_run):
     page = Page(write_report(make_run(change=fail)))
     assert "4 cells failed: out of memory C = 1,000, gamma = 0.1, fold 0" in page.text
     assert "1 cell not converged C = 100, gamma = 0.1, fold 2" in page.text
-    assert "20 1000 0.1 failed –" in page.text  # the candidate, ranked last
+    assert "20 1,000 0.1 failed –" in page.text  # the candidate, ranked last
 
 
 def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinished, edit_run):
