@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pipelines.validation.grid_search import GridSearch
     from pipelines.validation.many import cross_validate_many
 
+    __version__: str
+
 __all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
 
 
@@ -36,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from pipelines.validation.many import cross_validate_many
 
         return cross_validate_many
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pleasingly")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

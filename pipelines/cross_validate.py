@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
@@ -33,6 +33,8 @@ class Options(
 ):
     """Options of ``cross_validate``."""
 
+    group: ClassVar[str] = "validation"
+
 
 class CrossValidation(job.Job[Options]):
     """Every candidate of every algorithm on every fold; algorithms are compared."""
@@ -40,6 +42,11 @@ class CrossValidation(job.Job[Options]):
     command = "cross_validate"
     description = "Cross-validate estimators of any kind and compare them, on every worker."
     kind_of_options = Options
+    examples = (
+        "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
+        "--dataset mine.csv --target species --nested 3",
+        "--estimators",
+    )
 
     def load(self, kind: str) -> Learning:
         """The rows, by what the target is."""
@@ -127,7 +134,7 @@ class CrossValidation(job.Job[Options]):
             )
         best = BestSoFar(("algorithm", "params"), self.scoring[0])
         best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             books.best(best.text)
             for outcome, rows in carry_out_units(
                 cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs

@@ -55,6 +55,11 @@ class DataParallel(job.Job[Options]):
         "dies costs the steps since the ranks were last equal."
     )
     kind_of_options = Options
+    examples = (
+        "--network approximator --cluster local --workers 2",
+        "--compare every-step,every-k=4,average,never --repeats 5",
+        "--network bagging --dataset mnist --cluster slurm --workers 4",
+    )
 
     def load(self, kind: str) -> Problem:
         """Rows, and the network that is to learn them."""
@@ -130,8 +135,7 @@ class DataParallel(job.Job[Options]):
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
         self._refuse_unshared(session, cluster)
         todo = [unit for unit in self.trainings if unit.name not in self.ended]
-        facts: dict[str, Any] = {}
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             for unit in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
@@ -152,8 +156,7 @@ class DataParallel(job.Job[Options]):
                     outcome = Outcome(unit, None, None, done.members[0], started, done.seconds)
                 self.ended[unit.name] = rows
                 books.enter(outcome, rows)
-        facts["restarts"] = self.restarts
-        return facts
+        return {"restarts": self.restarts}
 
     def _train(self, session: Session, cluster: Cluster, unit: Training) -> Trained:
         from pipelines.nn.device_rows import torch_device

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
 from pipelines.bagging.summary import form_of, of_plan, of_run
@@ -30,8 +30,29 @@ number = partial(option, parse=int, check=at_least(1), metavar="N")
 
 
 @dataclass(frozen=True)
-class Options(FoldOptions, RunOptions, TestOptions, TableOptions):
+class TrainingOptions:
+    """How a network is trained."""
+
+    group: ClassVar[str] = "model"
+
+    batch_size: int = number(10, "rows of a step of training")
+    max_epochs: int = number(
+        20, "most epochs of a network; it ends earlier when its loss falls by less than a fifth"
+    )
+    precision: str = option("fp32", "of products on a GPU", choices=PRECISIONS)
+    memory: float | None = option(
+        None,
+        "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
+        "a CPU)",
+        parse=float, check=positive, metavar="GIB", changes_results=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``nn_bagging``."""
+
+    group: ClassVar[str] = "ensemble and search"
 
     n_bootstrap: int = number(
         12, "members of the ensemble, each on a bootstrap sample of its own",
@@ -45,17 +66,6 @@ class Options(FoldOptions, RunOptions, TestOptions, TableOptions):
         "where candidates are drawn from: small, study, mlp or a .yaml file; auto takes small "
         "for images and mlp for tables",
         metavar="NAME|FILE", path="file",
-    )  # fmt: skip
-    batch_size: int = number(10, "rows of a step of training")
-    max_epochs: int = number(
-        20, "most epochs of a network; it ends earlier when its loss falls by less than a fifth"
-    )
-    precision: str = option("fp32", "of products on a GPU", choices=PRECISIONS)
-    memory: float | None = option(
-        None,
-        "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
-        "a CPU)",
-        parse=float, check=positive, metavar="GIB", changes_results=False,
     )  # fmt: skip
     explain: str | None = option(
         None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
@@ -77,6 +87,11 @@ class Bagging(job.Job[Options]):
         "predict --help."
     )
     kind_of_options = Options
+    examples = (
+        "--dataset mnist --data-dir data --explain 18,247",
+        "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
+        "--resume results/nn_bagging-20261120-140055",
+    )
     asks_again = True  # --explain
 
     def load(self, kind: str) -> Dataset:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError
 from pipelines.graph.options import GraphOptions
@@ -32,6 +32,8 @@ number = partial(option, parse=int, check=at_least(1), metavar="N")
 @dataclass(frozen=True)
 class Options(GraphOptions, RunOptions):
     """Options of ``pagerank``."""
+
+    group: ClassVar[str] = "variant"
 
     variant: str = option(
         "auto",
@@ -58,6 +60,11 @@ class PageRank(job.Job[Options]):
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one, in one variant or in all."
     kind_of_options = Options
+    examples = (
+        "--edges links.csv",
+        "--random rmat --nodes 100000 --degree 8 --variant all",
+        "--edges huge.tsv --distributed --cluster slurm --workers 4",
+    )
 
     def load(self, kind: str) -> GraphSource:
         """The head of the file; edges are read by ``plan``, or by the workers."""
@@ -135,7 +142,7 @@ class PageRank(job.Job[Options]):
             if name not in self.rows or not (ranks / f"{name}.npy").exists()
         ]  # fmt: skip
         problem, facts = self.problem.on(cluster.device, cluster.threads), dict[str, Any]()
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             for outcome in cluster.runner.outcomes(run_variant, problem, todo):
                 name = outcome.unit.variant
                 if outcome.error is None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from textwrap import wrap
 from typing import Any
 
 Say = Callable[[str], None]
@@ -19,10 +21,25 @@ def silent(line: str) -> None:
     """Say nothing."""
 
 
+INDENT = " " * 11  # of what follows a line's first word
+
+
 def aloud(line: str) -> None:
-    """Say a line on stdout, if there is one that takes it."""
+    """Say a line on stdout, if there is one that takes it; a terminal has it cut between words."""
     with suppress(OSError):
-        print(line, flush=True)
+        print(fitted(line) if sys.stdout.isatty() else line, flush=True)
+
+
+def fitted(line: str) -> str:
+    """A line as a terminal shows it whose window is too narrow: cut between words, not in one."""
+    width = shutil.get_terminal_size().columns
+    if len(line) <= width or "\n" in line:
+        return line
+    indent = INDENT if width > 2 * len(INDENT) else ""
+    return "\n".join(
+        wrap(line, width, subsequent_indent=indent, break_long_words=False,
+             break_on_hyphens=False, drop_whitespace=True)
+    )  # fmt: skip
 
 
 def complain(command: str, message: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset, make_folds
@@ -24,7 +24,7 @@ from pipelines.run_folder import columns, names
 from pipelines.select.best import BestSoFar
 from pipelines.select.scores import failures
 from pipelines.select.scoring import resolve_scoring
-from pipelines.svm.answer import answer
+from pipelines.svm.answer import answer, candidates_in
 from pipelines.svm.grid import (
     Grid,
     axis,
@@ -48,6 +48,8 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 @dataclass(frozen=True)
 class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
+
+    group: ClassVar[str] = "grid"
 
     n_c: int = number(8, "number of C", check=at_least(1, 10_000))
     n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
@@ -79,6 +81,11 @@ class Search(job.Job[Options]):
         "the model of a run: python -m pipelines.svm_grid predict --help."
     )
     kind_of_options = Options
+    examples = (
+        "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
+        "--dataset mine.csv --target species --scoring f1_macro",
+        "--resume results/svm_grid-20261120-130849",
+    )
 
     def load(self, kind: str) -> Dataset:
         """The rows, and how they are scored."""
@@ -141,6 +148,7 @@ class Search(job.Job[Options]):
 
     def recall(self, session: Session) -> None:
         """Rows of cells; a failed fit gets another try."""
+        self.path = session.path
         self.rows = rows_by_cell(scored_rows(session.journal.records))
 
     def n_fits(self) -> tuple[int, int]:
@@ -168,7 +176,7 @@ class Search(job.Job[Options]):
             )
         best = BestSoFar(("C", "gamma"), self.options.scoring)
         best.add(rows.values())
-        with session.books(cluster, todo, facts) as books:
+        with session.books(cluster, todo) as books:
             books.best(best.text)
             for came, new_rows in search(runner, self.folded, self.grid, todo):
                 best.add(new_rows)
@@ -194,7 +202,7 @@ class Search(job.Job[Options]):
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best candidate, its errors, the time, and what failed."""
-        return of_run(record)
+        return of_run(record, candidates_in(self.path))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pipelines.say import aloud, complain, take_any_terminal
+from pipelines.say import aloud, complain, fitted, take_any_terminal
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,3 +38,16 @@ def test_a_finished_program_is_not_interrupted_any_more() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    line = (
+        "vote       test error 1.12 % (112 of 10,000) of a well-known set, in results/a-run/report"
+    )
+    assert fitted(line).splitlines() == [
+        "vote       test error 1.12 % (112 of 10,000) of a well-known",
+        "           set, in results/a-run/report",
+    ]
+    monkeypatch.setenv("COLUMNS", "100")
+    assert fitted(line) == line

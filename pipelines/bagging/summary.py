@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import failed_fits, wall_time
+from pipelines.run_folder.judgement import interval
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset
@@ -40,7 +41,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         f"members    test error {_percent(record['members_mean_test_error'])} on average, the best "
         f"{_percent(record['members_best_test_error'])}",
         f"vote       test error {_percent(record['vote_test_error'])} "
-        f"({record['n_vote_errors']} of {n_test:,})",
+        f"({record['n_vote_errors']:,} of {n_test:,}, {interval(record['n_vote_errors'], n_test)})",
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
         f"calibration error {_percent(record['test_calibration_error'])}",
         f"referral   {n_test - kept:,} test points go to a person; error of the others {wrong}",

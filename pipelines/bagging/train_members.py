@@ -58,7 +58,7 @@ def train_members(
     why_lost, facts = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))
     best.add(row for own in rows.values() for row in own)
-    with session.books(cluster, todo, facts) as books:
+    with session.books(cluster, todo) as books:
         books.best(best.text)
         for outcome, new_rows, made in bag(
             cluster.runner, data, plan, dict(rows), refitted, books.follow

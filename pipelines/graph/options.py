@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError, opt
 from pipelines.run.options import at_least, inside_unit_interval, option
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GraphOptions:
     """Which graph, how the surfer walks on it, and when the iteration ends."""
+
+    group: ClassVar[str] = "graph"
 
     edges: str | None = option(
         None,

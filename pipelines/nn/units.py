@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -215,6 +217,7 @@ def refit(
     of_left_out, of_drawn, weights = one.result
     row = _row(unit, -1, len(drawn), len(left_out), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
+    row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
     if one.status != OK:
         return Refitted(row, None, None, None)
     member = Member(unit.candidate, inputs, weights, data.scaling_for(drawn))

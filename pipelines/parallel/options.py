@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from pipelines.errors import InputError
 from pipelines.parallel.settings import HOMES, OPTIMIZERS, SCALINGS, Settings
@@ -27,6 +28,8 @@ def _each_at_least_1(values: tuple[int, ...]) -> str | None:
 @dataclass(frozen=True)
 class NetworkOptions:
     """Which network learns what."""
+
+    group: ClassVar[str] = "network"
 
     network: str = option(
         "approximator", "approximator (of a function, no data needed), bagging (images), mlp "
@@ -54,6 +57,8 @@ class NetworkOptions:
 @dataclass(frozen=True)
 class TrainingOptions(NetworkOptions):
     """How it is trained, and on how many ranks."""
+
+    group: ClassVar[str] = "training"
 
     sync: str = option(
         "every-step", "how ranks keep in step: every-step, every-k=K (gradients each K steps), "

@@ -1,25 +1,31 @@
-"""``python -m pipelines.report RUN [RUN...]``: redraw the pages of runs, or compare runs."""
+"""``python -m pipelines.report RUN [RUN...]``: redraw the pages of runs, and compare runs."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+COMPARISON = "comparison.html"  # beside the runs
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Redraw each run folder's figures and page, or write a comparison; the exit status."""
+    """Redraw each run folder's figures and page, and compare several runs; the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m pipelines.report",
-        description="Redraw the figures and the page (report.html) of each run folder.",
+        usage="%(prog)s [options] RUN [RUN ...]",
+        description="Redraw the figures and the page (report.html) of each run folder; of several "
+        f"runs write {COMPARISON}, too, which sets them side by side.",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument(
         "--compare",
         type=Path,
         metavar="PAGE.html",
-        help="redraw nothing, but set the runs side by side in this file",
+        help="redraw nothing, but set the runs side by side in this file (without it: "
+        f"{COMPARISON} in the folder that holds the runs)",
     )
     given = parser.parse_args(argv)
 
@@ -29,19 +35,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.say import aloud, complain, leave_quietly, take_any_terminal
 
     take_any_terminal()
-    name, target = "RUN", None
+    name, kind, target = "RUN", "folder", None
     try:
-        if given.compare:
-            name, target = "--compare", given.compare
-            aloud(str(write_comparison(given.runs, given.compare)))
-            return 0
-        for target in given.runs:
+        for target in given.runs if given.compare is None else []:
             aloud(str(write_page(target)))
+        target = given.compare
+        if target is None and len(given.runs) > 1:
+            target = _beside(given.runs)
+        if target is not None:
+            name, kind = "--compare", "file"
+            aloud(str(write_comparison(given.runs, target)))
         return 0
     except InputError as error:
         complain("report", str(error))
     except OSError as error:
-        kind = "file" if given.compare else "folder"
         complain(
             "report",
             f"{name} must be a {kind} that can be written, got {str(target)!r} "
@@ -50,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         leave_quietly()
     return 2
+
+
+def _beside(runs: Sequence[Path]) -> Path:
+    """The page in the folder that holds all runs."""
+    return Path(os.path.commonpath([run.resolve().parent for run in runs])) / COMPARISON
 
 
 if __name__ == "__main__":

@@ -15,17 +15,19 @@ from matplotlib.ticker import MaxNLocator
 from pipelines.report.boxes import grid_lines, title_and_key
 from pipelines.report.style import (
     BLUE,
-    GREY,
     INK,
     NARROW,
     PALE,
     SKY,
     VERMILLION,
     WIDE,
+    fitting,
+    is_phone,
     percent_labels,
     percent_y_axis,
 )
 from pipelines.report.wording import percent
+from pipelines.run_folder.judgement import wilson
 
 N_BINS = 15  # of the calibration error
 MOST_MEMBERS_NAMED = 24
@@ -47,7 +49,7 @@ def ensemble_size(sizes: pd.DataFrame, vote_error: float | None) -> Figure:
     sizes : table with a row for each subset: size, vote_error, mean_error (fractions)
     vote_error : of all members
     """
-    figure = Figure(figsize=(NARROW, 4.0), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 4.0), layout="constrained")
     axes = figure.add_subplot(xlabel="members", ylabel="test error")
     by_size = sizes.groupby("size")["vote_error"]
     x = np.unique(sizes["size"].to_numpy(dtype=float))
@@ -101,24 +103,28 @@ def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = 
 
 
 def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None) -> Figure:
-    """Share of right answers against certainty, and under it how many points are how certain."""
+    """Share of right answers in bins of certainty, how sure it is, and of how many points."""
     bins = calibration_bins(certainty, is_right)
     there = bins.n_points > 0
-    figure = Figure(figsize=(NARROW, 4.6), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 4.6), layout="constrained")
     axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    axes.plot([0, 1], [0, 1], color=GREY, lw=1, ls=(0, (4, 3)))
-    axes.plot(
-        bins.certainty[there], bins.right[there], color=BLUE, marker="o", ms=5, gid="calibration"
-    )
+    edges = np.linspace(0, 1, len(bins.n_points) + 1)
+    width = 0.92 / len(bins.n_points)
+    place, right, n = edges[:-1][there], bins.right[there], bins.n_points[there]
+    axes.bar(place, right, width=width, align="edge", color=SKY, gid="calibration")
+    low, high = np.array([wilson(round(s * k), int(k)) for s, k in zip(right, n, strict=True)]).T
+    middle = place + width / 2
+    axes.vlines(middle, low, high, color=BLUE, lw=1.6, gid="interval")
+    axes.plot([0, 1], [0, 1], color=INK, lw=1, ls=(0, (4, 3)))
     axes.set(ylabel="right", xlim=(0, 1), ylim=(0, 1.03))
     percent_labels(axes.yaxis, [0, 0.25, 0.5, 0.75, 1])
-    edges = np.linspace(0, 1, len(bins.n_points) + 1)
-    counts.bar(
-        edges[:-1], bins.n_points, width=0.92 / len(bins.n_points), align="edge", color=SKY,
-        gid="counts",
-    )  # fmt: skip
+    counts.bar(edges[:-1], bins.n_points, width=width, align="edge", color=SKY, gid="counts")
+    for x, number in zip(middle, n, strict=True):
+        size = 6 if is_phone() else 7.5
+        counts.text(x, number, f"{number:,}", ha="center", va="bottom", fontsize=size)
     counts.set(ylabel="test points", xlabel="certainty of the mean probability")
     counts.set_yscale("symlog", linthresh=10)
+    counts.set_ylim(0, 6 * max(10, bins.n_points.max()))
     counts.set_yticks([value for value in (0, 10, 100, 1000, 10_000, 100_000)
                        if value <= max(10, bins.n_points.max())])  # fmt: skip
     counts.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -128,8 +134,9 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
         grid_lines(each)
     title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
     key: list[Patch | Line2D] = [
-        Line2D([], [], color=BLUE, marker="o", ms=5, label="test points"),
-        Line2D([], [], color=GREY, lw=1, ls=(0, (4, 3)), label="as certain as right"),
+        Patch(facecolor=SKY, label="test points"),
+        Line2D([], [], color=BLUE, lw=1.6, label="95 % interval"),
+        Line2D([], [], color=INK, lw=1, ls=(0, (4, 3)), label="as certain as right"),
     ]
     title_and_key(figure, title, key)
     return figure
@@ -155,7 +162,7 @@ def referral(
     certainty: np.ndarray, is_right: np.ndarray, by_rule: Referred | None, rule: str
 ) -> Figure:
     """Error of the predictions kept when the least certain are referred to a person."""
-    figure = Figure(figsize=(NARROW, 4.0), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 4.0), layout="constrained")
     axes = figure.add_subplot(xlabel="predictions kept", ylabel="error among those kept")
     kept, errors = kept_errors(certainty, is_right)
     axes.step(kept, errors, color=BLUE, where="post", gid="kept")
@@ -181,7 +188,7 @@ def referral(
 def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> Figure:
     """Validation error of every candidate of every member; the test error of the chosen one."""
     numbers = np.unique(candidates["member"].to_numpy(dtype=int))
-    figure = Figure(figsize=(WIDE, 3.8), layout="constrained")
+    figure = Figure(figsize=(fitting(WIDE), 3.8), layout="constrained")
     axes = figure.add_subplot(xlabel="member", ylabel="error")
     errors = candidates["error_mean"].to_numpy(dtype=float)
     percent_y_axis(axes, _shown_errors(errors, members))
@@ -207,7 +214,6 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     step = -(-len(numbers) // MOST_MEMBERS_NAMED)
     axes.set_xticks(range(0, len(numbers), step), [str(number) for number in numbers[::step]])
     axes.set_xlim(-0.6, len(numbers) - 0.4)
-    axes.set_facecolor("white")
     axes.grid(axis="y", color=PALE, lw=0.8)
     axes.set_axisbelow(True)
     title_and_key(figure, "The search of every member", key)

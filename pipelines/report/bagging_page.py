@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,8 +21,9 @@ from pipelines.report.bagging_folder import BaggingRun, read_bagging_run
 from pipelines.report.certainty import certainty_panels, said
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
+from pipelines.report.search_figures import member_losses, parallel_coordinates
 from pipelines.report.table import table_of
-from pipelines.report.wording import count, percent
+from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder.columns import BAGGING_CELL
 
 ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
@@ -94,6 +98,46 @@ def _member_searches(run: BaggingRun) -> Made:
     return member_searches(run.candidates, run.members), alt
 
 
+PARAMETERS = ("n_conv_layer", "kernel_size", "n_hidden_layer", "learning_rate", "momentum")
+
+
+def _losses_of(run: BaggingRun) -> dict[int, list[float]]:
+    """Losses of each member that was refitted; runs of before have none."""
+    found = {}
+    for row in (row for unit in run.units for row in unit.rows if row.get("fold") == -1):
+        with suppress(ValueError, TypeError):
+            losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
+            if losses and all(map(math.isfinite, losses)):
+                found[int(row["member"])] = losses
+    return dict(sorted(found.items()))
+
+
+def _member_losses(run: BaggingRun) -> Made:
+    if not (losses := _losses_of(run)):
+        return None
+    best = None
+    if run.members is not None and len(run.members):
+        best = int(run.members.sort_values("test_error", kind="stable")["member"].iloc[0])
+    longest = max(map(len, losses.values()))
+    alt = (
+        f"Mean training loss of {count(len(losses), 'member')} after each of up to "
+        f"{count(longest, 'epoch')}."
+    )
+    return member_losses(losses, best), alt
+
+
+def _parallel_coordinates(run: BaggingRun) -> Made:
+    scored = run.candidates[run.candidates["error_mean"].notna()]
+    names = [name for name in PARAMETERS if name in scored and scored[name].nunique() > 1]
+    if len(scored) < 2 or not names:
+        return None
+    alt = (
+        f"A line for each of {count(len(scored), 'candidate')} through its "
+        f"{', '.join(names)} to its validation error; the table of the candidates has the numbers."
+    )
+    return parallel_coordinates(scored, names), alt
+
+
 def _size(run: BaggingRun) -> str:
     n_bootstrap, n_tuning = run.record.options.n_bootstrap, run.record.options.n_tuning
     if n_bootstrap is None or n_tuning is None:
@@ -108,7 +152,7 @@ def _answers(run: BaggingRun) -> list[Answer]:
         ("of the mean probability", record.mean_test_error, record.n_mean_errors),
     ):
         if error is not None:
-            note = f"{n_wrong} of {record.dataset.n_test} test points"
+            note = wrong_of(n_wrong, record.dataset.n_test)
             answers.append(Answer(label, percent(error), note))
     if (mean := record.members_mean_test_error) is not None:
         best = record.members_best_test_error
@@ -123,8 +167,14 @@ def _answers(run: BaggingRun) -> list[Answer]:
 
 def _content(run: BaggingRun) -> dict[str, Any]:
     columns, rows = ([], []) if run.members is None else table_of(run.members, ERRORS)
+    ordered = run.candidates
+    if "error_mean" in ordered:
+        ordered = ordered.sort_values("error_mean", kind="stable")
+    candidate_columns, candidates = table_of(ordered, ("error_mean", "error_std"))
     return {
         "member_columns": columns,
+        "candidate_columns": candidate_columns,
+        "candidates": candidates,
         "members": rows,
         "rule": "" if run.record.referral is None else run.record.referral.rule,
         "has_members": run.members is not None,
@@ -143,6 +193,8 @@ BAGGING = Kind(
         "calibration": _calibration,
         "referral": _referral,
         "member_searches": _member_searches,
+        "member_losses": _member_losses,
+        "parallel_coordinates": _parallel_coordinates,
         **of_any_run(),
     },
     size=_size,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pipelines.report.style import BLUE, PALE, SKY, VERMILLION
+from pipelines.report.style import BLUE, PALE, SKY, VERMILLION, is_phone
 
 
 def add_boxes(axes: Axes, boxes: Sequence[tuple[float, np.ndarray, bool]], half: float) -> None:
@@ -70,7 +70,7 @@ def title_and_key(figure: Figure, title: str, handles: Sequence[Patch | Line2D])
         title_fontproperties={"weight": "bold", "size": 11.5},
         alignment="left",
         loc="outside upper left",
-        ncols=max(1, len(handles)),
+        ncols=1 if is_phone() else max(1, len(handles)),
         columnspacing=1.2,
         handlelength=1.2,
         handleheight=0.9,

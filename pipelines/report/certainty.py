@@ -12,7 +12,15 @@ from matplotlib.patches import Rectangle
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.boxes import add_boxes, grid_lines
 from pipelines.report.classification_figures import class_name
-from pipelines.report.style import GREY, INK, NARROW, VERMILLION, WIDE
+from pipelines.report.style import (
+    GREY,
+    INK,
+    NARROW,
+    VERMILLION,
+    WIDE,
+    fitting,
+    is_phone,
+)
 from pipelines.report.wording import shortened
 
 MOST_LABELS = 20  # classes whose names have room under their boxes
@@ -31,9 +39,9 @@ def certainty_panels(points: Sequence[ExplainedPoint], classes: Sequence[str]) -
     points : at least one
     classes : names of the class codes
     """
-    n_columns = 1 if len(points) == 1 else 2
+    n_columns = 1 if len(points) == 1 or is_phone() else 2
     n_rows = -(-len(points) // n_columns)
-    width = NARROW if n_columns == 1 else WIDE
+    width = fitting(NARROW if n_columns == 1 else WIDE)
     panel, step = width / n_columns, TITLE + HEIGHT + FOOT
     height = n_rows * step
     figure = Figure(figsize=(width, height))

@@ -9,7 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from pipelines.report.style import GREY, INK, NARROW, SKY
+from pipelines.report.style import (
+    GREY,
+    INK,
+    NARROW,
+    ON_COLOUR,
+    ON_DARK,
+    PHONE,
+    SKY,
+    fitting,
+    is_phone,
+)
 from pipelines.report.wording import percent, shortened
 from pipelines.run_folder.reading import WrongImages
 
@@ -44,12 +54,14 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     labels = [shortened(name, 14) for name in names]
     longest = max(map(len, labels))
     margin = 0.75 + 0.08 * longest
+    if is_phone():
+        side = min(side, PHONE - margin)
     figure = Figure(
         figsize=(side + margin + (0 if n_classes <= MOST_NUMBERED else 0.9), side + margin),
         layout="constrained",
     )
     figure.suptitle(
-        f"{n_wrong} of {n_points} test points wrong"
+        f"{n_wrong:,} of {n_points:,} test points wrong"
         + (f" ({percent(n_wrong / n_points)})" if n_points else ""),
         x=0.02, ha="left", fontsize=10.5,
     )  # fmt: skip
@@ -84,15 +96,15 @@ def _top_of_scale(counts: np.ndarray) -> float:
 
 def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
     axes = figure.axes[0]
-    digits = len(str(counts.max()))
+    digits = len(f"{counts.max():,}")
     size = min(11.0, 72 * cell * 0.85 / (0.64 * max(digits, 2)))
     top = _top_of_scale(counts)
     for row, column in np.argwhere(counts > 0):
         value = int(counts[row, column])
         is_error = row != column
         axes.text(
-            column, row, str(value), ha="center", va="center", fontsize=size,
-            color="white" if is_error and value > 0.55 * top else INK,
+            column, row, f"{value:,}", ha="center", va="center", fontsize=size,
+            color=INK if not is_error else ON_DARK if value > 0.55 * top else ON_COLOUR,
             weight="bold" if is_error else "normal",
         )  # fmt: skip
 
@@ -109,7 +121,7 @@ def wrong_test_points(wrong: WrongImages, classes: Sequence[str]) -> Figure:
         for i in range(shown)
     ]
     is_long = max(len(f"{row}: {true} → {predicted}") for row, true, predicted in titles) > 13
-    n_columns = 5 if is_long else 6
+    n_columns = (5 if is_long else 6) - 2 * is_phone()
     n_rows = math.ceil(shown / n_columns)
     height, width = wrong.images.shape[1:]
     # Places in units of one image's width: the image, and its title above.
@@ -117,9 +129,10 @@ def wrong_test_points(wrong: WrongImages, classes: Sequence[str]) -> Figure:
     title = 0.34 if is_long else 0.22
     step = high + title + gap
     total = n_columns + (n_columns - 1) * gap
-    inches = (NARROW - 0.1) / total
-    figure = Figure(figsize=(NARROW, inches * n_rows * step + 0.1))
-    axes = figure.add_axes((0.05 / NARROW, 0.0, 1 - 0.1 / NARROW, 1.0))
+    whole = fitting(NARROW)
+    inches = (whole - 0.1) / total
+    figure = Figure(figsize=(whole, inches * n_rows * step + 0.1))
+    axes = figure.add_axes((0.05 / whole, 0.0, 1 - 0.1 / whole, 1.0))
     brightest = max(1, int(wrong.images.max()))
     for place, (row, true, predicted) in enumerate(titles):
         left = (place % n_columns) * (1 + gap)

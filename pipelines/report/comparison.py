@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -17,14 +16,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.report.data_sets import draw, rank_over_sets, scores_of
-from pipelines.report.figures import Drawn
+from pipelines.report.figures import Drawn, embedded
 from pipelines.report.kind import Kind
 from pipelines.report.kinds import kind_of
-from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
+from pipelines.report.paired import PAIRED, paired_rows
+from pipelines.report.style import (
+    BLUE,
+    SKY,
+    VERMILLION,
+    WIDE,
+    figure_style,
+    fitting,
+    percent_labels,
+    svg_of,
+)
 from pipelines.report.table import Cell, number_cell
 from pipelines.report.templates import template
 from pipelines.report.validation_folder import ValidationRun
 from pipelines.report.wording import count, duration, percent
+from pipelines.run_folder.judgement import interval
+from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
 
@@ -132,7 +143,10 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
         title=f"{count(len(runs), 'run')} compared",
         figures=_figures(runs),
         columns=COLUMNS,
-        rows=[_row(compared) for compared in runs],
+        rows=[_row(compared, page) for compared in runs],
+        warning=_data_warning(runs),
+        paired_columns=PAIRED,
+        paired=paired_rows(runs),
         names=[compared.name for compared in runs],
         differing=differing_options([compared.run.facts.get("options", {}) for compared in runs]),
         shared=_shared_cells(runs),
@@ -141,21 +155,53 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     return page
 
 
-def _row(compared: Compared) -> list[Cell]:
+def _test_error(compared: Compared) -> str:
+    n_wrong, n_test = compared.run.record.n_test_errors, compared.run.record.dataset.n_test
+    if n_wrong is None or n_test is None:
+        return percent(compared.test_error)
+    return f"{percent(compared.test_error)} ({interval(n_wrong, n_test)})"
+
+
+def _data_warning(runs: Sequence[Compared]) -> str:
+    """What runs on different data must not be compared by."""
+    sizes: dict[tuple[Any, ...], str] = {}
+    prints: dict[str, set[str]] = {}
+    for record in (one.run.record for one in runs):
+        about = record.dataset
+        rows = "" if about.n_train is None else f", {count(about.n_train, 'row')}"
+        sizes[about.name, about.n_train, about.n_test] = f"{about.name or '–'}{rows}"
+        # Commands prepare the same data in ways of their own: no print is that of another command.
+        prints.setdefault(record.command, set()).add(about.fingerprint or "")
+    if len(sizes) < 2 and all(len(found) < 2 for found in prints.values()):
+        return ""
+    return (
+        f"These runs have different data ({'; '.join(sizes.values())}): errors on different data, "
+        "or on other rows of the same, say nothing of which run is better."
+    )
+
+
+def _row(compared: Compared, page: Path) -> list[Cell]:
     record, mean, std = compared.run.record, *compared.cv_error
     name, n_train = record.dataset.name or "–", record.dataset.n_train
-    data = f"{name}, {'–' if n_train is None else n_train} rows"
+    data = f"{name}, {'–' if n_train is None else f'{n_train:,}'} rows"
     spread = f" ± {percent(std)}" if np.isfinite(std) else ""
     return [
-        Cell(compared.name, compared.name),
+        Cell(compared.name, compared.name, _link(compared.run.path / REPORT, page)),
         Cell(data, data),
         Cell(size := compared.kind.size(compared.run), size),
         number_cell(mean, percent(mean) + spread),
-        number_cell(compared.test_error, percent(compared.test_error)),
+        number_cell(compared.test_error, _test_error(compared)),
         number_cell(compared.wall_seconds, duration(compared.wall_seconds)),
         number_cell(_number(record.cluster.n_workers), str(record.cluster.n_workers)),
         Cell(record.status, record.status),
     ]
+
+
+def _link(report: Path, page: Path) -> str:
+    """The page of a run as the comparison reaches it; none where there is none."""
+    if not report.is_file():
+        return ""
+    return quote(os.path.relpath(report.resolve(), page.resolve().parent))
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -210,7 +256,7 @@ def _split(compared: Compared) -> tuple[Any, ...]:
 
 
 def _draw(runs: Sequence[Compared]) -> Figure:
-    figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(runs)), layout="constrained")
+    figure = Figure(figsize=(fitting(WIDE), 1.5 + 0.36 * len(runs)), layout="constrained")
     errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
     places = np.arange(len(runs))
     means, stds = np.array([compared.cv_error for compared in runs]).T
@@ -249,9 +295,4 @@ def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
 
 
 def _embedded(name: str, figure: Figure, words: str) -> Drawn:
-    file = BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    code = base64.b64encode(file.getvalue()).decode("ascii")
-    width, height = figure.get_size_inches()
-    uri = f"data:image/svg+xml;base64,{code}"
-    return Drawn(name, round(96 * width), round(96 * height), words, uri)
+    return embedded(name, figure, words, svg_of(figure))

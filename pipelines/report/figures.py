@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +17,12 @@ from pipelines.report.classification_figures import (
     confusion_matrix,
     wrong_test_points,
 )
-from pipelines.report.style import figure_style, save
+from pipelines.report.style import figure_style, on_a_phone, save, svg_of
+from pipelines.report.test_points import wrong_images
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run
+from pipelines.run_folder.work_time import workers_of
 
 AnyRun = TypeVar("AnyRun", bound=Run[Any])
 # A figure and what it shows in words; None where the run has no pieces for it.
@@ -31,13 +32,14 @@ Draw = Callable[[AnyRun], Made]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure as the page takes it: its file, size in CSS pixels, and text."""
+    """A figure as the page takes it: its file, size in CSS pixels, text; and for a phone."""
 
     name: str
     width: int
     height: int
     alt: str
     data_uri: str
+    on_a_phone: str = ""
 
 
 def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, Drawn]:
@@ -48,15 +50,22 @@ def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, 
             made = draw(run)
             if made is not None:
                 figure, alt = made
-                drawn[name] = _embed(name, figure, alt, save(figure, run.path, name))
+                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name).read_bytes())
+                with on_a_phone():
+                    if again := draw(run):
+                        narrow = _data_uri(svg_of(again[0]))
+                        drawn[name] = replace(drawn[name], on_a_phone=narrow)
     return drawn
 
 
-def _embed(name: str, figure: Figure, alt: str, path: Path) -> Drawn:
+def embedded(name: str, figure: Figure, alt: str, svg: bytes) -> Drawn:
+    """A figure that is drawn, as the page takes it."""
     width, height = figure.get_size_inches()
-    code = base64.b64encode(path.read_bytes()).decode("ascii")
-    uri = f"data:image/svg+xml;base64,{code}"
-    return Drawn(name, round(96 * width), round(96 * height), alt, uri)
+    return Drawn(name, round(96 * width), round(96 * height), alt, _data_uri(svg))
+
+
+def _data_uri(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
 
 
 def _of_confusion(run: Run[Any]) -> Made:
@@ -80,9 +89,10 @@ def _of_confusion(run: Run[Any]) -> Made:
 
 def _of_wrong_test_points(run: Run[Any]) -> Made:
     """The images of wrong test points."""
-    if run.wrong_images is None or not len(run.wrong_images.row):
+    wrong = wrong_images(run)
+    if wrong is None or not len(wrong.row):
         return None
-    return wrong_test_points(run.wrong_images, run.classes), (
+    return wrong_test_points(wrong, run.classes), (
         "Images of wrongly classified test points, each with its row, its true class and "
         "the predicted class."
     )
@@ -102,13 +112,8 @@ def _of_timeline(run: Run[Any], colour_by: str) -> Made:
 
 
 def worker_addresses(run: Run[Any]) -> list[str]:
-    """The workers of ``run.json`` that ran a unit, in its order.
-
-    Workers that ran none are kept too, as idle lanes, unless the journal names
-    no worker that ``run.json`` knows: then the two speak of different runs.
-    """
-    known = [worker.address for worker in run.record.cluster.workers]
-    return known if {unit.worker for unit in run.units} & set(known) else []
+    """The workers of a run, in the order of ``run.json``; see ``workers_of``."""
+    return workers_of(run.units, [worker.address for worker in run.record.cluster.workers])
 
 
 def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:

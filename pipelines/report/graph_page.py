@@ -83,7 +83,7 @@ def _answers(run: GraphRun) -> list[Answer]:
         answers.append(Answer("highest", best.node, f"rank {significant(best.rank)}"))
     if record.n_iterations is not None:
         note = "" if record.converged else "ended before the change reached tol"
-        answers.append(Answer("iterations", str(record.n_iterations), note))
+        answers.append(Answer("iterations", f"{record.n_iterations:,}", note))
     for value, label, note in (
         (record.change, "change", "L1 norm, of the last iteration"),
         (record.residual, "residual", "L1 norm, measured in float64"),
@@ -109,7 +109,7 @@ def _variant_rows(run: GraphRun) -> list[list[Cell]]:
     rows = []
     for row in _done(run).to_dict("records"):
         numbers = [
-            (float(row["iterations"]), f"{row['iterations']:.0f}"),
+            (float(row["iterations"]), f"{row['iterations']:,.0f}"),
             (row["iteration_ms"], significant(row["iteration_ms"])),
             (row["preparing_ms"], significant(row["preparing_ms"])),
             (row["memory_bytes"] / 2**20, significant(row["memory_bytes"] / 2**20)),

@@ -33,6 +33,7 @@ class Kind:
     size : what was searched, the beginning of the page's first sentence
     sizes : names of the options whose product is the number of cells
     answers : the large figures, less those that every run has
+    warnings : what stands under them: each a sentence, and a command that helps, or ""
     content : what the template takes beside what every page has
     place : names of the columns that tell one cell from another; by default those up to the fold
     cell_name : of a cell, by the names in ``place``
@@ -46,6 +47,7 @@ class Kind:
     sizes: Sequence[str]
     answers: Callable[[Any], list[Answer]]
     content: Callable[[Any], dict[str, Any]]
+    warnings: Callable[[Any], list[tuple[str, str]]] = lambda run: []
     place: Sequence[str] = ()
     cell_name: Callable[[Mapping[str, Any]], str] = lambda cell: ", ".join(
         f"{name} {value}" for name, value in cell.items()

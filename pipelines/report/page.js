@@ -28,6 +28,31 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
+// A table as CSV: numbers as they are sorted, with all their digits.
+const field = (text) => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+const csvOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => {
+  const isNumber = cell.className === "number" && cell.dataset.sort !== undefined;
+  const number = isNumber && cell.dataset.sort && String(Number(cell.dataset.sort));
+  return field(isNumber ? number : cell.textContent.trim());
+}).join(",")).join("\n") + "\n";
+
+for (const table of document.querySelectorAll(".scroll table")) {
+  const save = document.createElement("button");
+  const label = table.closest(".scroll").getAttribute("aria-label");
+  save.type = "button";
+  save.className = "copy csv";
+  save.textContent = "CSV";
+  save.setAttribute("aria-label", "Save as CSV: " + label);
+  save.addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
+    link.download = label.toLowerCase().replaceAll(" ", "_") + ".csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  table.closest(".scroll").after(save);
+}
+
 if (window.HTMLDialogElement) {
   const dialog = document.createElement("dialog");
   const close = document.createElement("button");
@@ -55,8 +80,15 @@ if (window.HTMLDialogElement) {
   }
 }
 
-const command = document.querySelector("pre code");
-if (command && navigator.clipboard) {
+// Paper shows what stands in what can be opened.
+addEventListener("beforeprint", () => {
+  for (const closed of document.querySelectorAll("details:not([open])")) {
+    closed.open = true;
+    addEventListener("afterprint", () => { closed.open = false; }, { once: true });
+  }
+});
+
+for (const command of navigator.clipboard ? document.querySelectorAll("pre code") : []) {
   const copy = document.createElement("button");
   copy.type = "button";
   copy.className = "copy";

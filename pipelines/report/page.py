@@ -13,19 +13,23 @@ from typing import Any
 
 import pandas as pd
 
+from pipelines.report.class_table import CLASSES, class_rows
 from pipelines.report.figures import draw_figures, worker_addresses
+from pipelines.report.files import FILES, file_rows
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.kinds import kind_of
 from pipelines.report.table import Cell, number_cell
 from pipelines.report.templates import template
-from pipelines.report.test_points import wrong_note, wrong_rows
-from pipelines.report.timeline import lanes, shown_seconds, worker_name
+from pipelines.report.test_points import images_note, wrong_columns, wrong_note, wrong_rows
+from pipelines.report.timeline import worker_name
 from pipelines.report.wording import count, duration, moment, scaling_in_words
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
+from pipelines.run_folder.work_time import busy_share, lanes
 
 MOST_FAILED_CELLS = 50
+WORTH_SAYING = 0.5  # seconds of compilation
 
 
 def write_page(folder: Path) -> Path:
@@ -38,16 +42,23 @@ def write_page(folder: Path) -> Path:
         sentence=_sentence(kind, run),
         state=_state(kind, run),
         answers=kind.answers(run) + _answers(run),
+        warnings=kind.warnings(run),
         figures=draw_figures(run, kind.figures),
         n_folds=run.n_folds,
         wrong=wrong_rows(run),
+        wrong_columns=wrong_columns(run),
         wrong_note=wrong_note(run),
+        images_note=images_note(run),
+        class_columns=CLASSES,
+        classes=class_rows(run),
         workers=_worker_rows(run),
         failures=_failures(kind, run),
         command=shlex.join(run.record.argv),
         facts=_facts(run),
         options=_pairs(run.facts.get("options", {})),
         versions=_pairs(run.record.versions),
+        file_columns=FILES,
+        files=file_rows(folder),
         **kind.content(run),
     )
     page = folder / REPORT
@@ -95,7 +106,7 @@ def _state(kind: Kind, run: Run[Any]) -> str:
     if n_cells is None:
         n_cells = _n_cells(kind, run)
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
-    have = f"{len(run.cells)} of {n_cells}" if n_cells else f"{len(run.cells)}"
+    have = f"{len(run.cells):,} of {n_cells:,}" if n_cells else f"{len(run.cells):,}"
     return (
         f"This run {verb.get(status, 'is ' + status)}{f' ({reason})' if reason else ''}: "
         f"{have} cells are here. "
@@ -113,12 +124,17 @@ def _answers(run: Run[Any]) -> list[Answer]:
     """The large figures that every run has."""
     answers, record = [], run.record
     if record.wall_seconds is not None:
-        note = "" if record.n_cells is None else f"for {count(record.n_cells, 'cell')}"
+        cells = "" if record.n_cells is None else f"for {count(record.n_cells, 'cell')}, "
+        note = f"{cells}to the answer; imports and this page come on top"
+        if record.compile_seconds and record.compile_seconds >= WORTH_SAYING:
+            note += f"; {duration(record.compile_seconds)} of it is compiling, once"
         answers.append(Answer("wall time", duration(record.wall_seconds), note))
-    if record.busy_share is not None:
+    share = busy_share(run.units, worker_addresses(run))
+    if (share := record.busy_share if share is None else share) is not None:
         n_workers = record.cluster.n_workers
-        note = "" if n_workers is None else f"of {count(n_workers, 'worker')}"
-        answers.append(Answer("busy share", f"{100 * record.busy_share:.0f} %", note))
+        of = "" if n_workers is None else f"of {count(n_workers, 'worker')}, "
+        note = f"{of}from the first unit to the end of the last"
+        answers.append(Answer("busy share", f"{100 * share:.0f} %", note))
     return answers
 
 
@@ -128,17 +144,16 @@ def _worker_rows(run: Run[Any]) -> list[list[Cell]]:
         worker.address: (worker.host or "", worker.gpu or "CPU")
         for worker in run.record.cluster.workers
     }
-    total = shown_seconds(run.units)
     rows = []
     for lane in lanes(run.units, worker_addresses(run)):
         host, device = devices.get(lane.worker, ("", ""))
-        share = lane.busy_seconds / total if total else math.nan
+        share = math.nan if lane.busy_share is None else lane.busy_share
         rows.append(
             [
                 Cell(worker_name(lane.worker), lane.worker),
                 Cell(host, host),
                 Cell(device, device),
-                Cell(str(len(lane.units)), float(len(lane.units))),
+                Cell(f"{len(lane.units):,}", float(len(lane.units))),
                 Cell(duration(lane.busy_seconds), lane.busy_seconds),
                 number_cell(share, f"{100 * share:.0f} %"),
             ]
@@ -194,7 +209,7 @@ def _facts(run: Run[Any]) -> list[tuple[str, str]]:
         ("Data set", dataset.name),
         ("Data fingerprint", dataset.fingerprint),
         ("Scaling", scaling_in_words(dataset.scaling)),
-        ("Test points", dataset.n_test),
+        ("Test points", dataset.n_test and f"{dataset.n_test:,}"),
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
         ("Machine", ", ".join(f"{key} {value}" for key, value in record.machine.items())),
         ("Commit", record.commit),

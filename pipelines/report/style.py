@@ -6,6 +6,8 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib.style
@@ -33,8 +35,20 @@ GREY = "#7B8794"
 PALE = "#E9EDF1"
 COLOUR_MAP = "viridis_r"  # perceptually uniform; the lowest error is the brightest
 
-# Half the page's width; a figure that needs all of it takes WIDE (inches).
-NARROW, WIDE = 5.4, 10.8
+ON_COLOUR = "#1F2934"  # ink on a colour that stays in the dark
+ON_DARK = "#FFFFFE"  # white on such a colour, which is no ground
+WHITE = "#FFFFFF"
+
+# Half the page's width; a figure that needs all of it takes WIDE, on a phone it has PHONE (inches).
+NARROW, WIDE, PHONE = 5.4, 10.8, 3.6
+
+# What the colours above become on dark ground; colour maps, and what is written on them, stay.
+_DARK_GROUND = "#1D232A"
+_DARK = {
+    INK: "#E6EAEE", GREY: "#93A1AF", PALE: "#35404B", WHITE: _DARK_GROUND, BLUE: "#5AB0EA",
+    SKY: "#2F617F", VERMILLION: "#FF8A3C", "#D3DAE1": "#3D4854",
+}  # fmt: skip
+_is_phone: ContextVar[bool] = ContextVar("phone", default=False)
 
 _STYLE = {
     "axes.edgecolor": GREY,
@@ -44,7 +58,9 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
+    "axes.facecolor": "none",
     "figure.dpi": 100,
+    "figure.facecolor": "none",
     "figure.titlesize": 11.5,
     "figure.titleweight": "bold",
     "font.family": ["DejaVu Sans"],
@@ -74,14 +90,52 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def save(figure: Figure, folder: Path, name: str) -> Path:
-    """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
-    path = folder / f"{name}.svg"
+@contextmanager
+def on_a_phone() -> Iterator[None]:
+    """Draw inside this for a screen on which a figure is no wider than ``PHONE``."""
+    token = _is_phone.set(True)
+    try:
+        yield
+    finally:
+        _is_phone.reset(token)
+
+
+def is_phone() -> bool:
+    """Whether a figure is being drawn for a narrow screen."""
+    return _is_phone.get()
+
+
+def fitting(width: float) -> float:
+    """A figure's width in inches, on the screen for which it is drawn."""
+    return min(width, PHONE) if is_phone() else width
+
+
+def svg_of(figure: Figure) -> bytes:
+    """A figure as SVG, which is dark where its reader has asked for that."""
+    file = BytesIO()
     with warnings.catch_warnings():
         # A class named in a script our font lacks is drawn as boxes; the page has its name.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(path, metadata={"Date": None})
-        figure.savefig(folder / f"{name}.png")
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue().replace(b"</style>", _dark_rules() + b"</style>", 1)
+
+
+def _dark_rules() -> bytes:
+    rules = [
+        f'[style*="{what}: {light.lower()}"] {{ {what}: {dark} !important }}'
+        for light, dark in _DARK.items() for what in ("fill", "stroke")
+    ]  # fmt: skip
+    ground = f"svg {{ background: {_DARK_GROUND} }}"
+    return f"@media (prefers-color-scheme: dark) {{ {ground} {' '.join(rules)} }}".encode()
+
+
+def save(figure: Figure, folder: Path, name: str) -> Path:
+    """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
+    path = folder / f"{name}.svg"
+    path.write_bytes(svg_of(figure))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(folder / f"{name}.png", facecolor=WHITE)
     return path
 
 

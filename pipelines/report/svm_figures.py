@@ -23,10 +23,14 @@ from pipelines.report.style import (
     GREY,
     INK,
     NARROW,
+    ON_COLOUR,
+    ON_DARK,
     PALE,
     VERMILLION,
     WIDE,
     error_norm,
+    fitting,
+    is_phone,
     log10_labels,
     log_ticks,
     percent_labels,
@@ -66,7 +70,7 @@ def heat_map(
     means[place] = candidates["error_mean"].to_numpy(dtype=float)
     is_there[place] = True
 
-    figure = Figure(figsize=(NARROW, 4.5), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 4.5), layout="constrained")
     axes = figure.add_subplot(xlabel=LOG_C, ylabel=LOG_GAMMA)
     x, y = _edges(log_C), _edges(log_gamma)
     norm = error_norm(means[np.isfinite(means)])
@@ -112,7 +116,7 @@ def fold_errors_best(cells: pd.DataFrame, best: BestOfSvm) -> Figure:
     gammas = grid_values(cells["gamma"])
     gamma = gammas[nearest(gammas, [best.gamma])[0]]
     cells = cells[cells["gamma"] == gamma]
-    figure = Figure(figsize=(NARROW, 4.5), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 4.5), layout="constrained")
     axes = figure.add_subplot(xlabel=LOG_C, ylabel="validation error")
     percent_y_axis(axes, _finite(cells["error"]))
     _draw_boxes(axes, cells, best.C, point=11)
@@ -143,7 +147,7 @@ def fold_errors(cells: pd.DataFrame, best: BestOfSvm | None) -> Figure:
     cells = cells[cells["gamma"].isin(gammas)]
     n_columns = _columns(len(gammas))
     n_rows = -(-len(gammas) // n_columns)
-    width = WIDE if n_columns > 2 else NARROW
+    width = fitting(WIDE if n_columns > 2 else NARROW)
     # Margins in inches: a constrained layout of 24 panels takes seconds.
     left, right, top, bottom, gap, panel = 0.85, 0.15, 0.62, 0.6, 0.36, 1.45
     height = top + bottom + n_rows * panel + (n_rows - 1) * gap
@@ -174,8 +178,9 @@ def fold_errors(cells: pd.DataFrame, best: BestOfSvm | None) -> Figure:
         _draw_boxes(axes, by_gamma[gamma], best_C, point=3, every_C=every_C)
         grid_lines(axes)
         log10_labels(axes.xaxis, np.log10(every_C), most=6)
+        title = ("" if is_phone() else "gamma = ") + significant(gamma)
         axes.set_title(
-            f"gamma = {significant(gamma)}" + (" (best)" if is_best else ""),
+            title + (" (best)" if is_best else ""),
             fontsize=9.5, pad=4, weight="bold" if is_best else "normal",
             color=VERMILLION if is_best else INK,
         )  # fmt: skip
@@ -200,6 +205,8 @@ def _shown(n_panels: int, best: int | None) -> np.ndarray:
 
 def _columns(n_panels: int) -> int:
     """Four panels a row, or three where that leaves fewer places empty."""
+    if is_phone():
+        return min(n_panels, 2)
     return n_panels if n_panels < 4 else min((4, 3), key=lambda columns: -n_panels % columns)
 
 
@@ -257,7 +264,7 @@ def _write_numbers(
         is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         axes.text(
             log_C[column], log_gamma[row], f"{100 * error:.{1 if error >= 0.0995 else 2}f}",
-            ha="center", va="center", fontsize=7.5, color="white" if is_dark else INK,
+            ha="center", va="center", fontsize=7.5, color=ON_DARK if is_dark else ON_COLOUR,
         )  # fmt: skip
 
 

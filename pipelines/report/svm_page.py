@@ -13,8 +13,9 @@ from pipelines.report.kind import Answer, Kind
 from pipelines.report.svm_figures import MOST_PANELS, fold_errors, fold_errors_best, heat_map
 from pipelines.report.svm_folder import ACCURACY, SvmRun, read_svm_run
 from pipelines.report.table import MOST_ROWS
-from pipelines.report.wording import count, log10, percent, significant
-from pipelines.run_folder.columns import SVM_CELL
+from pipelines.report.wording import count, log10, percent, significant, wrong_of
+from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
+from pipelines.run_folder.judgement import edges, rivals, wider
 from pipelines.run_folder.record import BestOfSvm
 
 MOST_POINTS = 100_000  # of a grid's axis
@@ -88,7 +89,7 @@ def _answers(run: SvmRun) -> list[Answer]:
             Answer(
                 "cv error",
                 percent(best.error_mean),
-                f"± {percent(best.error_std)}, standard deviation over the folds"
+                f"± {percent(best.error_std)}, standard deviation of {run.n_folds} folds"
                 if best.error_std is not None
                 else "mean over the folds",
             ),
@@ -97,13 +98,43 @@ def _answers(run: SvmRun) -> list[Answer]:
     record = run.record
     if (test_error := record.test_error) is not None:
         n_wrong, n_test = record.n_test_errors, record.dataset.n_test
-        note = f"{n_wrong} of {n_test} test points" if None not in (n_wrong, n_test) else ""
-        answers.append(Answer("test error", percent(test_error), note))
+        answers.append(Answer("test error", percent(test_error), wrong_of(n_wrong, n_test)))
     if (log_loss := record.test_log_loss) is not None:
         error = record.test_calibration_error
         note = f"calibration error {percent(error)}" if error is not None else ""
         answers.append(Answer("test log loss", f"{log_loss:.4f}", note))
     return answers
+
+
+def _warnings(run: SvmRun) -> list[tuple[str, str]]:
+    """What the terminal warns of, too: a grid that seems to end too early."""
+    record = run.record
+    found = edges(run.candidates, run.n_folds or 0)
+    if record.status != "finished" or not found:
+        return []
+    text = f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better than"
+    text += " its neighbour by more than one standard error: a better one may lie beyond. To widen:"
+    return [(text, wider(record.argv, run.facts["options"], found) if record.argv else "")]
+
+
+def _rivals(run: SvmRun) -> str:
+    """How many candidates are as good as the best, and the simplest of them."""
+    found = rivals(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
+    if found is None:
+        return ""
+    within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
+    if not within:
+        return "No other candidate is within one standard error of the best."
+    text = f"{count(within, 'other candidate')} within one standard error of the best"
+    text += f", {tied:,} of them tied with it" if tied else ""
+    if not found.has_simpler:
+        return f"{text}; the best is the simplest of all these."
+    C, gamma = significant(found.simplest["C"]), significant(found.simplest["gamma"])
+    error = percent(found.simplest["error_mean"])
+    return (
+        f"{text}; the simplest of all these has C = {C}, gamma = {gamma} and a cv error of {error}"
+        " (rule of one standard error: smaller C, then smaller gamma)."
+    )
 
 
 def _score_answer(run: SvmRun, best: BestOfSvm) -> list[Answer]:
@@ -122,6 +153,7 @@ def _cell_name(cell: Mapping[str, Any]) -> str:
 def _content(run: SvmRun) -> dict[str, Any]:
     return {
         "has_best": run.best is not None,
+        "rivals": _rivals(run),
         "candidates": candidate_rows(run),
         "n_candidates": len(run.candidates),
         "most_rows": MOST_ROWS,
@@ -143,6 +175,7 @@ SVM = Kind(
     size=_size,
     sizes=("n_c", "n_gamma", "folds"),
     answers=_answers,
+    warnings=_warnings,
     place=SVM_CELL,
     cell_name=_cell_name,
     content=_content,

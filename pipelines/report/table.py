@@ -16,10 +16,12 @@ MOST_ROWS = 2_000  # of a table on a page; its file has all
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of an HTML table: what is read, and what a sort goes by."""
+    """A cell of an HTML table: what is read, what a sort goes by, where a click leads."""
 
     text: str
     sort: float | str
+    link: str = ""
+    image: str = ""
 
 
 Columns = list[tuple[str, str]]  # names, and whether they are "number" or "text"

@@ -1,53 +1,111 @@
-"""The wrong test points on the page of a run."""
+"""The wrong test points on the page of a run: those that were surest of themselves first."""
 
 from __future__ import annotations
 
+import base64
+from io import BytesIO
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from PIL import Image
 
 from pipelines.report.classification_figures import MOST_IMAGES, class_name
-from pipelines.report.table import Cell
+from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
 from pipelines.report.wording import count
-from pipelines.run_folder.reading import Run
+from pipelines.run_folder.reading import Run, WrongImages
 
-MOST_WRONG_ROWS = 100
+SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
+
+
+def wrong_points(run: Run[Any]) -> pd.DataFrame | None:
+    """The wrong test points, the surest first; None where nothing was predicted."""
+    if run.predictions is None:
+        return None
+    wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
+    by = _sureness(wrong)
+    return wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
+
+
+def _sureness(table: pd.DataFrame) -> str:
+    return next((name for name in SURENESS if name in table), "")
+
+
+def wrong_images(run: Run[Any]) -> WrongImages | None:
+    """Their images, in that order."""
+    images, wrong = run.wrong_images, wrong_points(run)
+    if images is None or wrong is None:
+        return images
+    place = {int(row): i for i, row in enumerate(wrong["row"])}
+    order = np.argsort([place.get(int(row), len(place)) for row in images.row], kind="stable")
+    return WrongImages(
+        images.row[order], images.true[order], images.predicted[order], images.images[order]
+    )
+
+
+def wrong_columns(run: Run[Any]) -> Columns:
+    """What is said of each of them."""
+    wrong, columns = wrong_points(run), list[tuple[str, str]]()
+    if wrong is None or wrong.empty:
+        return []
+    if run.wrong_images is not None:
+        columns.append(("image", "text"))
+    columns += [("row", "number"), ("true", "text"), ("predicted", "text")]
+    return columns + ([(by, "number")] if (by := _sureness(wrong)) else [])
 
 
 def wrong_rows(run: Run[Any]) -> list[list[Cell]]:
-    """The wrong test points of a table, which has no images to show."""
-    wrong = _wrong(run)
-    if wrong is None or run.wrong_images is not None:
+    """A row for each of them, with the cells of ``wrong_columns``."""
+    wrong = wrong_points(run)
+    if wrong is None:
         return []
-    return [
-        [
-            Cell(str(row["row"]), float(row["row"])),
-            *(
-                Cell(name := class_name(run.classes, int(row[which])), name)
-                for which in ("true", "predicted")
-            ),
-        ]
-        for row in wrong.head(MOST_WRONG_ROWS).to_dict("records")
-    ]
+    by, images = _sureness(wrong), run.wrong_images
+    pictures = {} if images is None else dict(zip(images.row, images.images, strict=True))
+    brightest = 1.0 if images is None else max(1.0, float(images.images.max(initial=0)))
+    rows = []
+    for row in wrong.head(MOST_ROWS).to_dict("records"):
+        cells = [Cell(str(row["row"]), float(row["row"]))]
+        for which in ("true", "predicted"):
+            name = class_name(run.classes, int(row[which]))
+            cells.append(Cell(name, name))
+        if by:
+            cells.append(number_cell(float(row[by]), f"{row[by]:.3f}"))
+        if images is not None:
+            picture = pictures.get(row["row"])
+            uri = "" if picture is None else _picture(picture, brightest)
+            cells.insert(0, Cell(f"test point {row['row']}", "", image=uri))
+        rows.append(cells)
+    return rows
+
+
+def _picture(pixels: np.ndarray, brightest: float) -> str:
+    """A small image, ink dark on light, as the figures show it."""
+    shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
+    file = BytesIO()
+    Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
 def wrong_note(run: Run[Any]) -> str:
     """How many test points are wrong, and how many of them are shown."""
-    wrong = _wrong(run)
+    wrong = wrong_points(run)
     if wrong is None:
         return ""
     if wrong.empty:
         return "Every test point was classified right."
-    most = MOST_WRONG_ROWS if run.wrong_images is None else MOST_IMAGES
-    if len(wrong) > most:
+    by = f", those of the largest {_sureness(wrong)} first" if _sureness(wrong) else ""
+    if len(wrong) > MOST_ROWS:
         return (
-            f"The first {most} of {len(wrong)} wrong test points; "
+            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test points{by}; "
             "all of them are in test_predictions.parquet."
         )
-    return f"{count(len(wrong), 'wrong test point')}."
+    return f"{count(len(wrong), 'wrong test point')}{by}."
 
 
-def _wrong(run: Run[Any]) -> pd.DataFrame | None:
-    if run.predictions is None:
-        return None
-    return run.predictions[run.predictions["true"] != run.predictions["predicted"]]
+def images_note(run: Run[Any]) -> str:
+    """How many of them are drawn."""
+    wrong = wrong_points(run)
+    if wrong is None or len(wrong) <= MOST_IMAGES:
+        return wrong_note(run)
+    by = f", those of the largest {_sureness(wrong)}" if _sureness(wrong) else ""
+    return f"The first {MOST_IMAGES} of {len(wrong):,} wrong test points{by}; the table has all."

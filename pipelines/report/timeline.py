@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
@@ -14,66 +13,21 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, log10_labels
+from pipelines.report.style import (
+    GREY,
+    INK,
+    PALE,
+    SKY,
+    VERMILLION,
+    WIDE,
+    fitting,
+    log10_labels,
+)
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
 
 MOST_LABELS = 40
-
-
-@dataclass(frozen=True)
-class Lane:
-    """What one worker did: its units in order, and how long it was at work."""
-
-    worker: str
-    units: tuple[Unit, ...]
-    busy_seconds: float
-
-
-@dataclass(frozen=True)
-class Pause:
-    """A time at which the run was stopped, between a run and its resumption."""
-
-    started: float
-    seconds: float
-
-
-def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
-    """The units of each worker: the known workers first, then those only the journal names."""
-    own: dict[str, list[Unit]] = {worker: [] for worker in workers}
-    for unit in units:
-        own.setdefault(unit.worker, []).append(unit)
-    return [Lane(worker, tuple(some), _covered_seconds(some)) for worker, some in own.items()]
-
-
-def pauses(units: Sequence[Unit]) -> list[Pause]:
-    """The times without any unit that are longer than all the others together.
-
-    A resumed run has such a time between its parts; drawn to scale it would
-    leave no room for the work.
-    """
-    gaps = [
-        Pause(end, start - end)
-        for (_, end), (start, _) in zip(_spans(units), _spans(units)[1:], strict=False)
-    ]
-    if not gaps:
-        return []
-    whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
-    kept: list[Pause] = []
-    for gap in sorted(gaps, key=lambda gap: -gap.seconds):
-        whole -= gap.seconds
-        if gap.seconds < max(60.0, whole):
-            break
-        kept.append(gap)
-    return sorted(kept, key=lambda gap: gap.started)
-
-
-def shown_seconds(units: Sequence[Unit]) -> float:
-    """From the first unit's start to the last one's end, without the pauses."""
-    if not units:
-        return 0.0
-    whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
-    return whole - sum(pause.seconds for pause in pauses(units))
 
 
 def worker_name(address: str) -> str:
@@ -89,7 +43,7 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
     rows = lanes(units, workers)
     lane = min(0.36, 9.0 / len(rows))
     height = 1.15 + lane * len(rows)
-    figure = Figure(figsize=(WIDE, max(1.9, height)), layout="constrained")
+    figure = Figure(figsize=(fitting(WIDE), max(1.9, height)), layout="constrained")
     total = shown_seconds(units)
     second, name_of_time = _time_unit(total)
     axes = figure.add_subplot(xlabel=f"{name_of_time} since the first unit started")
@@ -113,7 +67,7 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
             bars.append([(left, top), (right, top), (right, low), (left, low)])
             faces.append(colours.of(unit))
             edges.append(VERMILLION if unit.n_failed else "white")
-        share = f"{100 * row.busy_seconds / total:.0f} %" if total else ""
+        share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
     # White between the bars must not pass for idle time where the bars are narrow.
@@ -192,21 +146,6 @@ class _Colours:
             )  # fmt: skip
             bar.outline.set(edgecolor=GREY)
             log10_labels(bar.ax.yaxis, self.values, most=5)
-
-
-def _spans(units: Sequence[Unit]) -> list[tuple[float, float]]:
-    """The times at which at least one of the units ran, in order."""
-    spans: list[tuple[float, float]] = []
-    for unit in sorted(units, key=lambda unit: unit.started):
-        if spans and unit.started <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], unit.ended))
-        else:
-            spans.append((unit.started, unit.ended))
-    return spans
-
-
-def _covered_seconds(units: Sequence[Unit]) -> float:
-    return sum(end - start for start, end in _spans(units))
 
 
 def _levels(units: Sequence[Unit]) -> list[tuple[Unit, int, int]]:

@@ -12,7 +12,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pipelines.report.boxes import add_boxes, grid_lines
-from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE, powers_of_ten
+from pipelines.report.style import (
+    BLUE,
+    GREY,
+    INK,
+    NARROW,
+    SKY,
+    VERMILLION,
+    WIDE,
+    fitting,
+    is_phone,
+    powers_of_ten,
+)
 from pipelines.report.wording import shortened
 
 LINES = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK, GREY)
@@ -27,7 +38,9 @@ def algorithm_boxes(scores: Mapping[str, np.ndarray], scoring: str) -> Figure:
     ----------
     scores : of each algorithm, float array of shape (n_folds,)
     """
-    figure = Figure(figsize=(WIDE if len(scores) > 5 else NARROW, 3.8), layout="constrained")
+    figure = Figure(
+        figsize=(fitting(WIDE if len(scores) > 5 else NARROW), 3.8), layout="constrained"
+    )
     axes = figure.add_subplot(ylabel=scoring)
     boxes = [(float(i), values, i == 0) for i, values in enumerate(scores.values())]
     add_boxes(axes, boxes, 0.3)
@@ -49,9 +62,11 @@ def validation_curves(curves: Sequence[tuple[str, str, pd.DataFrame]], scoring: 
     curves : algorithm, parameter, table of ``value``, ``score_mean``, ``score_std``
     """
     n = min(len(curves), MOST_CURVES)
-    n_columns = min(3, n)
+    n_columns = 1 if is_phone() else min(3, n)
     n_rows = math.ceil(n / n_columns)
-    figure = Figure(figsize=(WIDE if n > 1 else NARROW, 0.6 + 2.6 * n_rows), layout="constrained")
+    figure = Figure(
+        figsize=(fitting(WIDE if n > 1 else NARROW), 0.6 + 2.6 * n_rows), layout="constrained"
+    )
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     for axes, (algorithm, parameter, table) in zip(grid.flat, curves[:n], strict=False):
         _curve(axes, table)
@@ -88,7 +103,7 @@ def learning_curve(table: pd.DataFrame, scoring: str) -> Figure:
     ----------
     table : ``algorithm``, ``n_train``, ``score_mean``, ``score_std``
     """
-    figure = Figure(figsize=(NARROW, 3.8), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 3.8), layout="constrained")
     axes = figure.add_subplot(xlabel="training rows", ylabel=scoring)
     for i, (name, line) in enumerate(table.groupby("algorithm", sort=False)):
         colour, line = LINES[i % len(LINES)], line.sort_values("n_train")
@@ -96,6 +111,7 @@ def learning_curve(table: pd.DataFrame, scoring: str) -> Figure:
             line["n_train"], line["score_mean"] - line["score_std"],
             line["score_mean"] + line["score_std"], color=colour, alpha=0.12, lw=0,
         )  # fmt: skip
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.plot(
             line["n_train"], line["score_mean"], marker=MARKS[i % len(MARKS)], markersize=5,
             color=colour, label=shortened(str(name).split(".")[-1], 24),
@@ -112,7 +128,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
     ----------
     table : ``algorithm``, ``fit_seconds``, ``score_mean``, best first
     """
-    figure = Figure(figsize=(NARROW, 3.8), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 3.8), layout="constrained")
     axes = figure.add_subplot(
         xlabel="seconds of a fit, what is shared dealt out", ylabel=scoring, xscale="log"
     )
@@ -129,7 +145,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
         markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=2,
     )  # fmt: skip
     grid_lines(axes)
-    figure.legend(loc="outside upper left", ncols=3)
+    figure.legend(loc="outside upper left", ncols=1 if is_phone() else 3)
     return figure
 
 
@@ -140,8 +156,9 @@ def residuals(true: np.ndarray, predicted: np.ndarray) -> Figure:
     ----------
     true, predicted : float arrays of shape (n_test,)
     """
-    figure = Figure(figsize=(WIDE, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    stacked = is_phone()
+    figure = Figure(figsize=(fitting(WIDE), 6.4 if stacked else 3.8), layout="constrained")
+    left, right = figure.subplots(2, 1) if stacked else figure.subplots(1, 2)
     low, high = min(true.min(), predicted.min()), max(true.max(), predicted.max())
     left.plot([low, high], [low, high], color=GREY, lw=1)
     left.plot(true, predicted, ".", color=BLUE, alpha=0.5)
@@ -164,7 +181,9 @@ def critical_difference(ranks: Mapping[str, float], cliques: Sequence[Sequence[s
     """
     names = sorted(ranks, key=lambda name: ranks[name])
     n, joined = len(names), [clique for clique in cliques if len(clique) > 1]
-    figure = Figure(figsize=(WIDE, 1.2 + 0.28 * n + 0.18 * len(joined)), layout="constrained")
+    figure = Figure(
+        figsize=(fitting(WIDE), 1.2 + 0.28 * n + 0.18 * len(joined)), layout="constrained"
+    )
     axes = figure.add_subplot(xlabel="mean rank over the data sets")
     places = np.arange(n)
     axes.plot([ranks[name] for name in names], places, "o", color=BLUE)

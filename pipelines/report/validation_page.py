@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipelines.report.candidate_table import AS_GOOD, marks_of
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
@@ -21,11 +22,13 @@ from pipelines.report.validation_figures import (
     validation_curves,
 )
 from pipelines.report.validation_folder import ValidationRun, read_validation_run
-from pipelines.report.wording import count, significant
+from pipelines.report.wording import count, significant, wrong_of
 from pipelines.run_folder.columns import VALIDATION_CELL
+from pipelines.run_folder.judgement import Rivals, rivals
 
 PAIRS: Columns = [
-    ("first", "text"), ("second", "text"), ("difference", "number"), ("deviation", "number"),
+    ("first", "text"), ("second", "text"), ("difference", "number"),
+    ("standard deviation", "number"),
     ("t", "number"), ("p", "number"), ("p, Holm", "number"), ("effect", "number"),
     ("P(first better)", "number"), ("P(same)", "number"), ("P(second better)", "number"),
 ]  # fmt: skip
@@ -100,13 +103,15 @@ def _learning(run: ValidationRun) -> Made:
     whole = run.cells[run.cells["candidate"].isin(run.best.values())]
     rows = pd.concat([run.curve, whole], ignore_index=True)
     table = rows.groupby(["algorithm", "share"], as_index=False).agg(
-        n_train=("n_train", "mean"), score_mean=("score", "mean"), score_std=("score", "std")
-    )
+        n_train=("n_train", "mean"), score_mean=("score", "mean"),
+        score_std=("score", lambda scores: scores.std(ddof=0)),
+    )  # fmt: skip
     order = {name: place for place, name in enumerate(run.best)}
     table = table.sort_values("algorithm", key=lambda names: names.map(order), kind="stable")
     alt = (
-        f"The {run.scoring} against the number of training rows, from {table['n_train'].min():.0f} "
-        f"to {table['n_train'].max():.0f}, for {count(len(order), 'algorithm')}."
+        f"The {run.scoring} against the number of training rows, from "
+        f"{table['n_train'].min():,.0f} to {table['n_train'].max():,.0f}, for "
+        f"{count(len(order), 'algorithm')}."
     )
     return learning_curve(table, run.scoring), alt
 
@@ -161,9 +166,10 @@ def _answers(run: ValidationRun) -> list[Answer]:
                 f"± {record.nested.score_std:.4f} over {record.nested.n_outer} outer folds",
             )
         )  # fmt: skip
+    note = wrong_of(record.n_test_errors, record.dataset.n_test)
     for name, score in list(record.test_scores.items())[:1]:
         if score is not None:
-            answers.append(Answer(f"test {name}", f"{score:.4f}"))
+            answers.append(Answer(f"test {name}", f"{score:.4f}", note))
     if record.fits_made is not None and record.fits_asked is not None:
         answers.append(
             Answer("fits made", f"{record.fits_made:,}", f"of {record.fits_asked:,} asked for")
@@ -178,16 +184,46 @@ def _words(parameters: Mapping[str, Any]) -> str:
 def _pair_rows(run: ValidationRun) -> list[list[Cell]]:
     if run.pairs is None:
         return []
+    # The table of the comparison divides by one less, as its t does.
+    n = max((len(found) for found in _scores_of_best(run).values()), default=1)
+    to_convention = math.sqrt((n - 1) / n)
     numbers = ("mean", "std", "t", "p", "p_holm", "effect", "p_first", "p_same", "p_second")
     rows = []
     for row in run.pairs.to_dict("records"):
         cells = [Cell(str(row[name]), str(row[name])) for name in ("first", "second")]
         for name in numbers:
-            value = float(row[name])
+            value = float(row[name]) * (to_convention if name == "std" else 1.0)
             cells.append(number_cell(value, f"{value:.4f}" if name in ("mean", "std") else
                                      f"{value:.3f}"))  # fmt: skip
         rows.append(cells)
     return rows
+
+
+def _rivals(run: ValidationRun) -> Rivals | None:
+    """Candidates that are as good as the best; what is fitted fastest stands for the simplest."""
+    if "fit_seconds" not in run.candidates or "score_mean" not in run.candidates:
+        return None
+    n_scored = int(run.candidates["n_ok"].max()) if len(run.candidates) else 0
+    return rivals(run.candidates, n_scored, ("fit_seconds",))
+
+
+def _as_good(run: ValidationRun) -> str:
+    found = _rivals(run)
+    if found is None:
+        return ""
+    if not (within := int(found.within.sum()) - 1):
+        return "No other candidate is within one standard error of the best."
+    tied = f", {n:,} of them tied with it" if (n := int(found.tied.sum()) - 1) else ""
+    if not found.has_simpler:
+        last = "the best is the one that is fitted fastest"
+    else:
+        row = found.simplest
+        last = (
+            f"of all these {row['algorithm']} with {_words(json.loads(row['params']))} is fitted "
+            f"fastest, {run.scoring} {row['score_mean']:.4f}"
+        )
+    others = count(within, "other candidate")
+    return f"{others} within one standard error of the best{tied}; {last}."
 
 
 def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
@@ -200,14 +236,16 @@ def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
         (f"cv {run.scoring}", "number"), ("standard deviation", "number"),
         *((f"cv {name.removeprefix('score_').removesuffix('_mean')}", "number") for name in more),
         ("folds with a score", "number"), ("seconds a fit", "number"),
+        (AS_GOOD, "text"),
     ]  # fmt: skip
     rows = []
-    for row in run.candidates.head(MOST_ROWS).to_dict("records"):
+    marks = marks_of(_rivals(run), len(run.candidates), "fastest")
+    for row, mark in zip(run.candidates.head(MOST_ROWS).to_dict("records"), marks, strict=False):
         text = _words(json.loads(row["params"]))
         score = float(row["score_mean"])
         rows.append(
             [
-                number_cell(row["rank"], f"{row['rank']:.0f}"),
+                number_cell(row["rank"], f"{row['rank']:,.0f}"),
                 Cell(row["algorithm"], row["algorithm"]),
                 Cell(text, text),
                 number_cell(score, f"{score:.4f}", missing="failed"),
@@ -216,6 +254,7 @@ def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
                 number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
                 number_cell(float(row.get("fit_seconds", math.nan)),
                             significant(float(row.get("fit_seconds", math.nan)))),
+                Cell(mark, mark),
             ]
         )  # fmt: skip
     return columns, rows
@@ -241,6 +280,7 @@ def _content(run: ValidationRun) -> dict[str, Any]:
     columns, rows = _candidate_table(run)
     return {
         "scoring": run.scoring,
+        "as_good": _as_good(run),
         "rope": run.record.options.rope,
         "pair_columns": PAIRS,
         "compared": _pair_rows(run),

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from pipelines.run_folder.judgement import interval
+
 
 def log10(value: float) -> str:
     """The logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
@@ -20,7 +22,7 @@ def percent(fraction: float | None) -> str:
 
 
 def significant(value: float | None) -> str:
-    """C or gamma with three significant digits: ``0.0193``, ``1390``, ``7.2e5``."""
+    """C or gamma with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -28,7 +30,7 @@ def significant(value: float | None) -> str:
     mantissa, exponent = f"{value:.2e}".split("e")
     power = int(exponent)
     if -4 <= power < 5:
-        text = f"{float(f'{mantissa}e{exponent}'):.{max(0, 2 - power)}f}"
+        text = f"{float(f'{mantissa}e{exponent}'):,.{max(0, 2 - power)}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{mantissa.rstrip('0').rstrip('.')}e{power}"
 
@@ -47,8 +49,15 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: ``1 worker``, ``2 workers``."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    """A number and its noun: ``1 worker``, ``1,437 rows``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
+    """How many test points are wrong, and between what the error lies; empty where unknown."""
+    if n_wrong is None or n_test is None:
+        return ""
+    return f"{n_wrong:,} of {n_test:,} test points, {interval(n_wrong, n_test)}"
 
 
 def moment(text: object) -> str:

@@ -1,11 +1,15 @@
-"""Groups of options: a command's own options are a dataclass that picks from these."""
+"""Groups of options: a command's own options are a dataclass that picks from these.
+
+``group`` is the heading under which ``--help`` shows the options that a dataclass declares; those
+of one without it stand under the command's own.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
 from pipelines.data.rare import RARE
 from pipelines.data.tables import MISSING, Missing, Reading
@@ -23,6 +27,8 @@ def _seed(value: int) -> str | None:
 class DataOptions:
     """Which data, and where they lie."""
 
+    group: ClassVar[str] = "data"
+
     dataset: str = option(
         "digits",
         "digits, mnist, fashion-mnist, or a table of your own: PATH.csv, .tsv, .data, .txt, "
@@ -39,6 +45,8 @@ class DataOptions:
 class LabelledOptions(DataOptions):
     """Data whose rows have a class."""
 
+    group: ClassVar[str] = "data"
+
     target: str | None = option(
         None,
         "column of the file to predict, by name or by number from 1 (an .npz file: name of the "
@@ -54,6 +62,8 @@ class LabelledOptions(DataOptions):
 @dataclass(frozen=True)
 class TableOptions(LabelledOptions):
     """How a table of one's own is understood, where it is not to be guessed."""
+
+    group: ClassVar[str] = "data"
 
     missing: str = option(
         "impute", "missing cells (?, NA, empty): filled in within each fold, with a column that "
@@ -92,6 +102,8 @@ class TableOptions(LabelledOptions):
 class TestOptions:
     """A part of the data that is kept for the end."""
 
+    group: ClassVar[str] = "data"
+
     test_size: float = option(
         0.2, "share kept for the test, where a data set has no test set of its own",
         parse=float, check=inside_unit_interval, metavar="SHARE",
@@ -111,13 +123,17 @@ class FoldOptions:
 class PlaceOptions:
     """Where a run is carried out."""
 
+    group: ClassVar[str] = "cluster"
+
     cluster: str = option(
         "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
         "scheduler: tls://host:port",
         metavar="KIND", changes_results=False,
     )  # fmt: skip
     workers: int | None = option(
-        None, "number of workers (default: one for each GPU, else for each core)",
+        None, "number of workers, each a process (default: one for each GPU, else for each core, "
+        "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
+        "2 threads)",
         parse=int, check=at_least(1, 100_000), metavar="N", changes_results=False,
     )  # fmt: skip
     adaptive: tuple[int, int] | None = option(
@@ -148,6 +164,8 @@ class PlaceOptions:
 @dataclass(frozen=True)
 class RunOptions(PlaceOptions):
     """What every command has: a cluster, one seed, and a folder."""
+
+    group: ClassVar[str] = "run"
 
     seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
     results: str | None = option(

@@ -42,6 +42,7 @@ class Job(ABC, Generic[Chosen]):
         The module's name: ``python -m pipelines.COMMAND``.
     description : str
         What ``--help`` begins with.
+    examples : options of the uses that it ends with
     kind_of_options : dataclass, a ``RunOptions``
     asks_again : bool
         Whether a finished run may be asked for another answer when it is resumed.
@@ -52,6 +53,7 @@ class Job(ABC, Generic[Chosen]):
 
     command: ClassVar[str]
     description: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
     asks_again: ClassVar[bool] = False
 
@@ -122,7 +124,7 @@ def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
 
     def run() -> int:
-        options, given = parse_options(job.kind_of_options, job.command, job.description, argv)
+        options, given = _parse(job, argv)
         record: Mapping[str, Any] = {}
         if options.resume:
             path = Path(options.resume)
@@ -136,7 +138,11 @@ def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
 
 def check(job: type[Job[Any]], argv: Sequence[str]) -> None:
     """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    parse_options(job.kind_of_options, job.command, job.description, argv)
+    _parse(job, argv)
+
+
+def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
 
 
 def carry_out(job: Job[Any], argv: Sequence[str]) -> int:

@@ -1,8 +1,7 @@
-"""The units of a session as they come back: each on disk at once, shown, and its time counted."""
+"""The units of a session as they come back: each on disk at once, and shown."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +19,6 @@ class Ledger:
     def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Unit]) -> None:
         self._journal, self._progress = journal, progress
         self._units = {unit.name: unit for unit in todo}
-        self.seconds_busy = 0.0
 
     def enter(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
         """Write down a unit with its rows, none where it failed whole."""
@@ -48,23 +46,16 @@ class Ledger:
                 "started": of.started,
                 "seconds": of.seconds,
                 "rows": rows,
+                **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
             }
         )
-        self.seconds_busy += of.seconds
 
 
 @contextmanager
 def ledger(
-    journal: Journal, runner: OnCluster, todo: Sequence[Unit], quiet: bool, facts: dict[str, Any]
+    journal: Journal, runner: OnCluster, todo: Sequence[Unit], quiet: bool
 ) -> Iterator[Ledger]:
-    """Open the books for the units ``todo``; at the end, ``facts`` has the workers' busy share.
-
-    Where nothing was left to do, the share stays that of the session which did the work.
-    """
-    n_workers, started = runner.n_workers, time.perf_counter()
+    """Open the books for the units ``todo``."""
     cost = sum(unit.cost for unit in todo)
     with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
-        yield (kept := Ledger(journal, progress, todo))
-    if todo:
-        wall = time.perf_counter() - started
-        facts["busy_share"] = min(1.0, kept.seconds_busy / (n_workers * wall))
+        yield Ledger(journal, progress, todo)

@@ -96,6 +96,8 @@ class Session:
         """Write what is known of the run before its first unit, and say how to watch it."""
         workers, record = cluster.workers, self.record
         counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
+        if cluster.threads > 1:
+            counted += f", {cluster.threads} threads" + " each" * (len(workers) != 1)
         gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
         solver = f", solver {facts['solver']}" if "solver" in facts else ""
@@ -133,17 +135,33 @@ class Session:
             **facts,
         )
 
-    def books(
-        self, cluster: Cluster, todo: Sequence[Unit], facts: dict[str, Any]
-    ) -> AbstractContextManager[Ledger]:
+    def books(self, cluster: Cluster, todo: Sequence[Unit]) -> AbstractContextManager[Ledger]:
         """See ``ledger``: where the units ``todo`` are entered as they come back."""
-        return ledger(self.journal, cluster.runner, todo, self.say is silent, facts)
+        return ledger(self.journal, cluster.runner, todo, self.say is silent)
 
     def finish(self, facts: Mapping[str, Any]) -> None:
         """Write the answer."""
         self.folder.record.pop("reason", None)  # why an earlier session was stopped
         wall = self.folder.wall_seconds
-        self.folder.update(status="finished", finished=iso_now(), wall_seconds=wall, **facts)
+        self.folder.update(
+            status="finished", finished=iso_now(), wall_seconds=wall, **self._of_workers(), **facts
+        )
+
+    def _of_workers(self) -> dict[str, float | None]:
+        """What the whole journal says of their time, as the page counts it."""
+        from pipelines.run_folder.columns import ROWS, Row
+        from pipelines.run_folder.journal import read_journal
+        from pipelines.run_folder.reading import units_of
+        from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
+
+        record = self.record
+        rows = ROWS.get(record["command"], Row)
+        units = units_of(read_journal(self.folder.journal_path, rows, record.get("fingerprint")))
+        known = [worker["address"] for worker in record.get("cluster", {}).get("workers", [])]
+        return {
+            "busy_share": busy_share(units, workers_of(units, known)),
+            "compile_seconds": compile_seconds(units),
+        }
 
 
 def _earlier_workers(

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from pipelines.errors import InputError, flag_of
+from pipelines.run.help import Formatter, examples, group_of, in_order, program
 
 Check = Callable[[Any], str | None]
 Chosen = TypeVar("Chosen", bound=Any)  # a dataclass whose fields are options
@@ -90,24 +91,33 @@ class OneLineParser(argparse.ArgumentParser):
         raise InputError(message.removeprefix("argument "))
 
 
-def _parser(options: type[Any], command: str, description: str) -> OneLineParser:
+def _parser(
+    options: type[Any], command: str, description: str, uses: Sequence[str]
+) -> OneLineParser:
     parser = OneLineParser(
-        prog=f"python -m pipelines.{command}",
+        prog=program(command),
+        usage="%(prog)s [options]",
         description=description,
+        epilog=examples(command, uses),
+        formatter_class=Formatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
+        add_help=False,
     )
     # argparse alone takes -1e-3 for a flag.
     parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    for field in dataclasses.fields(options):
-        about = field.metadata
+    fields = dataclasses.fields(options)
+    group_names = in_order([group_of(options, field.name) for field in fields])
+    groups = {name: parser.add_argument_group(name) for name in group_names}
+    for field in fields:
+        about, group = field.metadata, groups[group_of(options, field.name)]
         if field.default is False:
-            parser.add_argument(flag_of(field.name), action="store_true", help=about["help"])
+            group.add_argument(flag_of(field.name), action="store_true", help=about["help"])
             continue
         text = about["help"]
-        if field.default is not None:
+        if field.default not in (None, ()):
             text += f" (default: {shown(field.default)})"
-        parser.add_argument(
+        group.add_argument(
             flag_of(field.name),
             action="extend" if about["nargs"] == "+" else "store",
             type=_named_parse(about["parse"]),
@@ -116,6 +126,7 @@ def _parser(options: type[Any], command: str, description: str) -> OneLineParser
             nargs=about["nargs"],
             help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
         )
+    groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and end")
     return parser
 
 
@@ -160,9 +171,13 @@ def check_options(options: Any) -> None:
 
 
 def parse_options(
-    kind: type[Chosen], command: str, description: str, argv: Sequence[str] | None
+    kind: type[Chosen],
+    command: str,
+    description: str,
+    argv: Sequence[str] | None,
+    uses: Sequence[str] = (),
 ) -> tuple[Chosen, dict[str, Any]]:
-    """Read a command line.
+    """Read a command line; ``uses`` are the examples that ``--help`` ends with.
 
     Returns
     -------
@@ -174,7 +189,7 @@ def parse_options(
     InputError
         An option is unknown, unreadable or breaks its rule.
     """
-    known, unknown = _parser(kind, command, description).parse_known_args(argv)
+    known, unknown = _parser(kind, command, description, uses).parse_known_args(argv)
     _refuse_unknown(kind, unknown)
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from pipelines.run.compilation import with_compile_seconds
 from pipelines.run.news import Line, Teller
 
 
@@ -56,6 +57,7 @@ class Outcome(Generic[AnyUnit]):
     worker: str = ""
     started: float = 0.0  # seconds since the epoch
     seconds: float = 0.0
+    compile_seconds: float = 0.0  # of these
     part: str | None = None
 
 
@@ -86,6 +88,7 @@ class Results:
         return [self.known[name] for name in needs_of(unit)]
 
 
+@with_compile_seconds
 def measured(
     work: Work, shared: Any, unit: AnyUnit, needed: list[Any], line: Line | None = None
 ) -> dict[str, Any]:

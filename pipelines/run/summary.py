@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pipelines.data import Dataset
 
 CELLS_NAMED = 5
+WORTH_SAYING = 0.5  # seconds of compilation
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 
 
@@ -47,9 +48,10 @@ def first_rows(dataset: Dataset) -> list[str]:
 
 def wall_time(record: Mapping[str, Any]) -> str:
     """How long the run took, and how much of that its workers were at work."""
-    busy = record.get("busy_share")
+    busy, compiled = record.get("busy_share"), record.get("compile_seconds") or 0.0
     share = f", workers busy {busy * 100:.0f} %" if busy is not None else ""
-    return f"wall time  {clock(record['wall_seconds'])}{share}"
+    once = f", {clock(compiled)} of it compiling, once" if compiled >= WORTH_SAYING else ""
+    return f"wall time  {clock(record['wall_seconds'])} to the answer{once}{share}"
 
 
 def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
@@ -66,7 +68,7 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
         if more := failure["count"] - len(named):
             named.append(f"and {more} more")
         lines.append(
-            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}: "
+            f"attention  {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}: "
             + "; ".join(named)
         )
     return lines

@@ -34,6 +34,7 @@ class UnitRecord(Part, Generic[AnyRow]):
     worker: str = ""
     started: Number
     seconds: Seconds
+    compile_seconds: Seconds = 0.0
     rows: list[AnyRow]
     run: str | None = None
 

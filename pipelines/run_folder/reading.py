@@ -26,7 +26,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 class Unit:
     """One unit of work: what it was, where and when it ran, and its rows.
 
-    ``started`` is in Unix seconds.
+    ``started`` is in Unix seconds; ``compile_seconds`` are among its ``seconds``.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Unit:
     started: float
     seconds: float
     rows: tuple[Mapping[str, Any], ...] = ()
+    compile_seconds: float = 0.0
 
     @property
     def ended(self) -> float:
@@ -143,7 +144,7 @@ def read_run(
         record=record,
         cells=cells,
         candidates=pd.DataFrame(),
-        units=tuple(sorted(map(_unit, journal), key=lambda unit: unit.started)),
+        units=units_of(journal),
         predictions=_codes_known(folder, read_table(folder / names.PREDICTIONS, prediction)),
         wrong_images=read_wrong_images(folder / names.WRONG, shape_of(record)),
     )
@@ -177,10 +178,16 @@ def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -
     return as_table(table.assign(**numbers).reset_index(drop=True), rows)
 
 
-def _unit(record: Mapping[str, Any]) -> Unit:
-    """A record of the journal as the timeline draws it."""
-    worker = str(record.get("worker", ""))
-    return Unit(record["unit"], worker, record["started"], record["seconds"], tuple(record["rows"]))
+def units_of(journal: Iterable[Mapping[str, Any]]) -> tuple[Unit, ...]:
+    """The records of a journal as units, in the order in which they began."""
+    units = [
+        Unit(
+            record["unit"], str(record.get("worker", "")), record["started"], record["seconds"],
+            tuple(record["rows"]), record.get("compile_seconds", 0.0),
+        )
+        for record in journal
+    ]  # fmt: skip
+    return tuple(sorted(units, key=lambda unit: unit.started))
 
 
 def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:

@@ -113,6 +113,7 @@ class Record(Part):
     session_began: Number | None = None
     wall_seconds: Seconds | None = None
     busy_share: Number | None = None
+    compile_seconds: Seconds | None = None
     seed: Count | None = None
     fingerprint: str | None = None
     solver: str | None = None

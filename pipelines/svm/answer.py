@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,14 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import names
+from pipelines.run_folder.columns import SvmCandidate
 from pipelines.select.calibration import expected_calibration_error, log_loss
 from pipelines.select.predictions import write_predictions
 from pipelines.svm.grid import Grid, rank_candidates, refit
 from pipelines.svm.refit import Refit, Tested, refit_and_test
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OF_BEST = ("C", "gamma", "error_mean", "error_std", "score_mean", "score_std")
 
@@ -47,7 +51,7 @@ def answer(
     unit = Refit(float(best.C), float(best.gamma), dataset.classes, probability)
     tested: Tested = refit(runner, data, grid, unit, refit_and_test)
     tested.machine.save(path / names.MODEL)
-    write_predictions(path, dataset, tested.predicted)
+    write_predictions(path, dataset, tested.predicted, margin=tested.margin)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))
     facts = {
         "best": {name: float(best[name]) for name in OF_BEST},
@@ -58,6 +62,15 @@ def answer(
     if tested.probabilities is not None:
         facts |= _of_probabilities(path, dataset, tested.probabilities)
     return facts
+
+
+def candidates_in(path: Path) -> pd.DataFrame:
+    """The candidates of a finished run, best first."""
+    from pipelines.run_folder.tables import read_table
+
+    found = read_table(path / names.CANDIDATES, SvmCandidate)
+    assert found is not None
+    return found
 
 
 def _of_probabilities(path: Path, dataset: Dataset, probabilities: np.ndarray) -> dict[str, float]:

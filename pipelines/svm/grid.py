@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
+from pipelines.run.compilation import without_compilation
 from pipelines.run.errors import RunStopped
 from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
@@ -127,6 +128,7 @@ def search(
             failed = came.error is not None
             rows = failed_rows(data, came.unit, came.error or "") if failed else came.result
             outcome, rest = parts.rest(came, rows)
+            rest = without_compilation(rest, outcome.seconds, outcome.compile_seconds)
             yield outcome, _with_worker(rest, outcome.worker)
 
 

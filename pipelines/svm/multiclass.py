@@ -89,6 +89,33 @@ def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
     return votes.argmax(axis=1)
 
 
+def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
+    """How clear each prediction is: by how much the class beats the one that comes closest.
+
+    Parameters
+    ----------
+    values : array of shape (n_samples, n_problems)
+    codes : int array of shape (n_samples,), the predicted classes
+
+    Returns
+    -------
+    float64 array of shape (n_samples,)
+        One-vs-rest: the distance of the two largest values. One-vs-one: the smallest of the
+        values that speak for the class; it is negative where a class won with a duel lost.
+    """
+    if n_classes == 2:
+        return np.abs(values[:, 0])
+    if decision == "ovr":
+        ordered = np.sort(values, axis=1)
+        return ordered[:, -1] - ordered[:, -2]
+    least = np.full(len(values), np.inf)
+    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+        for one, sign in ((positive, 1), (negative, -1)):
+            own = codes == one
+            least[own] = np.minimum(least[own], sign * values[own, column])
+    return least
+
+
 def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
     """Decision values in the form of ``SVC.decision_function``.
 

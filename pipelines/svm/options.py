@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run.options import at_least, finite, option, positive
 from pipelines.svm.kernel import KERNELS, Kernel
@@ -27,6 +27,8 @@ def _tolerance(value: float) -> str | None:
 @dataclass(frozen=True)
 class SVMOptions:
     """What is fitted, but for C and gamma, and by which solver."""
+
+    group: ClassVar[str] = "model"
 
     decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
     kernel: str = option("rbf", "kernel of the machine", choices=KERNELS)

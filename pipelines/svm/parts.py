@@ -45,7 +45,9 @@ class Parts:
         began = max(outcome.started, self._until.get(outcome.unit.name, 0.0))
         seconds = max(0.0, outcome.started + outcome.seconds - began)
         name = left.name if left else ""
-        return replace(outcome, part=name, started=began, seconds=seconds), new
+        # It compiled before its first rows were ready.
+        rest = replace(outcome, part=name, started=began, seconds=seconds, compile_seconds=0.0)
+        return rest, new
 
     def _new(self, rows: Sequence[Row]) -> list[Row]:
         new = [row for row in rows if _place(row) not in self._given]

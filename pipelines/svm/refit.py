@@ -12,6 +12,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Fitted
 from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.multiclass import codes_of, margins
 from pipelines.svm.solvers import Settings, Solver, load_solver
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ class Tested:
     machine : KernelMachine, calibrated if that was asked for
     predicted : int array of shape (n_test,), class codes
         The machine's own, whether it is calibrated or not.
+    margin : float64 array of shape (n_test,), see ``margins``
     probabilities : float64 array of shape (n_test, n_classes), or None
     """
 
     machine: KernelMachine
     predicted: np.ndarray
+    margin: np.ndarray
     probabilities: np.ndarray | None = None
 
 
@@ -91,13 +94,20 @@ def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Setting
         classifier, calibration = _calibrated(data, unit, solver, settings)
         machine = replace(classifier.machine_, calibration=calibration)
         return Tested(
-            machine, machine.predict_codes(data.X_test), machine.predict_proba(data.X_test)
+            machine, *_predicted(machine, data.X_test), machine.predict_proba(data.X_test)
         )
     found = load_solver(solver, settings.device)
     fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
     scaling = data.scaling_for(None)
     machine = machine_of(found, fitted, data.X, scaling, unit.classes, unit.gamma, settings)
-    return Tested(machine, machine.predict_codes(data.X_test))
+    return Tested(machine, *_predicted(machine, data.X_test))
+
+
+def _predicted(machine: KernelMachine, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Class codes and margins, from decision values that are computed once."""
+    values, form = machine.decision_values(X), (len(machine.classes_), machine.decision)
+    codes = codes_of(values, *form)
+    return codes, margins(values, codes, *form)
 
 
 def for_labels(settings: Settings, classes: np.ndarray) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from pipelines.errors import InputError, opt
 from pipelines.run.options import at_least, option
@@ -19,6 +20,8 @@ def _rope(value: float) -> str | None:
 class TaskOptions:
     """What is predicted."""
 
+    group: ClassVar[str] = "data"
+
     task: str = option(
         "auto", "what is predicted: classes or numbers; auto: what the target looks like",
         choices=("auto", "classification", "regression"),
@@ -28,6 +31,8 @@ class TaskOptions:
 @dataclass(frozen=True)
 class CandidateOptions:
     """What is compared."""
+
+    group: ClassVar[str] = "grid"
 
     estimator: tuple[str, ...] = option(
         (), "an estimator by its short name or import path; more than one are compared",
@@ -58,6 +63,8 @@ class CandidateOptions:
 @dataclass(frozen=True)
 class ValidationOptions:
     """How candidates are validated and algorithms compared."""
+
+    group: ClassVar[str] = "validation"
 
     cv: str = option(
         "auto", "auto, stratified, kfold, repeated, group, time, or FILE.py:function of X, y and "

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pipelines.run.compilation import without_compilation
 from pipelines.run.outcomes import Outcome
 from pipelines.run.tasks import Runner
 from pipelines.run_folder import columns
@@ -33,7 +34,7 @@ def carry_out_units(
     work = partial(fit_unit, n_threads=n_threads, inner_jobs=inner_jobs)
     for outcome in runner.outcomes(work, problem, units):
         if outcome.error is None:
-            rows = outcome.result
+            rows = without_compilation(outcome.result, outcome.seconds, outcome.compile_seconds)
         else:
             rows = failed_rows(problem, outcome.unit, outcome.error)
         yield outcome, [{**row, "worker": outcome.worker} for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.run.summary import wall_time
+from pipelines.run_folder.judgement import interval
 from pipelines.validation.catalogue import CLASSES
 from pipelines.validation.data import Learning
 from pipelines.validation.grids import Candidate
@@ -17,7 +18,7 @@ def of_plan(
 ) -> list[str]:
     """Data, task, candidates."""
     what = f"{len(data.classes)} classes" if data.task == CLASSES else "numbers"
-    algorithms = list(dict.fromkeys(one.algorithm for one in candidates))
+    algorithms = ", ".join(dict.fromkeys(one.algorithm for one in candidates))
     n = len(candidates) * n_splits
     return [
         *data.lines,
@@ -25,7 +26,7 @@ def of_plan(
         f"{data.X_train.shape[1]} columns; {len(data.y_test):,} test rows",
         f"task       {data.task}: {what}; {'--cv ' + cv if cv != 'auto' else 'default folds'}, "
         f"scored by {', '.join(scoring)}",
-        f"candidates {len(candidates)} of {', '.join(algorithms)} x {n_splits} folds = {n:,} fits",
+        f"candidates {len(candidates):,} of {algorithms} x {n_splits} folds = {n:,} fits",
     ]
 
 
@@ -34,7 +35,10 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     best, first = record["best"], record["scoring"][0]
     lines = [f"best       {best['algorithm']}: {as_recorded(best['parameters'])}"]
     if best["score_mean"] is not None:
-        lines.append(f"cv score   {first} {best['score_mean']:.4f} ± {best['score_std']:.4f}")
+        lines.append(
+            f"cv score   {first} {best['score_mean']:.4f} ± {best['score_std']:.4f} "
+            "(standard deviation of the folds)"
+        )
     for one in record["algorithms"][1:]:
         lines.append(
             f"           {one['algorithm']}: {one['score_mean']:.4f} ± {one['score_std']:.4f} "
@@ -50,6 +54,12 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     )
     if tested:
         lines.append(f"test score {tested}")
+    if (n_wrong := record.get("n_test_errors")) is not None:
+        n_test = record["dataset"]["n_test"]
+        lines.append(
+            f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
+            f"{interval(n_wrong, n_test)})"
+        )
     lines.append(
         f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
         + (
@@ -60,6 +70,6 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     )
     for failure in record["failures"]:
         lines.append(
-            f"attention  {failure['count']} of {record['n_cells']} fits {failure['status']}"
+            f"attention  {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
         )
     return [*lines, wall_time(record)]

@@ -26,7 +26,8 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert "3 members x 2 candidates x 3 folds = 18 fits in 6 units, and 3 refits" in said
     assert "dashboard  http://127.0.0.1:" in said
     n_wrong = about["n_vote_errors"]
-    assert f"vote       test error {n_wrong / 360 * 100:.2f} % ({n_wrong} of 360)" in said
+    error = f"{n_wrong / 360 * 100:.2f} %"
+    assert f"vote       test error {error} ({n_wrong} of 360, 95 % interval" in said
     assert "test points go to a person" in said
     assert f"report     {folder / 'report.html'}" in said
 

@@ -96,6 +96,7 @@ def write_bagging_run(folder: Path) -> Path:
     (folder / "run.json").write_text(json.dumps(record))
     (folder / "journal.jsonl").write_text(
         "".join(map(journal_line, cells.groupby(["member", "candidate"])))
+        + "".join(map(refit_line, range(N_MEMBERS)))
     )
     return folder
 
@@ -124,7 +125,8 @@ def cells_of(rng: np.random.Generator) -> pd.DataFrame:
 def candidates_from(cells: pd.DataFrame) -> pd.DataFrame:
     means = cells.groupby(["member", "candidate"])[["loss", "error"]].mean().add_suffix("_mean")
     best = means.groupby("member")["loss_mean"].transform("min")
-    return means.assign(is_best=means["loss_mean"] == best).reset_index()
+    table = means.assign(is_best=means["loss_mean"] == best).reset_index()
+    return table.assign(learning_rate=0.01 + 0.01 * table["candidate"], momentum=0.32)
 
 
 def journal_line(group: tuple[tuple[int, int], pd.DataFrame]) -> str:
@@ -135,4 +137,17 @@ def journal_line(group: tuple[tuple[int, int], pd.DataFrame]) -> str:
         "started": 1_763_633_600.0 + 2.5 * (place // 2), "seconds": 2.4,
         "rows": json.loads(rows.to_json(orient="records")),
     }  # fmt: skip
+    return json.dumps(record) + "\n"
+
+
+def refit_line(member: int) -> str:
+    """The refit of a member, with its loss after each epoch."""
+    row = {
+        "member": member, "candidate": 0, "fold": -1, "network": "conv", "n_conv_layer": 4,
+        "kernel_size": 3, "n_hidden_layer": 32, "learning_rate": 0.01, "momentum": 0.2,
+        "n_train": 1437, "n_validation": 500, "n_errors": 9, "error": 0.018, "loss": 0.1,
+        "n_epochs": 3, "status": "ok", "losses": json.dumps([2.0, 1.0 + member / 10, 0.5]),
+    }  # fmt: skip
+    record = {"unit": f"nn-member={member} refit", "worker": WORKERS[0],
+              "started": 1_763_633_700.0 + member, "seconds": 1.0, "rows": [row]}  # fmt: skip
     return json.dumps(record) + "\n"

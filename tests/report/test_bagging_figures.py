@@ -19,6 +19,7 @@ from pipelines.report.bagging_figures import (
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import VERMILLION, figure_style, save
+from pipelines.run_folder.judgement import wilson
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -87,12 +88,19 @@ def test_calibration_bins_are_those_of_the_definition() -> None:
     assert np.isnan(ends.right[5])
 
 
-def test_the_calibration_curve_is_the_bins() -> None:
+def test_the_bars_of_calibration_are_the_bins() -> None:
     certainty = np.array([0.35, 0.35, 0.95, 0.95, 0.95, 0.95])
     is_right = np.array([True, False, True, True, True, False])
     figure = calibration(certainty, is_right, 0.2)
-    (curve,) = drawn(figure, "calibration")
-    np.testing.assert_allclose(curve.get_xydata(), [[0.35, 0.5], [0.95, 0.75]])
+    bars = drawn(figure, "calibration")
+    places = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    assert places == pytest.approx([5.5 / 15, 14.5 / 15], abs=0.01)  # of 15 bins
+    assert [bar.get_height() for bar in bars] == [0.5, 0.75]
+    (sure,) = drawn(figure, "interval")
+    assert [line[:, 1].tolist() for line in sure.get_segments()] == [
+        pytest.approx(wilson(1, 2)), pytest.approx(wilson(3, 4))
+    ]  # fmt: skip
+    assert [text.get_text() for text in figure.axes[1].texts] == ["2", "4"]
 
 
 def test_kept_errors_refer_the_least_certain_first() -> None:

@@ -37,7 +37,7 @@ def test_every_count_is_written_and_only_errors_have_a_colour():
     coloured = ~np.ma.getmaskarray(image.get_array())
     assert coloured.tolist() == ((counts > 0) & ~np.eye(3, dtype=bool)).tolist()
     assert image.norm.vmax < 10  # the scale is the errors', not the diagonal's
-    assert "10 of 2950 test points wrong (0.34 %)" in figure.get_suptitle()
+    assert "10 of 2,950 test points wrong (0.34 %)" in figure.get_suptitle()
 
 
 @pytest.mark.parametrize("n_classes", [2, 26, 60])

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipelines.report.__main__ import main
@@ -74,3 +75,31 @@ def test_a_page_that_cannot_be_written_is_one_line_and_status_2(make_run, tmp_pa
     assert line.startswith(
         f"report: --compare must be a file that can be written, got {str(page)!r}"
     )
+
+
+def compared(folders, tmp_path) -> str:
+    page = tmp_path / "comparison.html"
+    assert main([*map(str, folders), "--compare", str(page)]) == 0
+    return " ".join(re.sub(r"<[^>]*>", " ", page.read_text()).split())
+
+
+def test_runs_with_the_same_folds_are_tested_fold_by_fold(make_run, tmp_path):
+    def worse(cells):
+        n_errors = cells["n_errors"] + cells["fold"].map({0: 4, 1: 2, 2: 6, 3: 4})
+        return cells.assign(n_errors=n_errors, error=n_errors / cells["n_validation"])
+
+    text = compared([make_run(name="one"), make_run(name="two", change=worse)], tmp_path)
+    differences = -np.array([4, 2, 6, 4]) / 200
+    spread = differences.std(ddof=1) * np.sqrt(1 / 4 + 1 / 3)
+    t = differences.mean() / spread
+    assert f"one two 4 −2.00 % 0.71 % {t:.2f}".replace("-", "−") in text
+
+
+def test_runs_on_other_data_are_warned_of_and_not_tested(make_run, edit_run, tmp_path):
+    folders = [make_run(name="one"), make_run(name="two")]
+    assert "different data" not in compared(folders, tmp_path)
+    record = json.loads((folders[1] / "run.json").read_text())
+    edit_run(folders[1], dataset=record["dataset"] | {"fingerprint": "other"})
+    text = compared(folders, tmp_path)
+    assert "These runs have different data" in text
+    assert "corrected resampled t-test" not in text

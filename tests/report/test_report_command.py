@@ -12,7 +12,17 @@ def test_each_named_run_is_redrawn(make_run, capsys):
     folders = [make_run(name="one"), make_run(name="two")]
     assert main([str(folder) for folder in folders]) == 0
     pages = [str(folder / "report.html") for folder in folders]
-    assert capsys.readouterr().out.splitlines() == pages
+    comparison = folders[0].parent / "comparison.html"
+    assert capsys.readouterr().out.splitlines() == [*pages, str(comparison)]
+    text = comparison.read_text()
+    assert '<a href="one/report.html">one</a>' in text
+    assert '<a href="two/report.html">two</a>' in text
+
+
+def test_one_run_is_compared_with_nothing(make_run):
+    folder = make_run()
+    assert main([str(folder)]) == 0
+    assert not (folder.parent / "comparison.html").exists()
 
 
 def test_a_folder_that_does_not_exist_is_one_line_and_status_2(tmp_path, capsys):

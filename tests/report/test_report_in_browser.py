@@ -1,6 +1,10 @@
 """The page in a real browser: on a phone and on a desk, in the dark, sorted, enlarged, on paper."""
 
+from io import BytesIO
+
+import numpy as np
 import pytest
+from PIL import Image
 
 from pipelines.report.page import write_page
 
@@ -87,8 +91,71 @@ def test_the_dark_has_light_text_on_dark_ground(page):
     assert brightness("color") > brightness("backgroundColor")
 
 
+def brightness_of(figure):
+    return np.asarray(Image.open(BytesIO(figure.screenshot())).convert("L")).mean()
+
+
+def test_figures_are_dark_in_the_dark(page):
+    figure = page.locator("figure img").first
+    assert brightness_of(figure) > 200
+    page.emulate_media(color_scheme="dark")
+    assert brightness_of(figure) < 80
+
+
+def test_on_a_phone_a_figure_is_drawn_for_it(page):
+    widths = "[...document.querySelectorAll('figure img')].map(image => image.naturalWidth)"
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert max(page.evaluate(widths)) > 900
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_function("document.querySelector('figure img').naturalWidth < 400")
+    page.wait_for_function(f"Math.max(...{widths}) < 360")
+    too_wide = (
+        "[...document.querySelectorAll('.enlarge')].filter(o => o.scrollWidth > o.clientWidth)"
+    )
+    assert page.evaluate(f"{too_wide}.length") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 768])
+def test_no_half_of_a_row_is_empty(browser, tmp_path, width):
+    path = write_page(write_bagging_run(tmp_path / "run")).resolve()
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(path.as_uri())
+    for pair in page.locator(".pair").all():
+        box = pair.bounding_box()
+        cards = [card.bounding_box() for card in pair.locator("> *").all()]
+        for top in {card["y"] for card in cards}:
+            end = max(card["x"] + card["width"] for card in cards if card["y"] == top)
+            assert end > box["x"] + 0.9 * box["width"]
+    page.close()
+
+
+def test_paper_opens_what_is_closed(page):
+    option = page.locator("#reproduce details dd").last
+    assert not option.is_visible()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert option.is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert not option.is_visible()
+
+
+def test_every_command_can_be_copied(page):
+    assert page.locator("pre").count() == page.locator("pre + .copy").count()
+
+
 def test_paper_has_every_row_in_sight(page):
     page.emulate_media(media="print")
     hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollHeight - o.clientHeight)"
     assert max(page.evaluate(hidden)) <= 1
     assert page.locator("nav").is_hidden()
+
+
+def test_a_table_is_saved_as_csv_with_all_its_digits(page):
+    with page.expect_download() as saved:
+        page.locator("#candidates .csv").click()
+    text = saved.value.path().read_text().splitlines()
+    assert saved.value.suggested_filename == "candidates.csv"
+    assert text[0].startswith("rank,C,gamma,cv error,")
+    assert text[1].startswith("1,10,0.01,0.045,")
+    assert len(text) == 1 + 20

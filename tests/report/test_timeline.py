@@ -4,8 +4,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from pipelines.report.style import figure_style
-from pipelines.report.timeline import lanes, pauses, shown_seconds, timeline, worker_name
+from pipelines.report.timeline import timeline, worker_name
 from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
 
 pytestmark = pytest.mark.filterwarnings("error")
 

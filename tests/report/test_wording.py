@@ -19,8 +19,8 @@ from pipelines.report.wording import (
     ("value", "text"),
     [
         (0.01, "0.01"), (0.0193069773, "0.0193"), (1e-6, "1e-6"), (3.7276e-5, "3.73e-5"),
-        (0.000719686, "0.00072"), (1.0, "1"), (7.1969, "7.2"), (138.9495, "139"), (1389.5, "1390"),
-        (99999, "1e5"), (719685.67, "7.2e5"), (9.999, "10"), (1000.0, "1000"), (100, "100"),
+        (0.000719686, "0.00072"), (1.0, "1"), (7.1969, "7.2"), (138.9495, "139"), (1389.5, "1,390"),
+        (99999, "1e5"), (719685.67, "7.2e5"), (9.999, "10"), (1000.0, "1,000"), (100, "100"),
         (0, "0"), (None, "–"), (math.nan, "–"),
     ],
 )  # fmt: skip
@@ -28,7 +28,7 @@ def test_three_significant_digits(value, text):
     assert significant(value) == text
     if value:
         digits = significant(value)
-        assert digits == "–" or float(digits) == pytest.approx(value, rel=5e-3)
+        assert digits == "–" or float(digits.replace(",", "")) == pytest.approx(value, rel=5e-3)
 
 
 @pytest.mark.parametrize(

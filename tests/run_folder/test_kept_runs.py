@@ -82,7 +82,8 @@ def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     assert main_of(command)(["--resume", str(folder), "--quiet"]) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(before), "a finished row was lost or computed anew"
-    assert len(after.splitlines()) == len((finished / "journal.jsonl").read_text().splitlines())
+    # A unit that takes its time, as where it compiles, has a line for each fold.
+    assert n_rows(after) == n_rows((finished / "journal.jsonl").read_bytes())
     found, expected = cells(folder), cells(finished)
     pd.testing.assert_frame_equal(found[EXACT[command]], expected[EXACT[command]])
     place = EXACT[command][:3]
@@ -91,6 +92,10 @@ def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     assert (both["error"] == both["error_before"]).all()
     assert len(both) == len(was)
     assert found["error"].to_numpy() == pytest.approx(expected["error"].to_numpy(), abs=0.05)
+
+
+def n_rows(journal: bytes) -> int:
+    return sum(len(json.loads(line)["rows"]) for line in journal.splitlines())
 
 
 def main_of(command: str):

@@ -15,6 +15,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
 from pipelines.svm.solvers import Settings
@@ -89,3 +90,11 @@ def test_the_estimator_and_its_calibration_belong_together(solver: str) -> None:
     np.testing.assert_allclose(found, tested.probabilities, atol=1e-6)
     assert isinstance(estimator, {"path": PathSVC, "sklearn": SVC}[solver])
     assert refit_estimator(DATA, Refit(2.0, 0.1, CLASSES), solver, settings)[1] is None
+
+
+def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() -> None:
+    duels = np.array([[1.5, 0.5, 2.0], [-0.5, 1.0, -3.0]])  # 0 or 1, 0 or 2, 1 or 2
+    assert margins(duels, np.array([0, 2]), 3, "ovo").tolist() == [0.5, -1.0]
+    values = np.array([[0.2, -1.0, 0.5]])
+    assert margins(values, np.array([2]), 3, "ovr") == pytest.approx([0.3])
+    assert margins(np.array([[-0.7]]), np.array([1]), 2, "ovo").tolist() == [0.7]

@@ -1,0 +1,59 @@
+"""``python -m pipelines COMMAND``, and ``pleasingly COMMAND``: every command by its name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+COMMANDS = {
+    "svm-grid": "C and gamma of a kernel SVM by cross-validation on a grid",
+    "nn-bagging": "an ensemble of neural networks that votes and says when not to trust it",
+    "cross-validate": "any estimators of scikit-learn's kind, compared",
+    "pagerank": "PageRank of a graph",
+    "data-parallel": "one network trained by many workers at once",
+    "report": "redraw the pages of runs, or compare runs",
+}
+
+
+def usage() -> str:
+    """How to call this, and what there is to call."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
+    return "\n".join(
+        ["usage: pleasingly COMMAND [options]", "", "commands:", *lines, "",
+         "pleasingly COMMAND --help lists its options; pleasingly --version says which this is."]
+    )  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command; its exit status, 2 where there is none of that name."""
+    from pipelines.say import aloud, complain, leave_quietly, take_any_terminal
+
+    name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    command = name.replace("_", "-")
+    if command in COMMANDS:
+        package = f"pipelines.{command.replace('-', '_')}"
+        module = import_module(f"{package}.__main__" if command == "report" else package)
+        return int(module.main(rest))
+    take_any_terminal()
+    try:
+        if name in ("-h", "--help"):
+            aloud(usage())
+            return 0
+        if name == "--version":
+            import pipelines
+
+            aloud(f"pleasingly {pipelines.__version__}")
+            return 0
+        close = get_close_matches(command, COMMANDS, n=1)
+        way_out = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+        complain("pleasingly", f"COMMAND must be one that there is, got {name!r}; {way_out}")
+        return 2
+    finally:
+        leave_quietly()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What ``--help`` of a command looks like: options in groups, then examples; lines end at words."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any
+
+SCRIPT = "pleasingly"  # as the package installs it
+FIRST, LAST = ("data", "graph"), ("cluster", "run")  # the groups between are a command's own
+
+
+def program(command: str) -> str:
+    """How a command is called, in the way in which this one was."""
+    if Path(sys.argv[0]).stem == SCRIPT:
+        return f"{SCRIPT} {command.replace('_', '-')}"
+    return f"python -m pipelines.{command}"
+
+
+def group_of(kind: type[Any], name: str) -> str:
+    """The group of an option: that of the dataclass which declares it, else of the command."""
+    owner = next(one for one in kind.__mro__ if name in get_annotations(one))
+    return str(vars(owner).get("group") or vars(kind).get("group", "options"))
+
+
+def in_order(groups: Sequence[str]) -> list[str]:
+    """Groups, each once: what a command is about, its own, where and how it is carried out."""
+    once = list(dict.fromkeys(groups))
+    own = [group for group in once if group not in FIRST + LAST]
+    return [*(g for g in FIRST if g in once), *own, *(g for g in LAST if g in once)]
+
+
+class Formatter(argparse.HelpFormatter):
+    """Lines as wide as the terminal that break between words, and nowhere else."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrapped(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(
+            part for line in text.splitlines()
+            for part in (_command(line, width) if line.startswith(" ") else _wrapped(line, width))
+        )  # fmt: skip
+
+
+def _command(line: str, width: int) -> list[str]:
+    """A command, indented; where it is too long it goes on after a backslash, as a shell reads."""
+    first, *more = _wrapped(line, width - 6)
+    return ["  " + " \\\n      ".join([first, *more])]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    text = " ".join(text.split())
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+
+
+def examples(command: str, lines: Sequence[str]) -> str:
+    """The end of ``--help``: what is typed for some uses of a command, one in a line."""
+    called = program(command)
+    return "\n".join(["examples:", *(f"  {called} {line}" for line in lines)]) if lines else ""

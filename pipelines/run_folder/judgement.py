@@ -1,0 +1,168 @@
+"""How sure an answer is: intervals, ties, the rule of one standard error, the edges of a grid.
+
+The terminal and the page say the same, since both ask here. The standard deviation over the
+folds is everywhere the one that divides by their number, as scikit-learn's; the standard error
+of their mean is that over the root of one less.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run_folder.ranking import TIE_DECIMALS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
+# Where a run is kept is not part of the command that widens its grid.
+NOT_REPEATED = {"--results": 1, "--resume": 1}
+
+
+def standard_error(std: float, n_folds: int) -> float:
+    """Of the mean over the folds, from their standard deviation."""
+    return std / math.sqrt(n_folds - 1) if n_folds > 1 else math.nan
+
+
+def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
+    """The 95 % interval of an error rate after Wilson (JASA 22, 1927): none wrong is not 0 %."""
+    if not n_points:
+        return 0.0, 1.0
+    share, z2 = n_wrong / n_points, NORMAL_95**2
+    centre = share + z2 / (2 * n_points)
+    half = NORMAL_95 * math.sqrt(share * (1 - share) / n_points + z2 / (4 * n_points**2))
+    low, high = ((centre + sign * half) / (1 + z2 / n_points) for sign in (-1, 1))
+    return (0.0 if n_wrong == 0 else low), (1.0 if n_wrong == n_points else high)
+
+
+def interval(n_wrong: int, n_points: int) -> str:
+    """The same in words: ``95 % interval 0 to 11.35 %``."""
+    low, high = (_percent(end) for end in wilson(n_wrong, n_points))
+    return f"95 % interval {low} to {high} %"
+
+
+def _percent(share: float) -> str:
+    """Two decimals, or two digits where these would be none."""
+    return f"{100 * share:.2f}" if share >= 1e-4 else f"{100 * share:.2g}"
+
+
+def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Mean score, larger is better, and its standard deviation; of old runs from the error."""
+    if "score_mean" in candidates and candidates["score_mean"].notna().any():
+        return candidates["score_mean"], candidates["score_std"]
+    return 1 - candidates["error_mean"], candidates["error_std"]
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Which candidates are as good as the best, as far as the folds can tell.
+
+    Attributes
+    ----------
+    tied, within : bool Series, one value for each candidate
+        Whether its mean is that of the best, and whether it is less than one standard error of
+        the best from it. The best itself is among both.
+    simplest : the row of the simplest candidate within
+    """
+
+    tied: pd.Series
+    within: pd.Series
+    simplest: Mapping[str, Any]
+
+    @property
+    def has_simpler(self) -> bool:
+        """Whether the simplest is not the best itself."""
+        return not self.tied.iloc[0] or self.simplest["rank"] != 1
+
+
+def rivals(candidates: pd.DataFrame, n_folds: int, by: Sequence[str]) -> Rivals | None:
+    """Hold candidates, best first, against the best; None where none has a score.
+
+    Breiman et al., Classification and regression trees (1984), choose the simplest candidate
+    within one standard error of the best.
+
+    Parameters
+    ----------
+    candidates : table with ``rank``, means and standard deviations
+    n_folds : int
+    by : columns of which a simpler candidate has smaller values, the most important first
+    """
+    if candidates.empty:
+        return None
+    mean, std = scores(candidates)
+    best = float(mean.iloc[0])
+    if math.isnan(best):
+        return None
+    error = standard_error(float(std.iloc[0]), n_folds)
+    tied = mean.round(TIE_DECIMALS) == round(best, TIE_DECIMALS)
+    within = tied | (mean > best - (0.0 if math.isnan(error) else error))
+    simplest = candidates[within].sort_values([*by, "rank"]).iloc[0].to_dict()
+    return Rivals(tied, within, {str(name): value for name, value in simplest.items()})
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The best candidate lies at an end of an axis, and beats its neighbour there."""
+
+    name: str  # of the axis: C or gamma
+    is_largest: bool
+
+    def __str__(self) -> str:
+        return f"the {'largest' if self.is_largest else 'smallest'} {self.name}"
+
+
+def edges(candidates: pd.DataFrame, n_folds: int) -> list[Edge]:
+    """Ends of the grid at which the best is better than its neighbour by a standard error.
+
+    Elsewhere the errors level off, and a wider grid would hardly have a better candidate.
+    """
+    if candidates.empty:
+        return []
+    mean, std = scores(candidates)
+    best, found = candidates.iloc[0], []
+    error = standard_error(float(std.iloc[0]), n_folds)
+    for name, other in (("C", "gamma"), ("gamma", "C")):
+        values = sorted(candidates[name].unique())
+        if len(values) < 2 or best[name] not in (values[0], values[-1]):
+            continue
+        is_largest = best[name] == values[-1]
+        beside = values[-2] if is_largest else values[1]
+        neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
+        if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
+            found.append(Edge(name, is_largest))
+    return found
+
+
+def wider(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[Edge]) -> str:
+    """The command of a run whose grid goes on, in equal steps, beyond these edges.
+
+    It has half as many values more, so that the cells of this grid are among those of the other.
+    """
+    changed: list[str] = []
+    for edge in at:
+        axis = edge.name.lower()
+        (low, high), n = options[f"log_{axis}"], int(options[f"n_{axis}"])
+        more = max(1, n // 2)
+        beyond = more * (high - low) / (n - 1)
+        low, high = (low, high + beyond) if edge.is_largest else (low - beyond, high)
+        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n + more)]
+    replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
+    return shlex.join([*_without(argv, replaced | NOT_REPEATED), *changed])
+
+
+def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:
+    """A command line without some flags and the values that follow them."""
+    kept, skip = [], 0
+    for word in argv:
+        flag, has_value = word.split("=")[0], "=" in word
+        if skip:
+            skip -= 1
+        elif flag in flags:
+            skip = flags[flag] - has_value
+        else:
+            kept.append(word)
+    return kept

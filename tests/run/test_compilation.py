@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.run.compilation import with_compile_seconds, without_compilation
+
+
+def test_what_numba_compiles_in_a_task_is_timed() -> None:
+    from numba import njit
+
+    @njit
+    def doubled(x):  # type: ignore[no-untyped-def]
+        return 2 * x
+
+    @with_compile_seconds
+    def task(x: int) -> dict[str, float]:
+        return {"result": doubled(x)}
+
+    first, second = task(3), task(3)
+    assert first["result"] == second["result"] == 6
+    assert first["compile_seconds"] > 0
+    assert second["compile_seconds"] == 0
+
+
+def test_times_of_fits_are_without_what_was_compiled() -> None:
+    rows = [{"fit_seconds": 8.0, "score_seconds": None}, {"fit_seconds": 2.0}]
+    fair = without_compilation(rows, 10.0, 7.5)
+    assert [row["fit_seconds"] for row in fair] == pytest.approx([2.0, 0.5])
+    assert without_compilation(rows, 10.0, 0.0) is rows

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+
+from pipelines.run_folder.judgement import edges, interval, rivals, standard_error, wider, wilson
+
+FOLDS = 5
+
+
+def grid(errors: list[list[float]], std: float) -> pd.DataFrame:
+    """Candidates, best first, of errors by gamma (rows) and C (columns)."""
+    rows = [
+        {"C": 10.0**c, "gamma": 10.0**g, "error_mean": error, "error_std": std,
+         "score_mean": 1 - error, "score_std": std}
+        for g, row in enumerate(errors) for c, error in enumerate(row)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows).sort_values(["error_mean", "C", "gamma"], ignore_index=True)
+    return table.assign(rank=range(1, len(table) + 1))
+
+
+@pytest.mark.parametrize(("wrong", "points"), [(0, 30), (17, 360), (30, 30), (1, 1)])
+def test_the_interval_is_wilsons(wrong: int, points: int) -> None:
+    found = binomtest(wrong, points).proportion_ci(method="wilson")
+    assert wilson(wrong, points) == pytest.approx((found.low, found.high), abs=1e-9)
+
+
+def test_none_wrong_is_not_nothing() -> None:
+    assert interval(0, 30) == "95 % interval 0 to 11.35 %"
+    assert interval(0, 100_000) == "95 % interval 0 to 0.0038 %"
+
+
+def test_the_standard_error_is_that_of_the_corrected_deviation() -> None:
+    values = np.array([0.1, 0.3, 0.2, 0.15, 0.4])
+    usual = values.std(ddof=1) / np.sqrt(len(values))
+    assert standard_error(values.std(ddof=0), len(values)) == pytest.approx(usual)
+
+
+def test_ties_and_the_simplest_within_one_standard_error() -> None:
+    candidates = grid([[0.30, 0.11, 0.10], [0.31, 0.10, 0.13]], std=0.03)  # error 0.015
+    found = rivals(candidates, FOLDS, ("C", "gamma"))
+    assert found is not None
+    assert found.tied.sum() == 2
+    assert found.within.sum() == 3
+    assert (found.simplest["C"], found.simplest["gamma"]) == (10.0, 1.0)
+    assert found.has_simpler
+
+
+def test_alone_the_best_is_the_simplest() -> None:
+    found = rivals(grid([[0.3, 0.1]], std=0.0), FOLDS, ("C", "gamma"))
+    assert found is not None
+    assert found.within.sum() == 1
+    assert not found.has_simpler
+
+
+def test_a_run_without_scores_is_judged_by_its_errors() -> None:
+    candidates = grid([[0.30, 0.10]], std=0.03).drop(columns=["score_mean", "score_std"])
+    found = rivals(candidates, FOLDS, ("C", "gamma"))
+    assert found is not None
+    assert found.simplest["C"] == 10.0
+    assert [str(edge) for edge in edges(candidates, FOLDS)] == ["the largest C"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "found"),
+    [
+        ([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], ["the largest C", "the smallest gamma"]),
+        ([[0.5, 0.11, 0.10], [0.6, 0.4, 0.2]], ["the smallest gamma"]),  # by less than 0.015
+        ([[0.5, 0.10, 0.3], [0.6, 0.11, 0.2]], []),
+        ([[0.1, 0.3, 0.4]], ["the smallest C"]),
+    ],
+)
+def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
+    errors: list[list[float]], found: list[str]
+) -> None:
+    assert [str(edge) for edge in edges(grid(errors, std=0.03), FOLDS)] == found
+
+
+def test_the_wider_grid_holds_every_value_of_this_one() -> None:
+    candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
+    options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
+    argv = ["python", "-m", "pipelines.svm_grid", "--n-c=3", "--log-c", "0", "2", "--dataset",
+            "my table.csv", "--results", "here"]  # fmt: skip
+    assert wider(argv, options, edges(candidates, FOLDS)) == (
+        "python -m pipelines.svm_grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
+        "--log-gamma -1 1 --n-gamma 3"
+    )

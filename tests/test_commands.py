@@ -1,0 +1,95 @@
+"""The commands by their names, and what the project says of itself."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+import pipelines
+from pipelines.__main__ import COMMANDS, main
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert all(f"\n  {name} " in said for name in COMMANDS)
+
+
+def test_every_command_of_the_package_has_a_name_here() -> None:
+    files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
+    assert files - {"errors", "say"} | {"report"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_name_with_either_sign_leads_to_its_command(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    help_text = shown(capsys, name, "--help")
+    assert shown(capsys, name.replace("-", "_"), "--help") == help_text
+    assert help_text.startswith(f"usage: python -m pipelines.{name.replace('-', '_')} ")
+
+
+def test_a_command_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pagerang"]) == 2
+    error = capsys.readouterr().err
+    assert error.splitlines() == [
+        "pleasingly: COMMAND must be one that there is, got 'pagerang'; did you mean pagerank?"
+    ]
+
+
+def test_the_script_is_this(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, function = PROJECT["scripts"]["pleasingly"].split(":")
+    assert getattr(import_module(module), function) is main
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/pleasingly"])
+    text = shown(capsys, "svm-grid", "--help")
+    assert text.startswith("usage: pleasingly svm-grid [options]")
+    assert "\n  pleasingly svm-grid --n-c 24 --n-gamma 24" in text
+
+
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_cut_between_words(
+    name: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    words = re.sub(r"[\\\s]+", " ", shown(capsys, name, "--help"))
+    monkeypatch.setenv("COLUMNS", str(width))
+    narrow = shown(capsys, name, "--help")
+    assert re.sub(r"[\\\s]+", " ", narrow) == words
+    assert max(map(len, narrow.splitlines())) <= width
+
+
+def test_help_has_its_groups_in_order_and_three_examples(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys, "svm-grid", "--help")
+    headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert headings == ["data", "grid", "model", "cluster", "run", "examples"]
+    assert text[text.index("examples:") :].count("python -m pipelines.svm_grid") == 3
+    assert "2 threads" in text[text.index("--workers") : text.index("--adaptive")]
+
+
+def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pleasingly {pipelines.__version__}\n"
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert PROJECT["version"] == citation["version"] == pipelines.__version__
+    assert f"\n## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text()
