@@ -79,4 +79,7 @@ def leave_quietly() -> None:
 def _exit_at_once() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.freeze()  # or Python seeks cycles among all objects several times, which takes a second
+    # Python seeks cycles among all objects several times, which takes a second; but triton, which
+    # torch may bring, complains at length of what is not freed.
+    if "triton" not in sys.modules:
+        gc.freeze()
