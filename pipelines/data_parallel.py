@@ -153,7 +153,8 @@ class DataParallel(job.Job[Options]):
                     last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     rows = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
-                    outcome = Outcome(unit, None, None, done.members[0], started, done.seconds)
+                    gang = " ".join(done.members)
+                    outcome = Outcome(unit, None, None, gang, started, done.seconds)
                 self.ended[unit.name] = rows
                 books.enter(outcome, rows)
         return {"restarts": self.restarts}

@@ -22,7 +22,7 @@ from pipelines.report.test_points import wrong_images
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run
-from pipelines.run_folder.work_time import workers_of
+from pipelines.run_folder.work_time import all_workers, workers_of
 
 AnyRun = TypeVar("AnyRun", bound=Run[Any])
 # A figure and what it shows in words; None where the run has no pieces for it.
@@ -103,7 +103,7 @@ def _of_timeline(run: Run[Any], colour_by: str) -> Made:
     if not run.units:
         return None
     addresses = worker_addresses(run)
-    n_workers = len({unit.worker for unit in run.units} | set(addresses))
+    n_workers = len(all_workers(run.units) | set(addresses))
     alt = (
         f"Timeline of {count(len(run.units), 'unit')} on {count(n_workers, 'worker')}, one lane "
         "for each worker; the table of the workers says the same in numbers."

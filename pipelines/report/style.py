@@ -195,7 +195,13 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def powers_of_ten(axis: Axis) -> None:
-    """Labels of a logarithmic axis: 10⁻³, 10⁻², ..."""
+    """Labels of a logarithmic axis: 10⁻³, 10⁻², ...; plain numbers where it has less than two."""
+    low, high = sorted(axis.get_view_interval())
+    if low > 0 and math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+        return
     axis.set_major_locator(LogLocator(numticks=7))
     axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
     axis.set_minor_formatter(NullFormatter())

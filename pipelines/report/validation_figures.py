@@ -84,11 +84,12 @@ def _curve(axes: Axes, table: pd.DataFrame) -> None:
         values, mean, std = values[order], mean[order], std[order]
         if values[0] > 0 and values[-1] >= 20 * values[0]:
             axes.set_xscale("log")
-            powers_of_ten(axes.xaxis)
         axes.fill_between(values, mean - std, mean + std, color=SKY, alpha=0.5, lw=0)
         axes.plot(values, mean, marker="." if len(values) < 40 else None, color=BLUE)
         best = int(np.nanargmax(mean))
         axes.plot(values[best], mean[best], "o", color=VERMILLION, zorder=3)
+        if axes.get_xscale() == "log":
+            powers_of_ten(axes.xaxis)
     else:
         places = np.arange(len(mean))
         axes.errorbar(places, mean, yerr=std, fmt="o", color=BLUE, ecolor=SKY, elinewidth=4)
@@ -132,13 +133,13 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
     axes = figure.add_subplot(
         xlabel="seconds of a fit, what is shared dealt out", ylabel=scoring, xscale="log"
     )
-    powers_of_ten(axes.xaxis)
     for i, (name, some) in enumerate(table.groupby("algorithm", sort=False)):
         axes.plot(
             some["fit_seconds"].clip(lower=1e-5), some["score_mean"], MARKS[i % len(MARKS)],
             color=LINES[1:][i % (len(LINES) - 1)], alpha=0.75, markersize=6,
             label=shortened(str(name).split(".")[-1], 24),
         )  # fmt: skip
+    powers_of_ten(axes.xaxis)
     first = table.iloc[0]
     axes.plot(
         max(first["fit_seconds"], 1e-5), first["score_mean"], "o", markersize=13,

@@ -26,7 +26,8 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 class Unit:
     """One unit of work: what it was, where and when it ran, and its rows.
 
-    ``started`` is in Unix seconds; ``compile_seconds`` are among its ``seconds``.
+    ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
+    Unix seconds; ``compile_seconds`` are among its ``seconds``.
     """
 
     name: str
@@ -35,6 +36,11 @@ class Unit:
     seconds: float
     rows: tuple[Mapping[str, Any], ...] = ()
     compile_seconds: float = 0.0
+
+    @property
+    def workers(self) -> list[str]:
+        """One, or the gang that trained a network; an empty name where nobody is known."""
+        return self.worker.split() or [""]
 
     @property
     def ended(self) -> float:

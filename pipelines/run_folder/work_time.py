@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipelines.run_folder.reading import Unit
@@ -33,20 +33,26 @@ class Pause:
     seconds: float
 
 
+def all_workers(units: Iterable[Unit]) -> set[str]:
+    """The workers that the journal names."""
+    return {worker for unit in units for worker in unit.workers}
+
+
 def workers_of(units: Sequence[Unit], known: Sequence[str]) -> list[str]:
     """The workers that ``run.json`` knows, in its order, those that ran no unit among them.
 
     None, where the journal names no worker that ``run.json`` knows: then the two speak of
     different runs.
     """
-    return list(known) if {unit.worker for unit in units} & set(known) else []
+    return list(known) if all_workers(units) & set(known) else []
 
 
 def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
     """The units of each worker: the known workers first, then those only the journal names."""
     own: dict[str, list[Unit]] = {worker: [] for worker in workers}
     for unit in units:
-        own.setdefault(unit.worker, []).append(unit)
+        for worker in unit.workers:
+            own.setdefault(worker, []).append(unit)
     parts = _parts(units)
     return [
         Lane(worker, tuple(some), _covered_seconds(some), _present_seconds(some, parts))
@@ -96,7 +102,8 @@ def compile_seconds(units: Sequence[Unit]) -> float:
     """How long the workers compiled: at the same time, so the one that took longest counts."""
     by_worker: dict[str, float] = {}
     for unit in units:
-        by_worker[unit.worker] = by_worker.get(unit.worker, 0.0) + unit.compile_seconds
+        for worker in unit.workers:
+            by_worker[worker] = by_worker.get(worker, 0.0) + unit.compile_seconds
     return max(by_worker.values(), default=0.0)
 
 

@@ -3,7 +3,13 @@ import pytest
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from pipelines.report.style import error_norm, log_ticks, percent_y_axis, spans_a_decade
+from pipelines.report.style import (
+    error_norm,
+    log_ticks,
+    percent_y_axis,
+    powers_of_ten,
+    spans_a_decade,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -47,3 +53,20 @@ def test_every_error_lies_within_the_axis(errors, scale):
     low, high = axes.get_ylim()
     assert low < high
     assert all(low < error < high for error in errors)
+
+
+@pytest.mark.parametrize(("high", "wanted"), [(1000.0, "10²"), (4.9, "3")])
+def test_a_logarithmic_axis_has_labels_however_short_it_is(high, wanted):
+    axes = Figure().subplots()
+    axes.set_yscale("log")
+    axes.plot([1, 2], [2.2, high])
+    powers_of_ten(axes.yaxis)
+    axes.figure.draw_without_rendering()
+    low, top = axes.get_ylim()
+    shown = [
+        label.get_text()
+        for label in axes.get_yticklabels()
+        if low <= label.get_position()[1] <= top
+    ]
+    assert wanted in shown
+    assert len(shown) >= 2

@@ -31,6 +31,12 @@ def test_a_worker_of_one_session_is_not_missed_in_the_other() -> None:
     assert busy_share(units) == pytest.approx(1)
 
 
+def test_a_gang_is_at_work_on_all_its_workers() -> None:
+    units = [unit("a b", 0, 6), unit("a", 6, 2)]
+    assert [(row.worker, row.busy_seconds) for row in lanes(units)] == [("a", 8), ("b", 6)]
+    assert workers_of(units[:1], ["b"]) == ["b"]
+
+
 def test_workers_that_nobody_knows_are_those_of_the_journal() -> None:
     assert workers_of([unit("a", 0, 1)], ["a", "b"]) == ["a", "b"]
     assert workers_of([unit("x", 0, 1)], ["a", "b"]) == []
