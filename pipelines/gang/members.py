@@ -6,7 +6,7 @@ import asyncio
 import queue
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
 SECONDS_TO_ANSWER = 4.0  # of a worker that is to join
 SECONDS_TO_STOP = 3.0  # of a rank that was told to
 SECONDS_TO_LOOK = 0.2
+SECONDS_TO_LOOK_AGAIN = 0.2
 SECONDS_FOR_A_REPLACEMENT = 3.0
 
 # In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
@@ -211,11 +212,10 @@ def _watch(
     ended: dict[int, dict[str, Any]] = {}
     while True:
         letters.deliver()
-        there = client.scheduler_info(n_workers=-1)["workers"]
         for rank, future in enumerate(futures):
             if rank not in ended and future.status != "pending":
                 ended[rank] = _end_of(future)
-        gone = [one for rank, one in enumerate(members) if one not in there and rank not in ended]
+        gone = gone_of(client, [one for rank, one in enumerate(members) if rank not in ended])
         if lost is None:
             broken = [end["broken"] for end in ended.values() if end.get("broken")]
             lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
@@ -252,9 +252,23 @@ def _end_of(future: Future) -> Any:
 
 
 def _missing(client: Client, members: list[str]) -> str | None:
-    there = client.scheduler_info(n_workers=-1)["workers"]
-    gone = [one for one in members if one not in there]
+    gone = gone_of(client, members)
     return f"worker {gone[0]} is gone" if gone else None
+
+
+def gone_of(client: Client, members: Sequence[str]) -> list[str]:
+    """Those of some workers that are not there, in two looks one after the other.
+
+    What a client knows of its workers it also asks for in the background, and an answer from
+    before a worker came may arrive after one that has it.
+    """
+    gone = list(members)
+    for pause in (0.0, SECONDS_TO_LOOK_AGAIN):
+        if gone:
+            time.sleep(pause)
+            there = client.scheduler_info(n_workers=-1)["workers"]
+            gone = [one for one in gone if one not in there]
+    return gone
 
 
 def _abort(client: Client, members: list[str], token: str) -> None:
