@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.work import BaggingUnit, MemberUnit, Plan, carry_out
+from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.member import Member
 from pipelines.nn.units import CandidateUnit, Refitted, Row, failed_rows
@@ -35,6 +35,8 @@ def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     list of units; a member that was refitted is among them if a candidate of it is, as that
     may turn out to be better
     """
+    if plan.groups:
+        return list(plan.groups)
     candidates = [unit for unit in plan.candidates if unit.name not in done]
     open_members = {unit.member for unit in candidates}
     members = [
@@ -78,11 +80,24 @@ def bag(
         if isinstance(unit, CandidateUnit):
             rows = failed_rows(data, unit, outcome.error) if outcome.error else result
             yield outcome, _with_worker(rows, outcome), None
-        elif result is None:
-            yield outcome, [], None
-        else:
-            row = {**result.row, "training_error": result.train_error}
-            yield outcome, _with_worker([row], outcome), _made(result)
+            continue
+        for alone in _of_each_member(outcome):
+            if alone.result is None:
+                yield alone, [], None
+            else:
+                row = {**alone.result.row, "training_error": alone.result.train_error}
+                yield alone, _with_worker([row], alone), _made(alone.result)
+
+
+def _of_each_member(outcome: Outcome[BaggingUnit]) -> list[Outcome[BaggingUnit]]:
+    unit = outcome.unit
+    if not isinstance(unit, GroupUnit):
+        return [outcome]
+    results = outcome.result or [None] * len(unit.members)
+    return [
+        replace(outcome, unit=member, result=result)
+        for member, result in zip(unit.members, results, strict=True)
+    ]
 
 
 def _made(refitted: Refitted) -> Made | None:

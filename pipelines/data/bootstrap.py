@@ -43,6 +43,15 @@ class Bootstrap:
         """What the best candidate is refitted on: the samples of all folds."""
         return np.concatenate(self.samples)
 
+    def left_out(self, fold: int | None = None) -> Rows:
+        """Rows that ``train(fold)``, or ``everything``, could have had and has not; ascending.
+
+        About a third of them; none is in ``fold``.
+        """
+        others = [rows for other, rows in enumerate(self.folds) if other != fold]
+        drawn = self.everything() if fold is None else self.train(fold)
+        return np.setdiff1d(np.concatenate(others), drawn)
+
 
 def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator) -> Bootstrap:
     """Shuffle, cut into folds, and resample with replacement within each.

@@ -21,7 +21,8 @@ from pipelines.nn.size import (
 )
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import generators_of
-from pipelines.nn.train import Part, _stack
+from pipelines.nn.parts import Part
+from pipelines.nn.train import _stack
 
 from .conftest import DIGITS
 
