@@ -13,7 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
@@ -135,13 +135,16 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.client = client
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search and train every member.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            None below 0. Rows are drawn in proportion to it, as ``BaggingClassifier`` does,
+            and count by it among those left out that end the training of a table's networks.
 
         Raises
         ------
@@ -163,10 +166,17 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
         codes = codes.astype(np.int32)
         kind: Literal["standardise", "none"] = "standardise" if self.standardise else "none"
-        data = FoldedData(X, codes, X[:0], codes[:0], (), Scaling(kind))
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weights.any():
+                raise ValueError("sample_weight must have a weight above 0, got none")
+        data = FoldedData(X, codes, X[:0], codes[:0], (), Scaling(kind), weights)
         space = self._space()
         self._training = Training.of(
-            space.network, self.batch_size, self.max_epochs, precision=self.precision,
+            space.network, len(X), self.batch_size, self.max_epochs, precision=self.precision,
             device=self._device(),
         )  # fmt: skip
         is_table = space.network == "table"
@@ -262,4 +272,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def answers(self, X: Any) -> Answers:
         """Votes, disagreement and certainty of the members, and which rows to leave to a person."""
-        return reduce_members(as_dask_array(list(self.member_proba(X))), self.client)
+        said = self.member_proba(X)
+        return reduce_members(
+            said if self.client is None else as_dask_array(list(said)), self.client
+        )

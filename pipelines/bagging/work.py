@@ -10,9 +10,9 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.parts import Told
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.parts import Told
 from pipelines.nn.units import (
     CandidateUnit,
     Refitted,
@@ -21,6 +21,7 @@ from pipelines.nn.units import (
     cross_validate_unit,
     cut_units,
     refit,
+    refit_together,
     refit_unit,
 )
 from pipelines.run_folder.ranking import candidates_of
@@ -95,7 +96,8 @@ class GroupUnit:
         ]
 
 
-BaggingUnit = CandidateUnit | MemberUnit | GroupUnit
+OfOneMember = CandidateUnit | MemberUnit
+BaggingUnit = OfOneMember | GroupUnit
 
 
 @dataclass(frozen=True)
@@ -214,12 +216,11 @@ def carry_out(
         return cross_validate_unit(data, unit, inputs, training, tell)
     if isinstance(unit, GroupUnit):
         refits = unit.refits(inputs, len(data.y), training)
-        return refit(data, refits, inputs, training, tell)
+        return refit_together(data, refits, inputs, training, tell)
     best = best_candidate(unit.candidates, needed)
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == unit.refitted:
         return None
     again = refit_unit(best, unit.refit_seed, inputs, len(data.y), training)
-    (refitted,) = refit(data, [again], inputs, training, tell)
-    return refitted
+    return refit(data, again, inputs, training, tell)

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from pipelines.nn.device_rows import DeviceRows
 
-PATIENCE = 30  # epochs without a smaller loss of the left-out rows
+PATIENCE = 15  # epochs without a smaller loss of the left-out rows
+LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
 SMOOTHING = 0.05  # share of a label that goes to all classes alike
-WEIGHT_DECAY = 1e-4
+WEIGHT_DECAY = 0.1
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
 
@@ -47,12 +48,15 @@ class Batch:
     one_hot : float32 tensor of shape (n_networks, size, n_classes)
     drawn, left_out : float32 tensors of shape (n_networks, size)
         Weights that sum to 1 over a network's rows.
+    n_drawn : int
+        Beyond these first rows of a line nothing is drawn: they have no part in a gradient.
     """
 
     X: torch.Tensor
     one_hot: torch.Tensor
     drawn: torch.Tensor
     left_out: torch.Tensor
+    n_drawn: int
 
 
 class Together:
@@ -104,13 +108,17 @@ class Together:
         losses = (certainty * batch.one_hot).sum(2).neg_()
         of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.left_out).sum(1)
 
-        target = batch.one_hot * (1 - SMOOTHING) + SMOOTHING / batch.one_hot.shape[2]
-        by_output = certainty.exp_().sub_(target).mul_(batch.drawn[..., None] * n_batches)
+        X, one_hot, hidden, certainty, weights = (
+            one[:, : batch.n_drawn]
+            for one in (batch.X, batch.one_hot, hidden, certainty, batch.drawn[..., None])
+        )
+        target = one_hot * (1 - SMOOTHING) + SMOOTHING / one_hot.shape[2]
+        by_output = certainty.exp().sub_(target).mul_(weights * n_batches)
         by_hidden = torch.bmm(by_output, w["output.weight"].mT)
         by_hidden = torch.ops.aten.threshold_backward(by_hidden, hidden, 0)
         by["output.weight"].copy_(torch.bmm(hidden.mT, by_output))
         by["output.bias"].copy_(by_output.sum(1, keepdim=True))
-        by["hidden.weight"].copy_(torch.bmm(batch.X.mT, by_hidden))
+        by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
         self._update()
         return of_drawn, of_left_out
@@ -152,8 +160,7 @@ def train_until_left_out(
     kept = nets.flat.clone()
     least = torch.full((len(parts),), math.inf, device=rows.device)
     since = torch.zeros(len(parts), device=rows.device)
-    alone = torch.tensor([part.left_out is None or not len(part.left_out) for part in parts])
-    alone = alone.to(rows.device)
+    alone = torch.from_numpy(given.left_out_none).to(rows.device)
     losses: list[torch.Tensor] = []
     lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
     started = time.perf_counter()
@@ -164,8 +171,9 @@ def train_until_left_out(
         losses.append(drawn)
         goes_on = since < PATIENCE
         lasted += goes_on
-        better = (torch.where(alone, drawn, left_out) < least) & goes_on
-        least = torch.where(better, torch.where(alone, drawn, left_out), least)
+        judged = torch.where(alone, drawn, left_out)
+        better = (judged < least - LEAST_FALL) & goes_on
+        least = torch.where(better, judged, least)
         kept = torch.where(better[:, None], nets.flat, kept)
         since = torch.where(better, 0, since + 1)
         if bool((since >= PATIENCE).all()):
@@ -193,9 +201,8 @@ class _Given:
     def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
         self._own = [_weighted(part) for part in parts]
-        most = max(len(part.rows) for part in parts)
-        most = max(most, *(len(own[0]) for own in self._own))
-        self.n_batches = math.ceil(most / batch_size)
+        self.left_out_none = np.array([not own[2].any() for own in self._own])
+        self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
         self._whole = next(self._cut()) if self.n_batches == 1 else None
 
     def batches(self) -> Iterator[Batch]:
@@ -215,6 +222,11 @@ class _Given:
         import torch
 
         size = max(map(len, pieces))
+        # The rows drawn come first.
+        pieces = [
+            piece[np.argsort(own[1][piece] == 0, kind="stable")]
+            for piece, own in zip(pieces, self._own, strict=True)
+        ]
         index = np.zeros((len(pieces), size), dtype=np.int64)
         weights = np.zeros((2, len(pieces), size), dtype=np.float32)
         for number, (piece, own) in enumerate(zip(pieces, self._own, strict=True)):
@@ -230,17 +242,21 @@ class _Given:
         if self._parts[0].scaling is not None:
             for line, part in zip(X, self._parts, strict=True):
                 assert part.scaling is not None
-                for change, one in ((line.sub_, part.scaling.center), (line.div_, part.scaling.scale)):
-                    change(torch.from_numpy(np.asarray(one, dtype=np.float32)).to(where))
+                center, scale = (
+                    torch.from_numpy(np.asarray(one, dtype=np.float32)).to(where)
+                    for one in (part.scaling.center, part.scaling.scale)
+                )
+                line.sub_(center).div_(scale)
         drawn, left_out = torch.from_numpy(weights).to(where)
-        return Batch(X, one_hot, drawn, left_out)
+        n_drawn = int((weights[0] > 0).sum(1).max())
+        return Batch(X, one_hot, drawn, left_out, n_drawn)
 
 
 def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A network's rows, each once, with the weights of those drawn and those left out."""
     left_out = np.empty(0, np.int64) if part.left_out is None else part.left_out
     distinct, counts = np.unique(part.rows, return_counts=True)
-    none = np.zeros
-    drawn = np.concatenate([counts / counts.sum(), none(len(left_out))])
-    unseen = np.concatenate([none(len(distinct)), np.full(len(left_out), 1 / max(1, len(left_out)))])
+    weights = np.ones(len(left_out)) if part.weights is None else part.weights
+    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(left_out))])
+    unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
     return np.concatenate([distinct, left_out]).astype(np.int64), drawn, unseen

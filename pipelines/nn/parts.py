@@ -29,12 +29,15 @@ class Part:
         Of the placed rows; see ``relative_scaling``.
     left_out : int array, optional
         Rows that were not drawn, each once: they end the training of a network for tables.
+    weights : float array, optional
+        What each of those counts there; by default all alike.
     """
 
     rows: np.ndarray
     generator: np.random.Generator
     scaling: FittedScaling | None = None
     left_out: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

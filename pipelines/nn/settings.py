@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 PRECISIONS = ("fp32", "tf32")
-# (rows of a step, most epochs), by network where it differs from the others'.
-SCHEDULE = {"table": (512, 200)}
+# Of a network for tables: rows of a step, and steps at most, in so many epochs.
+BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ class Training:
 
     @classmethod
     def of(
-        cls, network: str, batch_size: int | None, max_epochs: int | None, **settings: Any
-    ) -> Training:
-        """Settings with the schedule of a kind of network where it is not given."""
-        batch, epochs = SCHEDULE.get(network, (cls.batch_size, cls.max_epochs))
+        cls, network: str, n_rows: int, batch_size: int | None = None,
+        max_epochs: int | None = None, **settings: Any,
+    ) -> Training:  # fmt: skip
+        """Settings, with the schedule that a kind of network has where it is not given."""
+        batch, epochs = cls.batch_size, cls.max_epochs
+        if network == "table":
+            batch, (fewest, most) = BATCH, EPOCHS
+            epochs = min(max(STEPS // math.ceil(n_rows / (batch_size or batch)), fewest), most)
         return cls(batch_size or batch, max_epochs or epochs, **settings)

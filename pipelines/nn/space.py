@@ -117,9 +117,12 @@ class SearchSpace:
             )
         ranges = {
             name: Range.of(
-                name, content[name], where, (OF_ADAM if network == "table" else LIMITS)[name],
+                name,
+                content[name],
+                where,
+                (OF_ADAM if network == "table" else LIMITS)[name],
                 whole=name in WHOLE,
-            )  # fmt: skip
+            )
             for name in wanted
         }
         return cls(network, **ranges)

@@ -18,12 +18,12 @@ from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relati
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
 from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.parts import OK, Part, Told, Trained
 from pipelines.nn.plan import draw_member, redraw_sample
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, predicted_cost, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate, SearchSpace
 from pipelines.nn.start import generators_of
-from pipelines.nn.parts import OK, Part, Told, Trained
 from pipelines.nn.train import train
 
 Row = dict[str, Any]
@@ -192,15 +192,26 @@ def cross_validate_unit(
 
 def refit(
     data: FoldedData,
+    unit: RefitUnit,
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> Refitted:
+    """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
+    (one,) = refit_together(data, [unit], inputs, training, told)
+    return one
+
+
+def refit_together(
+    data: FoldedData,
     units: Sequence[RefitUnit],
     inputs: Inputs,
     training: Training,
     told: Told = lambda share: None,
 ) -> list[Refitted]:
-    """Train one candidate on the whole samples of one bootstrap or more, and test it.
+    """The same of several bootstraps; all take the candidate of the first unit.
 
-    The task of a refit. Where the device has no room for all members at once they are
-    trained in turns.
+    Where the device has no room for all of them at once they are trained in turns.
     """
     candidate, n = units[0].candidate, len(units)
     at_once = _networks_at_once(data, units[0], inputs, training, n)
@@ -208,14 +219,14 @@ def refit(
         return [
             one
             for first in range(0, n, at_once)
-            for one in refit(data, units[first : first + at_once], inputs, training)
+            for one in refit_together(data, units[first : first + at_once], inputs, training)
         ]
     samples = [_sample(data, unit) for unit in units]
     drawn = [(sample.everything(), sample.left_out()) for sample in samples]
     if at_once == 0:
         reason = _does_not_fit(data, units[0], inputs, training)
         return [
-            Refitted(_empty_row(unit, -1, *map(len, own), reason), None, None, None)
+            Refitted(_empty_row(unit, -1, len(own[0]), len(own[1]), reason), None, None, None)
             for unit, own in zip(units, drawn, strict=True)
         ]
     generators = [generators_of(unit.seed, 1)[0] for unit in units]
@@ -274,7 +285,7 @@ def _sample(data: FoldedData, unit: Unit) -> Bootstrap:
     key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
     return kept(
         (data.token, key),
-        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member),
+        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member, data.weights),
     )
 
 
@@ -299,15 +310,17 @@ def _place(
 ) -> _Placed:
     """Place what a stack is trained on: for each of its networks the rows drawn, and left out."""
     trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
     if isinstance(data.scaling, Preparation):
         n, each = len(data.y), [rows for rows, _, _ in trios]
         placed = place_parts(data, each, inputs.n_classes, training.device)
         return _Placed(placed, [
-            Part(slot * n + rows, own, left_out=slot * n + left_out)
+            Part(slot * n + rows, own, None, slot * n + left_out, weights[left_out])
             for slot, (rows, left_out, own) in enumerate(trios)
         ], n)  # fmt: skip
     parts = [
-        Part(rows, own, relative_scaling(data, rows), left_out) for rows, left_out, own in trios
+        Part(rows, own, relative_scaling(data, rows), left_out, weights[left_out])
+        for rows, left_out, own in trios
     ]
     return _Placed(place_rows(data, inputs.n_classes, training.device), parts, 0)
 

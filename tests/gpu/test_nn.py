@@ -58,8 +58,8 @@ def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
 
     from pipelines.nn.device_rows import place_rows
     from pipelines.nn.graph import EAGER_STEPS, Stepper
-    from pipelines.nn.start import generators_of
     from pipelines.nn.parts import Part
+    from pipelines.nn.start import generators_of
     from pipelines.nn.train import _stack, on_device
 
     rows = place_rows(digits(), 10, "gpu")
