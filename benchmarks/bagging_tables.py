@@ -109,8 +109,8 @@ def page(record: dict[str, Any]) -> str:
     return (
         f"# Bagged networks on tables, {record['date']}\n\nAccuracy on {n} test folds of each "
         f"table ({record['folds']} folds, dealt {record['repeat']} times), mean ± standard error; "
-        "seconds of wall time of one fit and its prediction. Each ensemble with its defaults, in turn on "
-        f"the same folds.\n\n{table}\n\n" + "\n".join(said) + "\n\n"
+        "seconds of wall time of one fit and its prediction. Each ensemble with its defaults, in "
+        f"turn on the same folds.\n\n{table}\n\n" + "\n".join(said) + "\n\n"
         '"Referred" is the share of test rows that `BaggedNets.answers` leaves to a person. The '
         "standard errors take folds for independent, which they are not quite.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} DIR`.\n"
