@@ -143,7 +143,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            None below 0. Rows are drawn in proportion to it, as ``BaggingClassifier`` does,
+            None below 0, one above. Rows are drawn in proportion to it, as ``BaggingClassifier`` does,
             and count by it among those left out that end the training of a table's networks.
 
         Raises
@@ -171,8 +171,6 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             weights = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-            if not weights.any():
-                raise ValueError("sample_weight must have a weight above 0, got none")
         data = FoldedData(X, codes, X[:0], codes[:0], (), Scaling(kind), weights)
         space = self._space()
         self._training = Training.of(

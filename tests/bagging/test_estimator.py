@@ -156,7 +156,7 @@ def test_rows_are_drawn_by_their_weight(wine: tuple[np.ndarray, np.ndarray]) -> 
     assert np.all(images.predict(X) < 5)
     for weights, says in (
         (-np.ones(178), "Negative values in data passed to `sample_weight`"),
-        (np.zeros(178), "sample_weight must have a weight above 0"),
+        (np.zeros(178), "Sample weights must contain at least one non-zero number"),
     ):
         with pytest.raises(ValueError, match=says):
             BaggedNets().fit(features, classes, sample_weight=weights)
