@@ -143,8 +143,9 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            None below 0, one above. Rows are drawn in proportion to it, as ``BaggingClassifier`` does,
-            and count by it among those left out that end the training of a table's networks.
+            None below 0, one above. Rows are drawn in proportion to it, as
+            ``BaggingClassifier`` does, and count by it among those left out that end the
+            training of a table's networks.
 
         Raises
         ------
