@@ -62,7 +62,7 @@ def answer(
         probabilities=probabilities[:, : len(truth)],
     )
     referral = _referral(path, files, numbers, dataset, refer_error, confidence, seed)
-    judged = referral and referral.judge(of_test, dataset.X_test)
+    judged = None if referral is None else referral.judge(of_test, dataset.X_test)
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
         predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 def class_sets(
     known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
 ) -> np.ndarray:
-    """Which classes a point may have: each class is left out of at most 1 - ``confidence`` of its own.
+    """Which classes a point may have: of each class at most 1 - ``confidence`` miss it.
 
     For each class the threshold of its certainty is set on known points of that class alone
     (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,

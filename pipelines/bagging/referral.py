@@ -22,6 +22,7 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import DAMAGE, read_model, write_model
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.errors import InputError
+from pipelines.run_folder import names
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +169,56 @@ class Referral:
 def _numbers(X: Any, scaling: Fitted | None) -> np.ndarray:
     rows = X if scaling is None else scaling.transform(X).astype(np.float32)
     return np.ascontiguousarray(rows)
+
+
+def stored_referral(run: Path) -> Referral | None:
+    """What a run stored beside its members; None of a run of before, or one not finished."""
+    path = run / names.REFERRAL
+    return Referral.load(path) if path.is_file() else None
+
+
+def lines_of(
+    referral: Referral, judged: Judgement, number: int, certainty: float, classes: list[str]
+) -> list[str]:
+    """What is said of one point: its set of classes, the guarantee, whether it is a stranger."""
+    inside = [name for name, one in zip(classes, judged.sets[number], strict=True) if one]
+    lines = [
+        f"set        {', '.join(inside) or 'no class'}: {referral.confidence:.4g} of the points of "
+        "each class have theirs in it"
+    ]
+    guarantee = referral.guarantee
+    if guarantee is not None and judged.kept is not None:
+        if guarantee.threshold is None:
+            lines.append(f"attention  {guarantee.line}")
+        elif judged.kept[number]:
+            lines.append(
+                f"guarantee  certainty {certainty:.4f} reaches {guarantee.threshold:.4f}: of such "
+                f"answers at most {guarantee.error:.4g} are wrong"
+            )
+        else:
+            lines.append(
+                f"attention  refer to a person: certainty {certainty:.4f} is below "
+                f"{guarantee.threshold:.4f}, from which on at most {guarantee.error:.4g} are wrong"
+            )
+    if judged.is_stranger[number]:
+        lines.append(
+            f"attention  a stranger (p = {judged.p[number]:.2g}): unlike all training rows; its "
+            "answer means nothing"
+        )
+    return lines
+
+
+def lines_of_all(referral: Referral, judged: Judgement) -> list[str]:
+    """What is said of the rows of a table together."""
+    lines = []
+    if referral.guarantee is not None and judged.kept is not None:
+        lines.append(
+            f"guarantee  {int(judged.kept.sum()):,} of {len(judged.kept):,} rows are kept: "
+            f"{referral.guarantee.line}"
+        )
+    if n := int(judged.is_stranger.sum()):
+        lines.append(f"attention  {n:,} rows are strangers, unlike all training rows")
+    return lines
 
 
 def facts_of(
