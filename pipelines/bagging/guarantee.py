@@ -54,15 +54,17 @@ class Guarantee:
     @property
     def line(self) -> str:
         """The guarantee in one sentence."""
-        asked = f"at most {self.error:.4g} wrong with confidence {self.confidence:.4g}"
+        asked = (
+            f"at most {100 * self.error:.4g} % wrong, with confidence {100 * self.confidence:.4g} %"
+        )
         if self.threshold is None:
             return (
-                f"no certainty is proved to have {asked} by {self.n_left_out:,} left-out rows: "
-                "every point goes to a person"
+                f"{asked}, is proved of no certainty by {self.n_left_out:,} left-out rows: every "
+                "point goes to a person"
             )
         return (
-            f"{asked} from certainty {self.threshold:.4f} on: {self.n_wrong:,} of "
-            f"{self.n_kept:,} left-out rows there are wrong, of {self.n_left_out:,}"
+            f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
+            f"{self.n_kept:,} left-out rows are wrong, of {self.n_left_out:,} in all"
         )
 
 

@@ -183,9 +183,14 @@ def lines_of(
     """What is said of one point: its set of classes, the guarantee, whether it is a stranger."""
     inside = [name for name, one in zip(classes, judged.sets[number], strict=True) if one]
     lines = [
-        f"set        {', '.join(inside) or 'no class'}: {referral.confidence:.4g} of the points of "
-        "each class have theirs in it"
+        f"set        {', '.join(inside) or 'no class'}: {100 * referral.confidence:.4g} % of the "
+        "points of each class have theirs in it"
     ]
+    if judged.is_stranger[number]:  # nothing is promised of it
+        return [*lines, (
+            f"attention  a stranger (p = {judged.p[number]:.2g}): unlike all training rows; its "
+            "answer means nothing"
+        )]  # fmt: skip
     guarantee = referral.guarantee
     if guarantee is not None and judged.kept is not None:
         if guarantee.threshold is None:
@@ -193,18 +198,14 @@ def lines_of(
         elif judged.kept[number]:
             lines.append(
                 f"guarantee  certainty {certainty:.4f} reaches {guarantee.threshold:.4f}: of such "
-                f"answers at most {guarantee.error:.4g} are wrong"
+                f"answers at most {100 * guarantee.error:.4g} % are wrong"
             )
         else:
             lines.append(
-                f"attention  refer to a person: certainty {certainty:.4f} is below "
-                f"{guarantee.threshold:.4f}, from which on at most {guarantee.error:.4g} are wrong"
+                f"attention  refer to a person: certainty {certainty:.4f} is "
+                f"below {guarantee.threshold:.4f}, from which on at most "
+                f"{100 * guarantee.error:.4g} % are wrong"
             )
-    if judged.is_stranger[number]:
-        lines.append(
-            f"attention  a stranger (p = {judged.p[number]:.2g}): unlike all training rows; its "
-            "answer means nothing"
-        )
     return lines
 
 
