@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
@@ -202,6 +203,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[:1] == ["predict"]:
         return job.exit_status(Bagging.command, lambda: _predict(argv[1:]))
     return job.main(Bagging, argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(n_bootstrap=4)``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(Bagging, options)
 
 
 def check(argv: Sequence[str]) -> None:

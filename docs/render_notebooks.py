@@ -1,0 +1,49 @@
+"""Execute the notebooks and keep them as pages with figures: ``python docs/render_notebooks.py``.
+
+The hosting site shows no SVG of a notebook, and the notebooks are kept without outputs; these
+pages are what they look like when they have run. ``tests/test_notebooks.py`` holds the pages
+against the notebooks.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "notebooks"
+# What a terminal draws over: colours, and all but the last state of a line.
+CONTROL, REDRAWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), re.compile(r"[^\n]*\r(?!\n)")
+
+
+def render(notebook: Path, folder: Path) -> None:
+    """Execute a notebook in a folder of its own; write its page and figures below ``folder``."""
+    import nbformat
+    from nbconvert import MarkdownExporter
+    from nbconvert.preprocessors import ExecutePreprocessor
+
+    content = nbformat.read(notebook, as_version=4)
+    with TemporaryDirectory() as scratch:
+        (Path(scratch) / "images").symlink_to(notebook.parent / "images")
+        ExecutePreprocessor(timeout=None).preprocess(content, {"metadata": {"path": scratch}})
+        body, resources = MarkdownExporter().from_notebook_node(
+            content, {"output_files_dir": notebook.stem, "unique_key": "figure"}
+        )
+        for place in {scratch, str(Path(scratch).resolve()), str(ROOT)}:
+            body = body.replace(place, "…")
+    body = REDRAWN.sub("", CONTROL.sub("", body))
+    body = re.sub(r"<style scoped>.*?</style>", "", body, flags=re.DOTALL)
+    for name, figure in resources["outputs"].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(figure)
+    lines = [line.rstrip() for line in body.splitlines()]
+    (folder / f"{notebook.stem}.md").write_text("\n".join(lines).strip() + "\n")
+
+
+if __name__ == "__main__":
+    PAGES.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or [path.stem for path in sorted(ROOT.glob("notebooks/*.ipynb"))]:
+        render(ROOT / "notebooks" / f"{name}.ipynb", PAGES)
+        print(f"docs/notebooks/{name}.md")
