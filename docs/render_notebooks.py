@@ -33,13 +33,19 @@ def render(notebook: Path, folder: Path) -> None:
         )
         for place in {scratch, str(Path(scratch).resolve()), str(ROOT)}:
             body = body.replace(place, "…")
-    body = REDRAWN.sub("", CONTROL.sub("", body))
-    body = re.sub(r"<style scoped>.*?</style>", "", body, flags=re.DOTALL)
     for name, figure in resources["outputs"].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(figure)
-    lines = [line.rstrip() for line in body.splitlines()]
-    (folder / f"{notebook.stem}.md").write_text("\n".join(lines).strip() + "\n")
+    (folder / f"{notebook.stem}.md").write_text(tidy(body))
+
+
+def tidy(body: str) -> str:
+    """A page without what only a terminal or a notebook draws; the lines of a run together."""
+    body = REDRAWN.sub("", CONTROL.sub("", body))
+    body = re.sub(r"<style scoped>.*?</style>|<pre [^>]*></pre>", "", body, flags=re.DOTALL)
+    lines = [line.rstrip() for line in body.splitlines() if line.strip() != "Output()"]
+    body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).strip())
+    return re.sub(r"^(    .+)\n\n(?=    )", r"\1\n", body, flags=re.MULTILINE) + "\n"
 
 
 if __name__ == "__main__":

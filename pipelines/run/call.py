@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ def call(job: type[Job[Any]], options: Mapping[str, Any]) -> Path:
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    carry_out_words(job, words_of(job.kind_of_options, options))
+    try:
+        carry_out_words(job, words_of(job.kind_of_options, options))
+    except InputError as error:
+        names = {field.name for field in dataclasses.fields(job.kind_of_options)}
+        raise InputError(_as_keywords(str(error), names)) from None
     given = options.get("resume") or options.get("results")
     return Path(given) if given else latest_run(job.command)
 
@@ -50,3 +55,10 @@ def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
         several = value if isinstance(value, (tuple, list)) else (value,)
         words += [flag_of(name), *([] if value is True else map(str, several))]
     return words
+
+
+def _as_keywords(message: str, names: Collection[str]) -> str:
+    """A message with the names of options in the place of their flags."""
+    for name in sorted(names, key=len, reverse=True):
+        message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
+    return message
