@@ -8,6 +8,7 @@ against the notebooks.
 from __future__ import annotations
 
 import re
+import socket
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,8 @@ def render(notebook: Path, folder: Path) -> None:
         )
         for place in {scratch, str(Path(scratch).resolve()), str(ROOT)}:
             body = body.replace(place, "…")
+    body = body.replace(str(Path.home()), "~")
+    body = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "this-host", body)
     for name, figure in resources["outputs"].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(figure)
