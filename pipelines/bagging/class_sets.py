@@ -33,7 +33,7 @@ def class_sets(
 
     n_classes = known.shape[1]
     inside = np.ones((len(new), n_classes), dtype=bool)
-    fewest = int(np.ceil(confidence / (1 - confidence) - 1e-9))
+    fewest = int(max(1 / confidence, 1 / (1 - confidence))) + 1  # what MAPIE asks for
     known, new = _sums_to_one(known), _sums_to_one(new)
     for code in range(n_classes):
         own = known[truth == code]

@@ -109,3 +109,12 @@ def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
     assert sets[:, 1].all()
     np.testing.assert_array_equal(sets[:, 0], [True, False])
     assert class_sets(known, truth, np.empty((0, 2))).shape == (0, 2)
+
+
+def test_any_number_of_known_points_of_a_class_is_taken() -> None:
+    rng = np.random.default_rng(3)
+    for confidence in (0.05, 0.5, 0.8, 0.95, 0.99):
+        for n in (0, 1, 2, 18, 19, 20, 21, 22, 99, 100, 101, 102):
+            known = rng.dirichlet([2, 1], n + 30)
+            truth = np.array([0] * n + [1] * 30)
+            assert class_sets(known, truth, known[:4], confidence).shape == (4, 2)
