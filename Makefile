@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist
     --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
-.PHONY: demo test lint notebooks bench slurm-demo chaos gpu-check test-gpu-install constraints clean
+.PHONY: demo test lint docs notebooks bench slurm-demo chaos gpu-check test-gpu-install constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -22,6 +22,9 @@ lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
 	$(BIN)/jupyter lab notebooks
@@ -67,8 +70,12 @@ UV_VERSION := 0.13.8
 
 # Compiled here once, since tests start hundreds of processes, and not all may write what they compile.
 .venv/.dev: .venv/.uv $(CONFIG)
-	$(INSTALL) --compile-bytecode --editable '.[dev,intel,nn,hpc,notebooks]'
+	$(INSTALL) --compile-bytecode --editable '.[dev,docs,intel,nn,hpc,notebooks]'
 	@touch $@ .venv/.base
+
+.venv/.docs: .venv/.base
+	$(INSTALL) --editable '.[docs]'
+	@touch $@
 
 .venv/.notebooks: .venv/.base
 	$(INSTALL) --editable '.[nn,hpc,notebooks]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run import job
@@ -192,6 +193,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             aloud(line)
         return 0
     return job.main(CrossValidation, argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(estimator=["knn"])``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(CrossValidation, options)
 
 
 def check(argv: Sequence[str]) -> None:

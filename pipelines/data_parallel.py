@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, flag_of
@@ -237,6 +238,16 @@ class DataParallel(job.Job[Options]):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
     return job.main(DataParallel, argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(workers=2)``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(DataParallel, options)
 
 
 def check(argv: Sequence[str]) -> None:

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
+from pipelines.bagging.guarantee import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
@@ -24,7 +26,7 @@ from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, option, positive
+from pipelines.run.options import at_least, inside_unit_interval, option, positive
 
 number = partial(option, parse=int, check=at_least(1), metavar="N")
 
@@ -75,6 +77,16 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
     explain: str | None = option(
         None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
         changes_results=False,
+    )  # fmt: skip
+    refer_error: float | None = option(
+        None,
+        "keep only answers of which, by left-out training rows, at most this share is wrong; the "
+        "others go to a person, beside those of the three-in-four rule",
+        parse=float, check=inside_unit_interval, metavar="SHARE", changes_results=False,
+    )  # fmt: skip
+    confidence: float = option(
+        CONFIDENCE, "of --refer-error, and of the sets of classes that predict names",
+        parse=float, check=inside_unit_interval, metavar="SHARE", changes_results=False,
     )  # fmt: skip
     image: tuple[str, ...] | None = option(
         None, "pictures of your own that the ensemble is asked about", nargs="+", metavar="FILE",
@@ -179,6 +191,7 @@ class Bagging(job.Job[Options]):
         return answer(
             cluster and cluster.client, session.path, self.dataset, stored(self.refits),
             self.asked, n_folds=self.options.folds, seed=self.options.seed,
+            refer_error=self.options.refer_error, confidence=self.options.confidence,
         )  # fmt: skip
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
@@ -196,6 +209,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv[:1] == ["predict"]:
         return job.exit_status(Bagging.command, lambda: _predict(argv[1:]))
     return job.main(Bagging, argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(n_bootstrap=4)``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(Bagging, options)
 
 
 def check(argv: Sequence[str]) -> None:

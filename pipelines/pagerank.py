@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError
@@ -227,6 +228,16 @@ class PageRank(job.Job[Options]):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
     return job.main(PageRank, argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(nodes=2000)``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(PageRank, options)
 
 
 def check(argv: Sequence[str]) -> None:

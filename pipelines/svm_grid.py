@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
@@ -217,6 +218,16 @@ def _predict(argv: list[str]) -> int:
     from pipelines.svm import predict
 
     return predict.main(argv)
+
+
+def run(**options: Any) -> Path:
+    """The command from Python: ``run(n_c=12, n_gamma=9)``; its flags are the keywords.
+
+    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
+    """
+    from pipelines.run.call import call
+
+    return call(Search, options)
 
 
 def check(argv: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
     r"(python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer|conda|\.venv/bin/uv) ?.*"

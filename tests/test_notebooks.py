@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+PAGES = Path(__file__).parents[1] / "docs" / "notebooks"
+RENDERED = sorted(PAGES.glob("*.md"))
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
@@ -24,6 +27,38 @@ def test_a_notebook_is_short_and_kept_without_outputs(notebook: Path) -> None:
     for cell in cells:
         assert cell.get("outputs", []) == []
         assert cell.get("execution_count") is None
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_says_how_long_it_takes_and_calls_python(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text())["cells"]
+    assert "*Two cores: about" in "".join(cells[0]["source"])
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    # Only what a person would type after predict is no run.
+    assert ".main([" not in code.replace('.main(["predict"', "")
+
+
+def test_there_are_pages_and_each_is_of_a_notebook() -> None:
+    assert [page.stem for page in RENDERED] == [path.stem for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("page", RENDERED, ids=lambda page: page.stem)
+def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page: Path) -> None:
+    """``python docs/render_notebooks.py NAME`` makes a page anew."""
+    notebook = NOTEBOOKS[0].parent / f"{page.stem}.ipynb"
+    text = page.read_text()
+    place = 0
+    for cell in json.loads(notebook.read_text())["cells"]:
+        source = "\n".join(line.rstrip() for line in "".join(cell["source"]).splitlines())
+        found = text.find(source, place)
+        assert found >= 0, f"{page.name} lacks, or has at another place: {source[:60]}"
+        place = found + len(source)
+    figures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    drawn = [figure for figure in figures if not figure.startswith("attachment:")]
+    assert drawn
+    assert all((page.parent / figure).is_file() for figure in drawn)
+    assert "Traceback" not in text
+    assert not re.search(r"/(tmp|home|root|work)/", text)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

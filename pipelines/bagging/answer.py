@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
+from pipelines.bagging.guarantee import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.quality import facts, size_errors
 from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
+from pipelines.bagging.referral import Referral, facts_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
@@ -32,6 +34,8 @@ def answer(
     *,
     n_folds: int,
     seed: int,
+    refer_error: float | None = None,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """Reduce what the stored members said, and write the answer; facts for ``run.json``.
 
@@ -44,25 +48,36 @@ def answer(
     refits : row of the refit of every member that is stored
     asked : Asked, points to explain
     n_folds, seed : int
+    refer_error, confidence : float, see ``Referral``
     """
     truth, numbers = dataset.y_test, sorted(refits)
     files = MemberFiles(path)
     said = [files.probabilities(member) for member in numbers]
     answers = reduce_members(as_dask_array(said), client)
     probabilities = np.stack(said)
-    of_test = _first(answers, len(truth))
+    of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(
         path / names.MEMBER_PROBABILITIES,
         member=numbers,
         probabilities=probabilities[:, : len(truth)],
     )
+    referral = _referral(path, files, numbers, dataset, refer_error, confidence, seed)
+    judged = None if referral is None else referral.judge(of_test, dataset.X_test)
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
         predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),
         disagreement=of_test.disagreement, refer=of_test.refer,
+        **({} if judged is None else judged.columns),
     )  # fmt: skip
     size_errors(probabilities[:, : len(truth)], truth, seed).to_parquet(path / names.SIZES)
-    arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked)
+    refer = [of_test.refer, of_own.refer]
+    if referral is not None and judged is not None:
+        refer[0] = judged.refers(of_test)
+        if asked.own is not None:
+            refer[1] = referral.judge(of_own, asked.own).refers(of_own)
+    arrays = explained(
+        answers, probabilities, asked.after(dataset.X_test), truth, asked, np.concatenate(refer)
+    )
     np.savez_compressed(path / names.EXPLAINED, **arrays)
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
@@ -71,12 +86,37 @@ def answer(
     table.to_csv(path / names.MEMBERS, index=False)
     return {
         **facts(of_test, truth),
+        **(
+            {} if referral is None or judged is None else facts_of(referral, judged, of_test, truth)
+        ),
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
     }
 
 
-def _first(answers: Answers, n_points: int) -> Answers:
-    """The answers of the first points, which are the test points."""
-    return Answers(*(getattr(answers, one.name)[:n_points] for one in fields(answers)))
+def _referral(
+    path: Path,
+    files: MemberFiles,
+    numbers: Sequence[int],
+    dataset: Dataset,
+    refer_error: float | None,
+    confidence: float,
+    seed: int,
+) -> Referral | None:
+    """What the ensemble keeps to judge answers, stored; None of members of before it."""
+    said = [one for number in numbers if (one := files.left_out(number)) is not None]
+    if not said:
+        return None
+    referral = Referral.of(
+        said, dataset.X_train, dataset.y_train, len(dataset.classes), error=refer_error,
+        confidence=confidence, seed=seed,
+        scaling=None if dataset.image_shape else dataset.scaling.fit(dataset.X_train),
+    )  # fmt: skip
+    referral.save(path / names.REFERRAL)
+    return referral
+
+
+def _cut(answers: Answers, some: slice) -> Answers:
+    """The answers of some points: the test points come first, then one's own pictures."""
+    return Answers(*(getattr(answers, one.name)[some] for one in fields(answers)))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pipelines.bagging.left_out import SaidOfLeftOut
 from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.member import Member
@@ -17,8 +18,9 @@ from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
 
 Rows = Mapping[str, list[Row]]
-# A member, and what it says of the test points: float32 of shape (n_points, n_classes).
-Made = tuple[Member, np.ndarray]
+# A member, what it says of the test points, float32 of shape (n_points, n_classes), and of the
+# training rows that its sample left out.
+Made = tuple[Member, np.ndarray, SaidOfLeftOut]
 
 
 def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingUnit]:
@@ -102,7 +104,10 @@ def _of_each_member(outcome: Outcome[BaggingUnit]) -> list[Outcome[OfOneMember]]
 def _made(refitted: Refitted) -> Made | None:
     if refitted.member is None or refitted.test_proba is None:
         return None
-    return refitted.member, refitted.test_proba
+    assert refitted.left_out is not None
+    assert refitted.left_out_proba is not None
+    said = SaidOfLeftOut(refitted.left_out, refitted.left_out_proba)
+    return refitted.member, refitted.test_proba, said
 
 
 def _names_needed(units: list[BaggingUnit]) -> Container[str]:

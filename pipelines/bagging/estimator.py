@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from importlib.util import find_spec
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
@@ -18,7 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
+from pipelines.bagging.guarantee import CONFIDENCE
+from pipelines.bagging.left_out import SaidOfLeftOut
 from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
+from pipelines.bagging.referral import Judgement, Referral
 from pipelines.bagging.tables import reduce_candidates, tabulate
 from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
@@ -73,6 +77,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     device : {"auto", "cpu", "gpu"}
     random_state : int, RandomState or None
         An int gives the same members on any number of workers.
+    refer_error : float, optional
+        Share of wrong answers among those kept: the rows that ``fit`` left out set the
+        certainty from which on ``judge`` keeps an answer.
+    confidence : float
+        Of ``refer_error``, and of the sets of classes that ``judge`` gives.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
 
@@ -80,6 +89,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     ----------
     ensemble_ : Ensemble, the members as plain numbers; ``save`` and ``load`` run no code
     classes_ : array of shape (n_classes,)
+    referral_ : Referral, what ``judge`` needs; ``referral_.guarantee`` says what was proved
     candidates_ : DataFrame, mean loss and error of every candidate of every member
     cv_results_ : DataFrame, a row for each candidate and fold
         Without a search a row for each member, ``fold`` -1, of the rows that it left out. They
@@ -104,6 +114,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         "precision": [StrOptions(set(PRECISIONS))],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
         "random_state": ["random_state"],
+        "refer_error": [Interval(Real, 0, 1, closed="neither"), None],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -120,6 +132,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         precision: str = "fp32",
         device: str = "auto",
         random_state: Any = None,
+        refer_error: float | None = None,
+        confidence: float = CONFIDENCE,
         client: Client | None = None,
     ) -> None:
         self.n_bootstrap = n_bootstrap
@@ -133,9 +147,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.precision = precision
         self.device = device
         self.random_state = random_state
+        self.refer_error = refer_error
+        self.confidence = confidence
         self.client = client
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Search and train every member.
 
         Parameters
@@ -159,10 +175,10 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 "BaggedNets needs torch; install the nn extra: pip install -c constraints.txt "
                 "'.[nn]'"
             )
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
-        check_classification_targets(y)
+        rows, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        check_classification_targets(labels)
         self._validate_params()
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
         codes = codes.astype(np.int32)
@@ -170,12 +186,12 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
-        data = FoldedData(X, codes, X[:0], codes[:0], (), Scaling(kind), weights)
+        data = FoldedData(rows, codes, rows[:0], codes[:0], (), Scaling(kind), weights)
         space = self._space()
         self._training = Training.of(
-            space.network, len(X), self.batch_size, self.max_epochs, precision=self.precision,
+            space.network, len(rows), self.batch_size, self.max_epochs, precision=self.precision,
             device=self._device(),
         )  # fmt: skip
         is_table = space.network == "table"
@@ -183,7 +199,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         try:
             plan = Plan.draw(
-                codes, self._inputs(X), space, self._training, n_folds=self.cv, seed=seed,
+                codes, self._inputs(rows), space, self._training, n_folds=self.cv, seed=seed,
                 n_bootstrap=self.n_bootstrap, n_tuning=n_tuning,
             )  # fmt: skip
         except InputError as error:
@@ -226,9 +242,10 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""
         members: dict[int, Member] = {}
+        said: dict[int, SaidOfLeftOut] = {}
         for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
             if made is not None:
-                members[outcome.unit.member] = made[0]
+                members[outcome.unit.member], _, said[outcome.unit.member] = made
             elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
                 why = outcome.error or str(new_rows[0]["status"])
             rows += [row for row in new_rows if plan.groups or row["fold"] >= 0]
@@ -245,14 +262,19 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 FitFailedWarning, stacklevel=3,
             )  # fmt: skip
         self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
+        self.referral_ = Referral.of(
+            said.values(), data.X, data.y, len(self.classes_), error=self.refer_error,
+            confidence=self.confidence,
+            scaling=None if self.image_shape is not None else data.scaling_for(None),
+        )  # fmt: skip
 
-    def member_proba(self, X: Any) -> np.ndarray:
+    def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Every member's certainty: float32 array of shape (n_members, n_samples, n_classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return self.ensemble_.member_proba(X, self._training)
+        rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return self.ensemble_.member_proba(rows, self._training)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The vote: classes of the rows of ``X``, an array of shape (n_samples,).
 
         A tie goes to the larger mean probability, then to the smaller class. The vote may
@@ -262,16 +284,25 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         labels: np.ndarray = self.classes_[vote]
         return labels
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Mean certainty of the members, an array of shape (n_samples, n_classes)."""
         mean = self.answers(X).mean
         # Sums of single-precision numbers are one to six digits only.
         proba: np.ndarray = mean / mean.sum(axis=1, keepdims=True)
         return proba
 
-    def answers(self, X: Any) -> Answers:
+    def answers(self, X: ArrayLike) -> Answers:
         """Votes, disagreement and certainty of the members, and which rows to leave to a person."""
         said = self.member_proba(X)
         return reduce_members(
             said if self.client is None else as_dask_array(list(said)), self.client
         )
+
+    def judge(self, X: ArrayLike) -> Judgement:
+        """What to leave to a person, with a guarantee; which classes a row may have; strangers.
+
+        Strangers are named for all rows of ``X`` together, see ``Judgement``.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return self.referral_.judge(self.answers(rows), rows)

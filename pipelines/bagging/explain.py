@@ -109,6 +109,7 @@ def explained(
     X: Any,
     truth: np.ndarray,
     asked: Asked,
+    refer: np.ndarray,
 ) -> dict[str, Any]:
     """The arrays of ``explained.npz``; its points are the test points and then the pictures.
 
@@ -119,6 +120,7 @@ def explained(
     X : array of shape (n_points, n_features), or a DataFrame
     truth : class codes of the test points
     asked : which of them to explain, beside the hardest
+    refer : bool array of shape (n_points,), which of them to leave to a person
     """
     n_test, chosen, images = len(truth), asked.rows, asked.images
     hardest = [row for row in hardest_points(answers, HARDEST + len(images)) if row < n_test]
@@ -135,7 +137,7 @@ def explained(
         "true": np.append(truth, [-1] * len(images)).astype(np.int64)[points],
         "probabilities": probabilities[:, points],
         "vote": answers.vote[points],
-        "refer": answers.refer[points],
+        "refer": refer[points],
     }
 
 

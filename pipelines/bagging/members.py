@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.bagging.left_out import SaidOfLeftOut
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble, Member
 from pipelines.run_folder import names
-from pipelines.run_folder.arrays import DAMAGE, read_array
+from pipelines.run_folder.arrays import DAMAGE, read_array, read_arrays
 
 
 class MemberFiles:
-    """The folder ``members`` of a run: two files for each member, whole or not there.
+    """The folder ``members`` of a run: three files for each member, whole or not there.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ class MemberFiles:
         return self.path / f"member-{member:02d}.npy"
 
     def has(self, member: int) -> bool:
-        """Whether both files of a member are there, and whole: others are as good as none."""
+        """Whether weights and answers of a member are there, and whole, or as good as none."""
         try:
             Ensemble.load(self.weights(member))
             said = self.probabilities(member)
@@ -42,8 +43,16 @@ class MemberFiles:
         except (*DAMAGE, InputError):
             return False
 
+    def _left_out(self, member: int) -> Path:
+        return self.path / f"member-{member:02d}-left-out.npz"
+
     def save(
-        self, number: int, member: Member, probabilities: np.ndarray, classes: np.ndarray
+        self,
+        number: int,
+        member: Member,
+        probabilities: np.ndarray,
+        left_out: SaidOfLeftOut,
+        classes: np.ndarray,
     ) -> None:
         """Store a member, on disk when this returns.
 
@@ -52,6 +61,7 @@ class MemberFiles:
         number : int
         member : Member
         probabilities : float32 array of shape (n_points, n_classes)
+        left_out : SaidOfLeftOut
         classes : labels of shape (n_classes,)
 
         Raises
@@ -60,6 +70,12 @@ class MemberFiles:
             The disk is full or cannot be written.
         """
         self.path.mkdir(exist_ok=True)
+
+        def write_left_out(path: Path) -> None:
+            with path.open("wb") as file:
+                np.savez(file, allow_pickle=False, **left_out._asdict())
+
+        _write_whole(self._left_out(number), write_left_out)
         alone = Ensemble([member], classes)
         _write_whole(self.weights(number), lambda path: alone.save(path, member=number))
 
@@ -72,6 +88,14 @@ class MemberFiles:
     def probabilities(self, member: int) -> np.ndarray:
         """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
         return read_array(self._probabilities(member))
+
+    def left_out(self, member: int) -> SaidOfLeftOut | None:
+        """What a member said of the rows it left out; None in runs of before, or where damaged."""
+        try:
+            said = SaidOfLeftOut(*read_arrays(self._left_out(member), SaidOfLeftOut._fields))
+        except DAMAGE:
+            return None
+        return said if said.probabilities.shape[:1] == said.rows.shape else None
 
     def numbers(self) -> list[int]:
         """The members that have weights here, in order."""

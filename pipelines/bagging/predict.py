@@ -12,6 +12,7 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.predict_options import PredictOptions
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
+from pipelines.bagging.referral import lines_of, lines_of_all, stored_referral
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.needs import need_torch
@@ -55,12 +56,18 @@ def predict(options: PredictOptions) -> int:
         return 2
     said, classes = ask_members(options.run, np.stack(rows))
     answers = reduce_members(as_dask_array(list(said)))
+    referral = stored_referral(options.run)
+    judged = None if referral is None else referral.judge(answers, np.stack(rows))
+    refer = answers.refer if judged is None else judged.refers(answers)
     for number, image in enumerate(images):
         point = ExplainedPoint(
             image.name, None, rows[number].reshape(form.height, form.width), said[:, number],
-            int(answers.vote[number]), bool(answers.refer[number]),
+            int(answers.vote[number]), bool(refer[number]),
         )  # fmt: skip
-        for line in _lines(image, answers, number, len(said), classes):
+        lines = _lines(image, answers, number, len(said), classes)
+        if referral is not None and judged is not None:
+            lines += lines_of(referral, judged, number, float(answers.certainty[number]), classes)
+        for line in lines:
             aloud(line)
         aloud(f"figure     {_draw(point, classes, options.output or image.parent, image.stem)}")
     return 0 if len(images) == len(options.images) else 1
@@ -78,13 +85,20 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     rows = NewRows.read(run, record, table)
     said, classes = ask_members(run, rows.X)
     answers = reduce_members(as_dask_array(list(said)))
-    more = {"certainty": answers.certainty, "refer": answers.refer} | {
+    referral = stored_referral(run)
+    judged = None if referral is None else referral.judge(answers, rows.X)
+    more = {
+        "certainty": answers.certainty,
+        "refer": answers.refer,
+        **({} if judged is None else judged.columns),
+    } | {
         f"probability_{label}": column
         for label, column in zip(classes, answers.mean.T, strict=True)
     }
     lines = rows.write(np.array(classes), answers.vote, output, more)
     n_refer = int(np.sum(answers.refer))
-    return [*lines, *([f"attention  {n_refer} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_refer > 0))]
+    lines += [f"attention  {n_refer} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_refer > 0)
+    return lines if referral is None or judged is None else lines + lines_of_all(referral, judged)
 
 
 def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:

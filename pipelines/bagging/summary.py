@@ -45,6 +45,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
         f"calibration error {_percent(record['test_calibration_error'])}",
         f"referral   {n_test - kept:,} test points go to a person; error of the others {wrong}",
+        *_of_guarantee(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
         *_of_lost_members(record),
@@ -63,3 +64,25 @@ def _of_lost_members(record: Mapping[str, Any]) -> list[str]:
         f"attention  the ensemble lacks {len(lost)} of {record['options']['n_bootstrap']} "
         f"members, {', '.join(map(str, lost))}: {record['why_lost']}"
     ]
+
+
+def _of_guarantee(record: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if (proved := record.get("guarantee")) is not None:
+        kept, wrong = proved["n_kept_test"], proved["n_wrong_kept_test"]
+        lines.append(f"guarantee  {proved['line']}")
+        if proved["threshold"] is not None:
+            share = _percent(wrong / kept) if kept else "none"
+            lines.append(f"           {kept:,} test points reach it; {share} of them are wrong")
+    if (sets := record.get("class_sets")) is not None and sets["coverage"] is not None:
+        lines.append(
+            f"sets       {sets['mean_size']:.2f} classes on average; {_percent(sets['coverage'])} "
+            f"hold the true one, {_percent(sets['least_coverage'])} in the worst class, for "
+            f"{_percent(sets['confidence'])}"
+        )
+    if (strangers := record.get("strangers")) is not None and strangers["n_named"]:
+        lines.append(
+            f"attention  {strangers['n_named']:,} test points are unlike all training rows; "
+            "the table of the predictions names them"
+        )
+    return lines

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
+from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData, kept
 from pipelines.data.preparation import Preparation
 from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
@@ -93,12 +94,17 @@ class Refitted:
     test_proba : float32 array of shape (n_test, n_classes), or None
     train_error : float or None
         Part of the distinct rows it was trained on that it gets wrong.
+    left_out : int32 array of shape (n_left_out,), or None
+        The training rows that its sample left out.
+    left_out_proba : float32 array of shape (n_left_out, n_classes), or None
     """
 
     row: Row
     member: Member | None
     test_proba: np.ndarray | None
     train_error: float | None
+    left_out: np.ndarray | None = None
+    left_out_proba: np.ndarray | None = None
 
 
 def cut_units(
@@ -261,7 +267,8 @@ def _refitted(
         return Refitted(row, None, None, None)
     member = Member(unit.candidate, inputs, weights, data.scaling_for(rows))
     proba = member.predict_proba(data.X_test, training)
-    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows)
+    said = member.predict_proba(rows_of(data.X, left_out), training)
+    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, left_out, said)
 
 
 def failed_rows(data: FoldedData, unit: CandidateUnit, reason: str) -> list[Row]:

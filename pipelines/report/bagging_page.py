@@ -162,6 +162,13 @@ def _answers(run: BaggingRun) -> list[Answer]:
     if (rule := _referred(run)) is not None:
         note = f"of the {percent(rule.kept)} not referred to a person"
         answers.append(Answer("error when referring", percent(rule.error), note))
+    if (proved := record.guarantee) is not None and proved.threshold is not None:
+        kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
+        share = percent(kept / record.dataset.n_test) if record.dataset.n_test else "none"
+        note = f"of the {share} whose certainty is at least {proved.threshold:.3f}"
+        answers.append(
+            Answer("error with guarantee", percent(wrong / kept) if kept else "none", note)
+        )
     return answers
 
 
@@ -177,8 +184,30 @@ def _content(run: BaggingRun) -> dict[str, Any]:
         "candidates": candidates,
         "members": rows,
         "rule": "" if run.record.referral is None else run.record.referral.rule,
+        "guarantee": _guarantee_words(run),
         "has_members": run.members is not None,
     }
+
+
+def _guarantee_words(run: BaggingRun) -> list[str]:
+    """Sentences on the guarantee, the sets of classes and the strangers, those there are."""
+    record, words = run.record, []
+    if (proved := record.guarantee) is not None:
+        words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
+    if (sets := record.class_sets) is not None and sets.coverage is not None:
+        words.append(
+            f"The set of classes that a point may have holds {sets.mean_size or 0:.2f} on average "
+            f"and the true one for {percent(sets.coverage)} of the test points, "
+            f"{percent(sets.least_coverage or 0)} of the class that fares worst; "
+            f"{percent(sets.confidence)} of each class were asked for."
+        )
+    if (strangers := record.strangers) is not None:
+        words.append(
+            f"{count(strangers.n_named, 'test point')} "
+            f"{'is' if strangers.n_named == 1 else 'are'} named as unlike all training rows, "
+            f"where at most {percent(strangers.rate)} of those named would be by chance."
+        )
+    return words
 
 
 BAGGING = Kind(

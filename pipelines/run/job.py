@@ -121,19 +121,20 @@ class Job(ABC, Generic[Chosen]):
 
 def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
     """Read a command line and carry out the job; its exit status: 0, 1 (not finished) or 2."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    return exit_status(job.command, lambda: carry_out_words(job, words))
 
-    def run() -> int:
-        options, given = _parse(job, argv)
-        record: Mapping[str, Any] = {}
-        if options.resume:
-            path = Path(options.resume)
-            record = RunFolder.open(path, job.command).record
-            options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
-            options = dataclasses.replace(options, resume=str(path))
-        return carry_out(job(options, record), argv)
 
-    return exit_status(job.command, run)
+def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> int:
+    """Read a command line and carry out the job; it raises what ``carry_out`` raises."""
+    options, given = _parse(job, argv)
+    record: Mapping[str, Any] = {}
+    if options.resume:
+        path = Path(options.resume)
+        record = RunFolder.open(path, job.command).record
+        options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
+        options = dataclasses.replace(options, resume=str(path))
+    return carry_out(job(options, record), argv)
 
 
 def check(job: type[Job[Any]], argv: Sequence[str]) -> None:

@@ -177,6 +177,38 @@ class ReferralFacts(Part):
     n_wrong_kept: Count | None = None
 
 
+class GuaranteeFacts(Part):
+    """The threshold above which few answers are wrong, and how it does on test points."""
+
+    error: Share
+    confidence: Share
+    threshold: Number | None = None
+    bound: Share | None = None
+    n_left_out: Count
+    n_kept: Count
+    n_wrong: Count
+    n_kept_test: Count
+    n_wrong_kept_test: Count
+    line: str = ""
+    assumption: str = ""
+
+
+class SetFacts(Part):
+    """Sets of classes: how large they are on test points, and how many hold the true class."""
+
+    confidence: Share
+    mean_size: Number | None = None
+    coverage: Share | None = None
+    least_coverage: Share | None = None
+
+
+class StrangerFacts(Part):
+    """How many test points were named as foreign, and the rate that was allowed."""
+
+    rate: Share
+    n_named: Count
+
+
 class ImageForm(Part):
     """The form of the images of an ensemble, as ``bagging.pictures`` measures it."""
 
@@ -214,6 +246,9 @@ class BaggingRecord(Record):
     members_mean_test_error: Share | None = None
     members_best_test_error: Share | None = None
     referral: ReferralFacts | None = None
+    guarantee: GuaranteeFacts | None = None
+    class_sets: SetFacts | None = None
+    strangers: StrangerFacts | None = None
 
 
 class GraphOptions(OptionFacts):

@@ -10,6 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -210,7 +211,14 @@ class SVMGridSearch(GridSearchCV):
         methods = needed(self._get_scorers()[0])
         return "predict_proba" in methods or "predict_log_proba" in methods
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Search the grid, then fit the best candidate on all rows.
 
         Parameters
@@ -379,7 +387,7 @@ class SVMGridSearch(GridSearchCV):
                 self.best_estimator_.feature_names_in_ = names
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         if self.calibration_ is None:
@@ -388,7 +396,7 @@ class SVMGridSearch(GridSearchCV):
         return self.calibration_.probabilities(self.decision_function(X))
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -177,7 +178,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel != PRECOMPUTED
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the rows of ``X``.
 
         Parameters
@@ -392,7 +393,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         factors: Any = self.class_weight
         return factors_by_code(factors, classes)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Classes of the rows of ``X``, an array of shape (n_samples,)."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
@@ -409,7 +410,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))
         return self.machine_.decision_values(X[:, self.support_] if self._is_given else X)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Decision values in the form of ``SVC.decision_function``.
 
         Returns
@@ -425,7 +426,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         return class_values(values, len(self.classes_), self.decision)
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         if self.machine_.calibration is None:
@@ -436,7 +437,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         return self.machine_.calibration.probabilities(values)
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

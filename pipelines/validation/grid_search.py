@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
@@ -77,7 +78,7 @@ class GridSearch(GridSearchCV):
         )  # fmt: skip
         self.client = client
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
         together = partial(Together, client=self.client)
         found: list[Together] = []

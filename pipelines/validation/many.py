@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_consistent_length
@@ -29,7 +30,8 @@ Algorithms = Mapping[str, Any]
 
 
 def cross_validate_many(
-    algorithms: Algorithms, X: Any, y: Any, *, cv: Any = 5, scoring: str | Sequence[str] = (),
+    algorithms: Algorithms, X: ArrayLike, y: ArrayLike, *, cv: Any = 5,
+    scoring: str | Sequence[str] = (),
     groups: Any = None, client: Client | None = None, verbose: int = 0,
 ) -> pd.DataFrame:  # fmt: skip
     """Cross-validate several estimators on the same folds; candidates that share work do so.

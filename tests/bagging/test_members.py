@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.bagging.left_out import SaidOfLeftOut
 from pipelines.bagging.members import MemberFiles
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
@@ -14,6 +15,7 @@ from pipelines.nn.space import Candidate
 INPUTS = Inputs(4, 3)
 CANDIDATE = Candidate("mlp", 5, 0.1, 0.5)
 CLASSES = np.array(["a", "b", "c"])
+NOTHING = SaidOfLeftOut(np.empty(0, np.int32), np.empty((0, 3), np.float32))
 
 
 def member(seed: int) -> Member:
@@ -28,11 +30,19 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert files.numbers() == []
     assert not files.has(3)
     said = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    files.save(3, member(3), said, CLASSES)
-    files.save(0, member(0), said, CLASSES)
+    left_out = SaidOfLeftOut(np.array([1, 4], dtype=np.int32), said[:2])
+    files.save(3, member(3), said, left_out, CLASSES)
+    files.save(0, member(0), said, left_out, CLASSES)
     assert files.numbers() == [0, 3]
     assert files.has(3)
     np.testing.assert_array_equal(files.probabilities(3), said)
+    back = files.left_out(3)
+    assert back is not None
+    np.testing.assert_array_equal(back.rows, [1, 4])
+    np.testing.assert_array_equal(back.probabilities, said[:2])
+    (tmp_path / "members" / "member-00-left-out.npz").write_bytes(b"garbage")
+    assert files.left_out(0) is None
+    assert files.has(0)
     stored = Ensemble.load(files.weights(3))
     assert stored.classes_.tolist() == ["a", "b", "c"]
     X = np.random.default_rng(1).normal(size=(6, 4))
@@ -48,5 +58,5 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(np, "save", full)
     with pytest.raises(OSError, match="No space"):
-        files.save(1, member(1), np.zeros((2, 3), np.float32), CLASSES)
+        files.save(1, member(1), np.zeros((2, 3), np.float32), NOTHING, CLASSES)
     assert not files.has(1)

@@ -51,3 +51,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "longer"
     assert main([*LONGER, "--results", str(folder), "--quiet", "--workers", "1"]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that was asked for an error among what is kept; what it said."""
+    folder = tmp_path_factory.mktemp("runs") / "guaranteed"
+    asked = ["--limit", "700", "--n-bootstrap", "5", "--n-tuning", "2", "--folds", "2",
+             "--refer-error", "0.2", "--cluster", "local", "--workers", "1"]  # fmt: skip
+    done = subprocess.run(
+        command_line("nn_bagging", *asked, "--results", str(folder)),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return folder, done.stdout

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -84,3 +85,48 @@ def test_predict_refuses_in_one_line(
         said = capsys.readouterr().err
         assert says in said, said
         assert len(said.splitlines()) == 1
+
+
+def test_what_is_referred_has_a_guarantee_and_strangers_are_named(
+    tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, said = guaranteed
+    facts = record(folder)
+    proved = facts["guarantee"]
+    assert proved["error"] == 0.2
+    assert proved["n_kept"] <= proved["n_left_out"] <= facts["dataset"]["n_train"]
+    assert f"guarantee  {proved['line']}" in said
+    predictions = pd.read_parquet(folder / "test_predictions.parquet")
+    assert predictions.kept.sum() == proved["n_kept_test"]
+    assert (predictions.kept == (predictions.certainty >= proved["threshold"])).all()
+    assert predictions.p_familiar.between(0, 1).all()
+    assert facts["class_sets"]["coverage"] > 0.85
+    page = (folder / "report.html").read_text()
+    assert proved["assumption"] in page
+    assert "named as unlike all training rows" in page
+
+    own = picture(tmp_path / "zero.png", 0)
+    bars = np.where(np.arange(120) // 15 % 2, 255, 0)[None].repeat(120, 0).astype(np.uint8)
+    Image.fromarray(np.pad(bars, 8, constant_values=255)).save(tmp_path / "bars.png")
+    asked = ["--image", str(own), str(tmp_path / "bars.png")]
+    assert main(["predict", str(folder), *asked]) == 0
+    of_zero, of_bars = capsys.readouterr().out.split("image ")[1:]
+    assert "set        0" in of_zero
+    assert "guarantee  certainty" in of_zero
+    assert "stranger" not in of_zero
+    assert "attention  a stranger (p = 0.00" in of_bars
+
+
+def test_an_ensemble_of_before_is_asked_as_before(
+    tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, own = tmp_path / "old", picture(tmp_path / "zero.png", 0)
+    shutil.copytree(guaranteed[0], folder)
+    (folder / "referral.safetensors").unlink()
+    assert main(["predict", str(folder), "--image", str(own)]) == 0
+    said = capsys.readouterr().out
+    assert "class      0" in said
+    assert "set  " not in said
+    (folder / "referral.safetensors").write_bytes(b"garbage")
+    assert main(["predict", str(folder), "--image", str(own)]) == 2
+    assert "referral.safetensors must be what nn_bagging stored" in capsys.readouterr().err

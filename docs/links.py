@@ -1,0 +1,16 @@
+"""A hook of mkdocs: what pages say of files outside ``docs`` leads nowhere on the built site.
+
+On the hosting site such a link opens the file; the built pages show its text alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Keep the text of links that leave the folder; links between pages stay."""
+    depth = page.file.src_uri.count("/")
+    leaves = re.compile(rf"\[([^\]]+)\]\((?:\.\./){{{depth + 1},}}[^)]*\)")
+    return leaves.sub(r"\1", markdown)

@@ -1,0 +1,67 @@
+"""What an ensemble says of its own training rows, each by the members whose sample left it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+
+class SaidOfLeftOut(NamedTuple):
+    """What one member says of the training rows that its bootstrap sample left out, a third.
+
+    Attributes
+    ----------
+    rows : int32 array of shape (n_left_out,)
+    probabilities : float32 array of shape (n_left_out, n_classes)
+    """
+
+    rows: np.ndarray
+    probabilities: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Training rows that at least one member left out, and what those members say together.
+
+    Breiman, Out-of-bag estimation (1996): a row is judged as a new point would be, though by
+    a third of the members.
+
+    Attributes
+    ----------
+    mean : float32 array of shape (n_rows, n_classes)
+        Mean certainty of the members that left a row out.
+    vote : int64 array of shape (n_rows,), class codes
+    truth : int32 array of shape (n_rows,), class codes
+    """
+
+    mean: np.ndarray
+    vote: np.ndarray
+    truth: np.ndarray
+
+    @classmethod
+    def of(cls, said: Iterable[SaidOfLeftOut], y: np.ndarray, n_classes: int) -> Self:
+        """Pool what members say; ``y`` are the codes of all training rows."""
+        total = np.zeros((len(y), n_classes))
+        votes = np.zeros((len(y), n_classes), dtype=np.int64)
+        n_members = np.zeros(len(y), dtype=np.int64)
+        for rows, probabilities in said:
+            total[rows] += probabilities
+            votes[rows, probabilities.argmax(axis=1)] += 1
+            n_members[rows] += 1
+        judged = n_members > 0
+        mean = total[judged] / n_members[judged, None]
+        vote = (votes[judged] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
+        return cls(mean.astype(np.float32), vote, y[judged].astype(np.int32))
+
+    @property
+    def certainty(self) -> np.ndarray:
+        """Mean certainty of the class that was voted for, float array of shape (n_rows,)."""
+        return self.mean[np.arange(len(self.vote)), self.vote]
+
+    @property
+    def is_wrong(self) -> np.ndarray:
+        """Bool array of shape (n_rows,)."""
+        return self.vote != self.truth

@@ -1,0 +1,120 @@
+"""A threshold of certainty that keeps its promise, and sets of classes that hold the true one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+from pipelines.bagging.class_sets import class_sets
+from pipelines.bagging.guarantee import STARTS, THRESHOLDS, find_threshold, upper_bound
+from pipelines.bagging.left_out import LeftOut, SaidOfLeftOut
+
+
+def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Answers that are right as often as they are certain, most of them nearly certain."""
+    certainty = 1 - 10 ** -rng.uniform(0.1, 4, n)
+    return certainty, rng.random(n) > certainty
+
+
+def true_error(threshold: float) -> float:
+    """The integral: mean of 10 ** -u from the exponent of the threshold to 4."""
+    least = min(max(0.1, -np.log10(1 - threshold)), 4 - 1e-9)
+    return float((10**-least - 1e-4) / (np.log(10) * (4 - least)))
+
+
+def test_the_bound_is_that_of_clopper_and_pearson() -> None:
+    for n_wrong, n in ((0, 299), (3, 500), (40, 50)):
+        bound = upper_bound(n_wrong, n, 0.95)
+        assert binom.cdf(n_wrong, n, bound) == pytest.approx(0.05)
+    assert upper_bound(0, 0, 0.95) == 1
+    assert upper_bound(5, 5, 0.95) == 1
+
+
+def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
+    rng = np.random.default_rng(0)
+    truth = {threshold: true_error(threshold) for threshold in THRESHOLDS}
+    n_runs, broken, kept = 400, 0, 0
+    for _ in range(n_runs):
+        found = find_threshold(*draw(3_000, rng), error=0.02, confidence=0.9)
+        if found.threshold is not None:
+            kept += 1
+            broken += truth[found.threshold] > 0.02
+    assert kept > 0.9 * n_runs
+    # Of 400 promises with confidence 0.9 more than 55 are broken once in 300 times.
+    assert broken <= binom.ppf(0.997, n_runs, 0.1)
+
+
+def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
+    rng = np.random.default_rng(1)
+    certainty, is_wrong = draw(20_000, rng)
+    found = find_threshold(certainty, is_wrong, 0.01)
+    assert found.threshold is not None
+    assert found.bound is not None
+    keeps = found.keeps(certainty)
+    assert found.n_kept == keeps.sum()
+    assert found.n_wrong == is_wrong[keeps].sum()
+    assert found.bound <= 0.01
+    assert found.bound == pytest.approx(
+        beta.ppf(1 - 0.05 / len(STARTS), found.n_wrong + 1, found.n_kept - found.n_wrong)
+    )
+    assert "at most 1 % wrong, with confidence 95 %, from certainty" in found.line
+    nothing = find_threshold(certainty[:50], is_wrong[:50], 0.01)
+    assert nothing.threshold is None
+    assert not nothing.keeps(certainty).any()
+    assert "every point goes to a person" in nothing.line
+    assert find_threshold(np.empty(0), np.empty(0, dtype=bool), 0.1).threshold is None
+
+
+def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
+    y = np.array([0, 1, 1, 0])
+    said = [
+        SaidOfLeftOut(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]])),
+        SaidOfLeftOut(np.array([2]), np.array([[0.2, 0.8]])),
+    ]
+    pooled = LeftOut.of(said, y, 2)
+    np.testing.assert_array_equal(pooled.truth, [0, 1])
+    np.testing.assert_allclose(pooled.mean, [[0.9, 0.1], [0.4, 0.6]], atol=1e-6)
+    np.testing.assert_array_equal(pooled.vote, [0, 1])  # one vote each: the larger mean
+    np.testing.assert_allclose(pooled.certainty, [0.9, 0.6], atol=1e-6)
+    assert not pooled.is_wrong.any()
+
+
+def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -> None:
+    rng = np.random.default_rng(2)
+    sharp = np.array([8.0, 4.0, 1.0])  # the last class is hard
+
+    def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+        logits = rng.normal(size=(n, 3)) + np.eye(3)[y] * sharp[y, None] / 2
+        p = np.exp(logits)
+        return (p / p.sum(axis=1, keepdims=True)).astype(np.float32), y
+
+    (known, truth), (new, new_truth) = sample(4_000), sample(20_000)
+    sets = class_sets(known, truth, new, 0.9)
+    for code in range(3):
+        of_class = new_truth == code
+        assert sets[of_class, code].mean() == pytest.approx(0.9, abs=0.04)
+        # By hand: the certainty that at most a tenth of the class' known points fall short of.
+        own = np.sort(1 - known[truth == code, code].astype(float))
+        limit = own[int(np.ceil((len(own) + 1) * 0.9)) - 1]
+        differ = sets[:, code] != (1 - new[:, code].astype(float) <= limit)
+        assert differ.mean() < 2e-4  # rounding at the limit itself
+
+
+def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
+    known = np.full((30, 2), 0.5)
+    truth = np.array([0] * 25 + [1] * 5)
+    sets = class_sets(known, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
+    assert sets[:, 1].all()
+    np.testing.assert_array_equal(sets[:, 0], [True, False])
+    assert class_sets(known, truth, np.empty((0, 2))).shape == (0, 2)
+
+
+def test_any_number_of_known_points_of_a_class_is_taken() -> None:
+    rng = np.random.default_rng(3)
+    for confidence in (0.05, 0.5, 0.8, 0.95, 0.99):
+        for n in (0, 1, 2, 18, 19, 20, 21, 22, 99, 100, 101, 102):
+            known = rng.dirichlet([2, 1], n + 30)
+            truth = np.array([0] * n + [1] * 30)
+            assert class_sets(known, truth, known[:4], confidence).shape == (4, 2)

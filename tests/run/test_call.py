@@ -1,0 +1,41 @@
+"""A command from Python: keywords for flags, the folder for an answer, errors that are raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines import svm_grid
+from pipelines.errors import InputError
+from pipelines.run.call import words_of
+from pipelines.run_folder.record import SvmRecord, read_record
+from pipelines.svm_grid import Options
+
+
+def test_options_are_written_as_they_are_typed() -> None:
+    words = words_of(Options, {
+        "n_c": 12, "log_c": (-3, 6.5), "quiet": True, "dry_run": False, "limit": None,
+    })  # fmt: skip
+    assert words == ["--n-c", "12", "--log-c", "-3", "6.5", "--quiet"]
+    with pytest.raises(InputError, match="n_d is not an option"):
+        words_of(Options, {"n_d": 1})
+
+
+def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "local", "workers": 1}
+    folder = svm_grid.run(**small, quiet=True)
+    _, record = read_record(folder)
+    assert isinstance(record, SvmRecord)
+    assert record.options.n_c == 2
+    assert (folder / "report.html").is_file()
+    assert svm_grid.run(resume=str(folder), quiet=True) == folder
+
+
+def test_bad_input_is_raised_in_pythons_words() -> None:
+    with pytest.raises(InputError, match=r"^n_c must be at least 1") as caught:
+        svm_grid.run(n_c=0)
+    assert "--" not in str(caught.value)
+    with pytest.raises(InputError, match="dataset must be"):
+        svm_grid.run(dataset="none.csv")
