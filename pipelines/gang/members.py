@@ -309,6 +309,8 @@ def _rank(
 
     def tell(letter: Told) -> None:
         nonlocal sent
+        if rank:
+            return
         sent += 1
         worker.log_event(f"gang-{token}", (sent, dict(letter)))
 

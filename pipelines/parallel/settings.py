@@ -36,6 +36,10 @@ class Settings:
         Where the rows lie; a batch goes from the host to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
+    stages : int
+        Ranks among which the network itself is divided; 1 for none.
+    micro_batches, schedule : see ``stages.schedules.Plan``
+        Of what use with several stages alone.
     """
 
     epochs: int = 20
@@ -50,6 +54,9 @@ class Settings:
     checkpoint_seconds: float = 10.0
     home: str = "device"
     prefetch: int = 0
+    stages: int = 1
+    micro_batches: int = 8
+    schedule: str = "1f1b"
 
     def rate(self, step: int, n_ranks: int) -> float:
         """The learning rate of a step, counted from 1."""
