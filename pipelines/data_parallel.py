@@ -86,15 +86,25 @@ class DataParallel(job.Job[Options]):
     def plan(self, data: Problem) -> list[str]:
         """What is trained on what, and how often."""
         options, self.problem = self.options, data
-        data.network.make(0)  # an error of the user's file is said now
+        network = data.network.make(0)  # an error of the user's file is said now
         self.settings = options.settings()
-        settings = self.settings
+        settings, plan = self.settings, options.pipeline()
+        lines = []
+        if plan is not None:
+            from pipelines.parallel.stages.cuts import blocks_of
+
+            blocks_of(network, options.network, plan.n_stages)
+            lines = [
+                f"stages     {plan.n_stages} on {plan.n_ranks} ranks, {plan.schedule}, "
+                f"{plan.n_micro} micro-batches; ideal bubble {plan.ideal_bubble:.1%}"
+            ]
         return [
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
             f"training   {options.network}, {settings.optimizer} at {settings.learning_rate:g}, "
             f"batches of {settings.batch_size} on each rank, at most {settings.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
+            *lines,
         ]
 
     def recall(self, session: Session) -> None:
@@ -105,16 +115,31 @@ class DataParallel(job.Job[Options]):
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
         self.restarts: list[dict[str, Any]] = list(session.record.get("restarts", []))
+        self.staged: dict[str, Any] = {
+            one["training"]: one for one in session.record.get("pipelines", [])
+        }
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """On how many ranks."""
         from cluster_setup.workers import outlook
         from pipelines.parallel.units import Training
 
-        options = self.options
+        options, plan = self.options, self.options.pipeline()
+        if plan is not None and cluster.device != "cpu":
+            raise InputError(
+                "--pipeline-stages is for workers on CPU cores, between GPUs it has not been "
+                "tried; take --cluster local, or leave it out"
+            )
         there = max(len(cluster.workers), outlook(cluster.client).wanted, options.workers or 1)
         # A resumed run goes on with the numbers it began with.
         ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
+        if plan is not None:
+            ranks = (plan.n_ranks,)
+            if plan.n_ranks > there:
+                raise InputError(
+                    f"--pipeline-stages must be at most {there}, the number of workers, got "
+                    f"{plan.n_ranks}; take --workers {plan.n_ranks}"
+                )
         if max(ranks) > there:
             raise InputError(
                 f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
@@ -157,7 +182,7 @@ class DataParallel(job.Job[Options]):
                     outcome = Outcome(unit, None, None, gang, started, done.seconds)
                 self.ended[unit.name] = rows
                 books.enter(outcome, rows)
-        return {"restarts": self.restarts}
+        return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
 
     def _train(self, session: Session, cluster: Cluster, unit: Training) -> Trained:
         from pipelines.nn.device_rows import torch_device
@@ -175,6 +200,9 @@ class DataParallel(job.Job[Options]):
                     f"epoch      {letter['epoch']:,} of {unit.name}"
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
+            if letter["kind"] == "stages":
+                found = {name: value for name, value in letter.items() if name != "kind"}
+                self.staged[unit.name] = {"training": unit.name, **found}
             if letter["kind"] == "restart":
                 restart = {name: value for name, value in letter.items() if name != "kind"}
                 self.restarts.append({"training": unit.name, **restart})
@@ -227,6 +255,11 @@ class DataParallel(job.Job[Options]):
                 f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
                 f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
                 f"{one['steps']:,} steps, {one['seconds']:.1f} s"
+            )
+        for one in record.get("pipelines", ()):
+            lines.append(
+                f"bubble     {one['measured']:.1%} of the ranks' time, {one['ideal']:.1%} is ideal; "
+                f"{one['imbalance']:.1%} imbalance, {one['communication']:.1%} communication"
             )
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)

@@ -210,7 +210,7 @@ class StagedRank(Rank):
                 for r in range(plan.n_ranks) if s in plan.stages_of(r)
             ],
             "kept": [{"micro_batches": count, "bytes": n_bytes} for count, n_bytes in kept],
-            "step": [[[float(x) for x in row] for row in one] for one in usual],
+            "usual_step": [[[float(x) for x in row] for row in one] for one in usual],
         }  # fmt: skip
 
     def _measure(self, columns: dict[str, torch.Tensor]) -> tuple[float, float]:
