@@ -70,9 +70,9 @@ class StageOptions:
         None, f"into which each batch is cut on its way through them (default: {MICRO_BATCHES})",
         metavar="M",
     )  # fmt: skip
-    schedule: str | None = option(
-        None, f"in which order stages work through them (default: {SCHEDULE}); interleaved and "
-        "zero-bubble give each worker two",
+    schedule: str = option(
+        SCHEDULE, "in which order stages work through them; interleaved and zero-bubble give each "
+        "worker two",
         choices=SCHEDULES,
     )  # fmt: skip
 
@@ -80,8 +80,7 @@ class StageOptions:
         """The plan of stages, or None where there are none."""
         if self.pipeline_stages is None:
             return None
-        schedule, n_micro = self.schedule or SCHEDULE, self.micro_batches or MICRO_BATCHES
-        return Plan(schedule, self.pipeline_stages, n_micro)
+        return Plan(self.schedule, self.pipeline_stages, self.micro_batches or MICRO_BATCHES)
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,8 @@ class TrainingOptions(StageOptions, NetworkOptions):
     def _refuse_of_stages(self) -> None:
         plan = self.pipeline()
         if plan is None:
-            for name in ("micro_batches", "schedule"):
-                if (value := getattr(self, name)) is not None:
+            for name, usual in (("micro_batches", None), ("schedule", SCHEDULE)):
+                if (value := getattr(self, name)) != usual:
                     raise InputError(
                         f"{flag_of(name)} is for --pipeline-stages, got {value} without; add "
                         "--pipeline-stages 2"
