@@ -160,31 +160,41 @@ class DataParallel(job.Job[Options]):
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
         self._refuse_unshared(session, cluster)
         todo = [unit for unit in self.trainings if unit.name not in self.ended]
+        shared = self.problem
+        rows = session.path / names.ROWS_ON_DISK
+        if self.settings.home == "parquet" and todo:
+            from pipelines.data.batches import write_rows
+
+            write_rows(rows, self.problem.train)
+            shared = self.problem.without_train()
         with session.books(cluster, todo) as books:
             for unit in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    done = self._train(session, cluster, unit)
+                    done = self._train(session, cluster, unit, shared)
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
                     raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
                     seconds = time.perf_counter() - clock
-                    rows = unit.rows([], f"failed: {describe(error)}")
+                    table = unit.rows([], f"failed: {describe(error)}")
                     outcome = Outcome(unit, None, describe(error), "", started, seconds)
                 else:
                     last = done.progress.epochs[-1]
                     last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
-                    rows = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
+                    table = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
                     gang = " ".join(done.members)
                     outcome = Outcome(unit, None, None, gang, started, done.seconds)
-                self.ended[unit.name] = rows
-                books.enter(outcome, rows)
+                self.ended[unit.name] = table
+                books.enter(outcome, table)
+        rows.unlink(missing_ok=True)
         return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
 
-    def _train(self, session: Session, cluster: Cluster, unit: Training) -> Trained:
+    def _train(
+        self, session: Session, cluster: Cluster, unit: Training, problem: Problem
+    ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.train import Order
@@ -216,10 +226,10 @@ class DataParallel(job.Job[Options]):
         checkpoint = session.path / names.CHECKPOINTS / unit.file
         order = Order(
             self.settings, unit.strategy, unit.seed(self.options.seed), None,
-            str(checkpoint.resolve()),
+            str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
         )  # fmt: skip
         return train_on(
-            cluster.client, self.problem, order, unit.ranks, told,
+            cluster.client, problem, order, unit.ranks, told,
             device=torch_device(cluster.device), threads=cluster.threads,
         )  # fmt: skip
 
@@ -258,7 +268,7 @@ class DataParallel(job.Job[Options]):
             )
         for one in record.get("pipelines", ()):
             lines.append(
-                f"bubble     {one['measured']:.1%} of the ranks' time, {one['ideal']:.1%} is ideal; "
+                f"bubble     {one['measured']:.1%} of the ranks' time: {one['ideal']:.1%} is ideal, "
                 f"{one['imbalance']:.1%} imbalance, {one['communication']:.1%} communication"
             )
         if restarts := record.get("restarts"):

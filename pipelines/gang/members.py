@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from distributed import WorkerPlugin
 
 from cluster_setup.workers import outlook
 from pipelines.gang.group import (
@@ -30,16 +34,17 @@ Told = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
 Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
 
-SECONDS_TO_ANSWER = 4.0  # of a worker that is to join
+SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
 SECONDS_TO_STOP = 3.0  # of a rank that was told to
 SECONDS_TO_LOOK = 0.2
 SECONDS_TO_LOOK_AGAIN = 0.2
-SECONDS_FOR_A_REPLACEMENT = 3.0
+SECONDS_FOR_A_REPLACEMENT = 5.0
 
 # In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
 _opened: dict[str, Rendezvous] = {}
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
+_loaded = threading.Event()
 
 
 class _Letters:
@@ -90,8 +95,31 @@ class Ended:
     kept: list[Any] = field(default_factory=list)
 
 
-def muster(client: Client, most: int | None = None) -> list[str]:
-    """Workers that answer now, with a free thread; at most so many, in order of address."""
+def load_on_workers(client: Client, modules: Sequence[str]) -> None:
+    """Have every worker load modules from now on, as soon as it starts, in a thread.
+
+    A replacement is then ready seconds after it came, not after the first rank asks for torch.
+    """
+    client.register_plugin(_Loads(tuple(modules)), name="gang")
+
+
+class _Loads(WorkerPlugin):
+    """Loads modules beside whatever the worker does."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._modules = modules
+
+    def setup(self, worker: Any) -> None:
+        threading.Thread(target=self._load, name="load modules", daemon=True).start()
+
+    def _load(self) -> None:
+        for name in self._modules:
+            import_module(name)
+        _loaded.set()
+
+
+def muster(client: Client) -> dict[str, bool]:
+    """Workers that answer now, with a free thread, in order of address; whether each has loaded."""
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
     asked = {
@@ -101,18 +129,21 @@ def muster(client: Client, most: int | None = None) -> list[str]:
         for i, one in enumerate(there)
     }  # fmt: skip
     until = time.monotonic() + SECONDS_TO_ANSWER
-    answered = set[str]()
+    answered: set[Future] = set()
     while len(answered) < len(asked) and time.monotonic() < until:
-        answered = {one for future, one in asked.items() if future.status == "finished"}
+        answered = {future for future in asked if future.status == "finished"}
         time.sleep(0.01)
-    client.cancel([future for future, one in asked.items() if one not in answered], force=True)
-    return sorted(answered)[:most]
+    client.cancel([future for future in asked if future not in answered], force=True)
+    found = {asked[future]: _end_of(future) is True for future in answered}
+    return dict(sorted(found.items()))
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
     """``muster`` until that many workers answer; or fewer, after a time in which no more came.
 
-    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long.
+    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long, and
+    workers may be loading yet. Else those that have loaded do not wait longer for those that have
+    not.
 
     Raises
     ------
@@ -123,15 +154,18 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 
     began = time.monotonic()
     while True:
-        members, ahead = muster(client, wanted), outlook(client)
+        answers, ahead = muster(client), outlook(client)
         waited = time.monotonic() - began
+        members = [one for one, loaded in answers.items() if loaded or whole]
+        if not members and waited > seconds:
+            members = list(answers)
         if len(members) >= wanted:
-            return members
+            return members[:wanted]
         if members and waited > seconds and not (whole and ahead.coming):
             return members
         if client.status != "running":
             raise RunStopped("the cluster cannot be reached any more")
-        if not members and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
+        if not answers and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
             raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 
@@ -288,8 +322,9 @@ def _dismiss(client: Client, futures: list[Future], members: list[str], token: s
     client.cancel(futures, force=True)
 
 
-def _present() -> None:
-    """A task that is done where a worker has a free thread."""
+def _present() -> bool:
+    """A task that is done where a worker has a free thread; whether it has loaded modules."""
+    return _loaded.is_set()
 
 
 def _open(token: str, seconds: float) -> Address:

@@ -126,8 +126,9 @@ class TrainingOptions(StageOptions, NetworkOptions):
         None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
     )
     home: str = option(
-        "device", "where the rows lie: in the device's memory or the host's", choices=HOMES,
-        changes_results=False,
+        "device", "where the rows lie: in the device's memory, the host's, or in a Parquet file of "
+        "the run's folder, of which workers hold a part at a time and which is shuffled less",
+        choices=HOMES,
     )  # fmt: skip
     prefetch: int = number(
         0, "batches that a thread gathers ahead", check=at_least(0, 1000), changes_results=False

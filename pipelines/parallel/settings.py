@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 OPTIMIZERS = ("sgd", "adamw")  # by name; see optimizers.py
 SCALINGS = ("none", "linear", "sqrt")
-HOMES = ("device", "host")
+HOMES = ("device", "host", "parquet")
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Settings:
         Validation loss at which it ends.
     checkpoint_seconds : float
         Between two checkpoints on disk.
-    home : {"device", "host"}
-        Where the rows lie; a batch goes from the host to the device when it is gathered.
+    home : {"device", "host", "parquet"}
+        Where the rows lie; a batch goes from host or disk to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
     stages : int

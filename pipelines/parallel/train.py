@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Rows
+from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
 from pipelines.gang.group import GangBroken, Group
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
@@ -39,6 +39,8 @@ class Order:
         A checkpoint to go on from.
     checkpoint : str
         Where rank 0 writes checkpoints.
+    rows : str
+        The Parquet file of the rows, where that is their home.
     """
 
     settings: Settings
@@ -46,6 +48,7 @@ class Order:
     seed: int
     start: bytes | None
     checkpoint: str
+    rows: str = ""
 
 
 def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
@@ -96,9 +99,8 @@ class Rank:
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
         rank, n_ranks = self._place()
-        home: Callable[..., Rows] = HostRows if settings.home == "host" else DeviceRows
         self._batches = Batches(
-            home(problem.train, group.device), batch_size=settings.batch_size, seed=order.seed,
+            self._home(), batch_size=settings.batch_size, seed=order.seed,
             map=problem.prepare, prefetch=settings.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
@@ -119,6 +121,13 @@ class Rank:
     def _place(self) -> tuple[int, int]:
         """Which part of a union batch it takes, of how many."""
         return self._group.rank, self._group.n_ranks
+
+    def _home(self) -> Rows:
+        """Where the rows lie that are trained on."""
+        train, device = self._problem.train, self._group.device
+        if self._settings.home == "parquet":
+            return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
+        return (HostRows if self._settings.home == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
         """On several GPUs, first weights and the like may differ in bits: take rank 0's."""

@@ -145,10 +145,12 @@ BAD = {
         "--sync must be every-step with --pipeline-stages",
     ),
     "stages and rate": (
-        ["--pipeline-stages", "2", "--scale-lr", "sqrt"], "--scale-lr is for ranks that have a",
+        ["--pipeline-stages", "2", "--scale-lr", "sqrt"],
+        "--scale-lr is for ranks that have a",
     ),
     "few micro-batches": (
-        ["--pipeline-stages", "2", "--micro-batches", "1"], "--micro-batches must be at least 2",
+        ["--pipeline-stages", "2", "--micro-batches", "1"],
+        "--micro-batches must be at least 2",
     ),
     "many micro-batches": (
         ["--pipeline-stages", "2", "--micro-batches", "64"],
@@ -159,7 +161,8 @@ BAD = {
         "--pipeline-stages must leave each stage a layer with weights, got 6 stages",
     ),
     "few workers": (
-        ["--pipeline-stages", "3"], "--pipeline-stages must be at most 2, the number of workers",
+        ["--pipeline-stages", "3"],
+        "--pipeline-stages must be at most 2, the number of workers",
     ),
     "epochs": (["--epochs", "0"], "--epochs must be at least 1, got 0"),
 }

@@ -22,31 +22,37 @@ def shuffled(n_rows: int, generator: np.random.Generator) -> Order:
 
 def rounds(
     sizes: Sequence[int], n_together: int, generator: np.random.Generator
-) -> Iterator[tuple[Order, int | None]]:
+) -> Iterator[Order]:
     """A shuffle of a file that is read group by group, through a buffer that stays full.
 
-    Row groups come in random order; the first ``n_together`` fill the buffer. For each that
-    follows, as many rows as it has are drawn from the buffer, and it takes their places. At the
-    end what is left comes in random order. That is less than a full shuffle, and the same for any
-    number of readers.
+    The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it
+    has are drawn from the buffer, and it takes their places. At the end what is left comes in
+    random order. That is less than a full shuffle, and the same for any number of readers.
 
     Parameters
     ----------
-    sizes : rows of each group
+    sizes : rows of each group, in the order in which they are read, which is random
     n_together : groups in the buffer
 
     Yields
     ------
-    (places, group) : the places in the buffer whose rows come now, in this order, and the group
-        whose rows take them; those that are more than the places follow at the buffer's end. The
-        first groups come without places, what is left without a group.
+    Of each group the places in the buffer whose rows come now, in this order, and are taken by its
+    own; those of its rows that are more follow at the buffer's end. Then what is left.
     """
     n_held = 0
-    for i, group in enumerate(generator.permutation(len(sizes)).tolist()):
-        n_drawn = 0 if i < n_together else min(sizes[group], n_held)
-        yield generator.choice(n_held, n_drawn, replace=False).astype(np.int64), group
-        n_held += sizes[group] - n_drawn
-    yield generator.permutation(n_held).astype(np.int64, copy=False), None
+    for i, size in enumerate(sizes):
+        n_drawn = 0 if i < n_together else min(size, n_held)
+        yield generator.choice(n_held, n_drawn, replace=False).astype(np.int64)
+        n_held += size - n_drawn
+    yield generator.permutation(n_held).astype(np.int64, copy=False)
+
+
+def most_held(sizes: Sequence[int], n_together: int) -> int:
+    """Rows in the buffer of ``rounds`` at the most."""
+    n_held = sum(sizes[:n_together])
+    for size in sizes[n_together:]:
+        n_held = max(n_held, size)
+    return n_held
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:

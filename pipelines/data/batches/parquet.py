@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.data.batches.homes import Columns
-from pipelines.data.batches.order import Order, rounds
+from pipelines.data.batches.order import Order, most_held, rounds
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -157,22 +157,23 @@ class ParquetRows:
                 yield first, last, partial(_copy, rows)
                 first = last
             return
-        plan = list(rounds(self._sizes, self._n_together, generator))
-        groups = self._read([group for _, group in plan if group is not None])
-        held, n_held = dict[str, np.ndarray](), 0
-        most = _most_held(self._sizes, plan)
-        for places, group in plan:
+        groups = generator.permutation(len(self._sizes)).tolist()
+        sizes = [self._sizes[g] for g in groups]
+        most, n_held = most_held(sizes, self._n_together), 0
+        held: Arrays = {}
+        read = self._read(groups)
+        for places in rounds(sizes, self._n_together, generator):
             if len(places):
                 last = first + len(places)
                 yield first, last, partial(_take, held, places)
                 first = last
-            if group is None:
+            rows = next(read, None)
+            if rows is None:
                 return
-            rows = next(groups)
             if not held:
                 held = {name: np.empty((most, *one.shape[1:]), one.dtype)
                         for name, one in rows.items()}  # fmt: skip
-            n_more = self._sizes[group] - len(places)
+            n_more = len(rows[NUMBERS]) - len(places)
             for name, one in rows.items():
                 _rows_as_one(held[name])[places] = _rows_as_one(one[: len(places)])
                 held[name][n_held : n_held + n_more] = one[len(places) :]
@@ -201,10 +202,6 @@ class ParquetRows:
         table = file.read_row_group(g, columns=names, use_threads=False)
         rows = {name: _array_of(table, some) for name, some in self._columns.items()}
         return {NUMBERS: np.arange(self._starts[g], self._starts[g + 1]), **rows}
-
-
-def _most_held(sizes: Sequence[int], plan: Sequence[tuple[Order, int | None]]) -> int:
-    return sum(sizes[group] - len(places) for places, group in plan if group is not None)
 
 
 def _rows_as_one(array: np.ndarray) -> np.ndarray:

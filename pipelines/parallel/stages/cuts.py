@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def blocks_of(network: torch.nn.Module, name: str, n_stages: int) -> list[range]
             f"{name}; leave {opt('pipeline_stages')} out"
         )
     starts = [0, *weighty[1:], len(network)]
-    return [range(a, b) for a, b in zip(starts, starts[1:], strict=False)]
+    return [range(a, b) for a, b in itertools.pairwise(starts)]
 
 
 def seconds_of(
@@ -98,4 +99,4 @@ def balanced(costs: Sequence[float], n_stages: int) -> list[range]:
             for last in range(stage + 1, len(costs) - left + 1)
         }
     cuts = best[len(costs)][2]
-    return [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [range(a, b) for a, b in itertools.pairwise(cuts)]

@@ -62,10 +62,8 @@ class StagedRank(Rank):
         blocks = blocks_of(network, problem.network.name, plan.n_stages)
         tried: Any = copy.deepcopy(network)  # its running means are nobody's
         parts = [tried[block.start : block.stop] for block in blocks]
-        rows = {
-            name: self._torch.from_numpy(one[: self._in_micro])
-            for name, one in problem.train.items()
-        }
+        some = np.arange(self._in_micro) % len(problem.validation["y"])
+        rows = {name: self._torch.from_numpy(one[some]) for name, one in problem.validation.items()}
         prepared = problem.prepare(rows)
         self._example = prepared["X"]
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 import torch
 
 from pipelines.data.batches import Batches, DeviceRows, HostRows, ParquetRows, write_rows
-from pipelines.data.batches.order import rounds
+from pipelines.data.batches.order import most_held, rounds
 from pipelines.errors import InputError
 
 N = 103
@@ -132,15 +132,14 @@ def test_a_loop_that_is_left_leaves_no_thread(home):
 def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.parquet", {"y": Y}, group=5)
     home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
-    read, seen_groups = [], 0
+    read = []
     group = ParquetRows._group
     monkeypatch.setattr(
         ParquetRows, "_group", lambda self, file, g: read.append(g) or group(self, file, g)
     )
-    for batch in Batches(home, batch_size=5):
-        seen_groups += 1
+    for number, batch in enumerate(Batches(home, batch_size=5)):
         # A buffer of two, the one whose rows take the places of these, and the one ahead.
-        assert len(read) <= min(21, 2 + seen_groups + 1)
+        assert len(read) <= min(21, 2 + number + 2)
         assert set(batch.rows.tolist()) <= {5 * g + i for g in read for i in range(5)}
     assert sorted(read) == list(range(21))
 
@@ -150,13 +149,13 @@ def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
 def test_rounds_hold_what_fits_and_show_each_row_once(sizes, n_together):
     held, shown = [], []
     starts = np.cumsum([0, *sizes])
-    for places, group in rounds(sizes, n_together, np.random.default_rng(0)):
+    for i, places in enumerate(rounds(sizes, n_together, np.random.default_rng(0))):
         shown += [held[place] for place in places]
-        rows = [] if group is None else list(range(starts[group], starts[group + 1]))
+        rows = list(range(starts[i], starts[i + 1])) if i < len(sizes) else []
         for place, row in zip(places, rows, strict=False):
             held[place] = row
         held += rows[len(places) :]
-        assert len(held) <= n_together * max(sizes)
+        assert len(held) <= most_held(sizes, n_together) <= n_together * max(sizes)
     assert sorted(shown) == list(range(sum(sizes)))
 
 

@@ -133,7 +133,10 @@ def test_the_bubble_is_the_sum_of_its_parts_and_activations_are_those_of_the_sch
             "interleaved": [0, 1, 0, 1], "zero-bubble": [0, 1, 1, 0],
         }.get(schedule, [0, 1])  # fmt: skip
         ranks = [
-            [((int(kind), int(stage), int(micro)), COST[int(kind)]) for kind, stage, micro, *_ in rank]
+            [
+                ((int(kind), int(stage), int(micro)), COST[int(kind)])
+                for kind, stage, micro, *_ in rank
+            ]
             for rank in one["usual_step"]
         ]
         busy = sum(cost for _, cost in ranks[0])
