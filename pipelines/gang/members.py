@@ -35,6 +35,7 @@ Told = Mapping[str, Any]
 Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
 
 SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
+SECONDS_TO_FETCH = 10.0  # what a rank gave, where the scheduler says that it has ended
 SECONDS_TO_STOP = 3.0  # of a rank that was told to
 SECONDS_TO_LOOK = 0.2
 SECONDS_TO_LOOK_AGAIN = 0.2
@@ -273,9 +274,9 @@ def _watch(
 def _end_of(future: Future) -> Any:
     """What a rank gave, or why it gave nothing; an error of the work itself is kept apart."""
     try:
-        error = future.exception(timeout=SECONDS_TO_ANSWER) if future.status == "error" else None
+        error = future.exception(timeout=SECONDS_TO_FETCH) if future.status == "error" else None
         if error is None:
-            return future.result(timeout=SECONDS_TO_ANSWER)
+            return future.result(timeout=SECONDS_TO_FETCH)
     except (CancelledError, TimeoutError, OSError) as lost:
         return {"broken": f"what a rank gave is lost ({type(lost).__name__})"}
     except Exception as other:

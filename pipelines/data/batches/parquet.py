@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,52 +151,49 @@ class ParquetRows:
 
         Rows of one can be had until the next is asked for.
         """
-        first = 0
-        if generator is None:
-            for rows in self._read(range(len(self._sizes))):
-                last = first + len(rows[NUMBERS])
-                yield first, last, partial(_copy, rows)
-                first = last
-            return
-        groups = generator.permutation(len(self._sizes)).tolist()
-        sizes = [self._sizes[g] for g in groups]
-        most, n_held = most_held(sizes, self._n_together), 0
-        held: Arrays = {}
-        read = self._read(groups)
-        for places in rounds(sizes, self._n_together, generator):
-            if len(places):
-                last = first + len(places)
-                yield first, last, partial(_take, held, places)
-                first = last
-            rows = next(read, None)
-            if rows is None:
+        groups = list(range(len(self._sizes)))
+        if generator is not None:
+            groups = generator.permutation(len(groups)).tolist()
+        with self._reader() as read:
+            ahead = read(groups[0])
+            if generator is None:
+                first = 0
+                for g, following in zip(groups, [*groups[1:], None], strict=True):
+                    rows = ahead.result()
+                    ahead = read(following)
+                    yield first, first + self._sizes[g], partial(_copy, rows)
+                    first += self._sizes[g]
                 return
-            if not held:
-                held = {name: np.empty((most, *one.shape[1:]), one.dtype)
-                        for name, one in rows.items()}  # fmt: skip
-            n_more = len(rows[NUMBERS]) - len(places)
-            for name, one in rows.items():
-                _rows_as_one(held[name])[places] = _rows_as_one(one[: len(places)])
-                held[name][n_held : n_held + n_more] = one[len(places) :]
-            n_held += n_more
-            del rows, one
+            sizes = [self._sizes[g] for g in groups]
+            held, first, n_held = dict[str, np.ndarray](), 0, 0
+            following = [*groups[1:], None]
+            for i, places in enumerate(rounds(sizes, self._n_together, generator)):
+                if len(places):
+                    yield first, first + len(places), partial(_take, held, places)
+                    first += len(places)
+                if i == len(groups):
+                    return
+                rows = ahead.result()
+                if not held:
+                    most = most_held(sizes, self._n_together)
+                    held = {name: np.empty((most, *one.shape[1:]), one.dtype)
+                            for name, one in rows.items()}  # fmt: skip
+                for name, one in held.items():
+                    _put(one, places, n_held, rows[name])
+                n_held += sizes[i] - len(places)
+                del rows, ahead  # the next is read once these are in the buffer: there is no third
+                ahead = read(following[i])
 
-    def _read(self, groups: Iterable[int]) -> Iterator[Arrays]:
-        """The rows of row groups, each read while the one before it is used."""
+    @contextmanager
+    def _reader(self) -> Iterator[Callable[[int | None], Future[Arrays]]]:
+        """What has a thread read a row group, or nothing."""
         import pyarrow.parquet as pq
 
         with (
             pq.ParquetFile(self._path, metadata=self._about) as file,
             ThreadPoolExecutor(1, "row groups") as pool,
         ):
-            ahead: Future[Arrays] | None = None
-            for g in groups:
-                before, ahead = ahead, pool.submit(self._group, file, g)
-                if before is not None:
-                    yield before.result()
-                    del before
-            if ahead is not None:
-                yield ahead.result()
+            yield lambda g: pool.submit(self._group, file, g) if g is not None else Future()
 
     def _group(self, file: Any, g: int) -> Arrays:
         names = [name for some in self._columns.values() for name in some]
@@ -209,6 +207,13 @@ def _rows_as_one(array: np.ndarray) -> np.ndarray:
     if array.ndim == 1 or not array.shape[1]:
         return array
     return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
+
+
+def _put(held: np.ndarray, places: Order, n_held: int, rows: np.ndarray) -> None:
+    """Rows at these places, and what is more of them behind the rows that are held."""
+    n_places, n_more = len(places), len(rows) - len(places)
+    _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])
+    held[n_held : n_held + n_more] = rows[n_places:]
 
 
 def _take(held: Arrays, places: Order, part: slice) -> Arrays:
