@@ -228,8 +228,8 @@ def page(record: dict[str, Any]) -> str:
         f"# Shuffled batches, {record['date']}\n\n"
         f"{record['dataset']}, {record['n_rows']:,} rows of bytes, batches of "
         f"{record['batch_size']}, in turn, torch with one thread.\n\n{table}\n\n"
-        f"Parquet against the scan of the same file: {middle[PARQUET] / middle[SCAN]:.0%} (medians); "
-        f"a thread reads ahead.\n\n"
+        f"Parquet against the scan of its file: {middle[PARQUET] / middle[SCAN]:.0%} (medians); "
+        "a thread reads ahead.\n\n"
         f"{_memory_and_mixing(record)}"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
     )

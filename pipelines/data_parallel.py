@@ -268,7 +268,7 @@ class DataParallel(job.Job[Options]):
             )
         for one in record.get("pipelines", ()):
             lines.append(
-                f"bubble     {one['measured']:.1%} of the ranks' time: {one['ideal']:.1%} is ideal, "
+                f"bubble     {one['measured']:.1%} of the ranks' time: {one['ideal']:.1%} ideal, "
                 f"{one['imbalance']:.1%} imbalance, {one['communication']:.1%} communication"
             )
         if restarts := record.get("restarts"):

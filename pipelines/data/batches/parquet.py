@@ -166,7 +166,7 @@ class ParquetRows:
                 return
             sizes = [self._sizes[g] for g in groups]
             held, first, n_held = dict[str, np.ndarray](), 0, 0
-            following = [*groups[1:], None]
+            after = [*groups[1:], None]
             for i, places in enumerate(rounds(sizes, self._n_together, generator)):
                 if len(places):
                     yield first, first + len(places), partial(_take, held, places)
@@ -181,8 +181,8 @@ class ParquetRows:
                 for name, one in held.items():
                     _put(one, places, n_held, rows[name])
                 n_held += sizes[i] - len(places)
-                del rows, ahead  # the next is read once these are in the buffer: there is no third
-                ahead = read(following[i])
+                rows.clear()  # the next is read once these are in the buffer: there is no third
+                ahead = read(after[i])
 
     @contextmanager
     def _reader(self) -> Iterator[Callable[[int | None], Future[Arrays]]]:

@@ -278,7 +278,14 @@ def _walk_easily(
     level, n_support, n_bounded = 0.0, 0, 0
     for c in range(Cs.size):
         level = _start(
-            kernel, slot, c, Cs, problem, state, (level, n_support, n_bounded), SCALE_SHARE,
+            kernel,
+            slot,
+            c,
+            Cs,
+            problem,
+            state,
+            (level, n_support, n_bounded),
+            SCALE_SHARE,
             not convex,
         )
         out.iterations[c], out.status[c], n_members, _, _ = _solve_one_C(
