@@ -46,6 +46,7 @@ _opened: dict[str, Rendezvous] = {}
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
 _loaded = threading.Event()
+_loading: list[threading.Thread] = []
 
 
 class _Letters:
@@ -111,7 +112,9 @@ class _Loads(WorkerPlugin):
         self._modules = modules
 
     def setup(self, worker: Any) -> None:
-        threading.Thread(target=self._load, name="load modules", daemon=True).start()
+        thread = threading.Thread(target=self._load, name="load modules", daemon=True)
+        _loading.append(thread)
+        thread.start()
 
     def _load(self) -> None:
         for name in self._modules:
@@ -328,7 +331,14 @@ def _present() -> bool:
     return _loaded.is_set()
 
 
+def _wait_until_loaded() -> None:
+    """Two threads that import torch at once may wait for each other."""
+    for thread in _loading:
+        thread.join()
+
+
 def _open(token: str, seconds: float) -> Address:
+    _wait_until_loaded()
     _opened[token] = Rendezvous(_own_host(), seconds)
     return _opened[token].address
 
@@ -338,6 +348,7 @@ def _rank(
     device: str, threads: int, seconds: float,
 ) -> dict[str, Any]:  # fmt: skip
     """The task of one rank."""
+    _wait_until_loaded()
     import torch
     from distributed import get_worker
 

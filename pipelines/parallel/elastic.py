@@ -83,7 +83,7 @@ def train_on(
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
     staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
-    load_on_workers(client, ["pipelines.parallel.train", "torch", *staged])
+    load_on_workers(client, ["torch", *staged])
     ear, failures = _Ear(told), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:
