@@ -33,41 +33,56 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     chance, epochs = random.Random(options.seed), ["--epochs", str(options.epochs)]
     with tempfile.TemporaryDirectory(prefix="gangs-") as name:
-        folder = Path(name)
-        quiet = [*COMMAND, *RUN, *epochs, "--repeats", str(UNDISTURBED), "--quiet"]
-        subprocess.run([*quiet, "--results", str(folder / "quiet")], check=True)
-        losses = [one["validation_loss"] for one in _record(folder / "quiet")["trainings"]]
-        program = subprocess.Popen([*COMMAND, *RUN, *epochs, "--results", str(folder / "run")])
-        seen, killed = {program.pid}, {"ranks": 0, "launchers": 0}
-        while program.poll() is None and sum(killed.values()) < options.kills:
-            time.sleep(chance.uniform(5, 15))
-            ranks = _ranks(program.pid)
-            seen |= {one.pid for one in ranks}
-            if program.poll() is not None:
+        quiet, all_held, killed = Path(name) / "quiet", True, 0
+        repeats = ["--repeats", str(UNDISTURBED), "--quiet", "--results", str(quiet)]
+        subprocess.run([*COMMAND, *RUN, *epochs, *repeats], check=True)
+        losses = [one["validation_loss"] for one in _record(quiet)["trainings"]]
+        print("undisturbed: loss", ", ".join(f"{one:.4g}" for one in losses), flush=True)
+        most = max(losses) + (max(losses) - min(losses))
+        for number in range(options.kills):  # runs; each takes what it can until it ends
+            if killed >= options.kills:
                 break
-            if ranks and chance.random() < 0.8:
-                chance.choice(ranks).kill()
-                killed["ranks"] += 1
-            elif (folder / "run" / "run.json").exists():
-                program.kill()
-                program.wait()
-                killed["launchers"] += 1
-                program = subprocess.Popen([*COMMAND, "--resume", str(folder / "run")])
-                seen.add(program.pid)
-        status = program.wait()
-        record = _record(folder / "run")
-        time.sleep(5)  # workers notice that their launcher is gone
-        left = [pid for pid in seen if psutil.pid_exists(pid)]
+            n_killed, held = _disturb(
+                Path(name) / f"run-{number}", epochs, chance, options.kills - killed, most
+            )
+            killed, all_held = killed + n_killed, all_held and held
+    all_held = all_held and killed == options.kills
+    print(f"{killed} kills in all, all held" if all_held else "did not hold")
+    return 0 if all_held else 1
+
+
+def _disturb(
+    folder: Path, epochs: list[str], chance: random.Random, most_kills: int, most_loss: float
+) -> tuple[int, bool]:
+    """How often a run was struck, and whether it ended well and left no process."""
+    program = subprocess.Popen([*COMMAND, *RUN, *epochs, "--results", str(folder)])
+    seen, killed = {program.pid}, {"ranks": 0, "launchers": 0}
+    while sum(killed.values()) < most_kills:
+        time.sleep(chance.uniform(5, 15))
+        if program.poll() is not None:
+            break
+        ranks = _ranks(program.pid)
+        seen |= {one.pid for one in ranks}
+        if ranks and chance.random() < 0.8:
+            chance.choice(ranks).kill()
+            killed["ranks"] += 1
+        elif (folder / "run.json").exists():
+            program.kill()
+            program.wait()
+            killed["launchers"] += 1
+            program = subprocess.Popen([*COMMAND, "--resume", str(folder)])
+            seen.add(program.pid)
+    status, record = program.wait(), _record(folder)
+    time.sleep(5)  # workers notice that their launcher is gone
+    left = [pid for pid in seen if psutil.pid_exists(pid)]
     loss = record["trainings"][0]["validation_loss"]
-    most = max(losses) + (max(losses) - min(losses))
     seconds = ", ".join(f"{one['seconds']:.1f}" for one in record["restarts"])
-    print(f"killed {killed['ranks']} ranks and {killed['launchers']} launchers, status {status}")
-    print(f"loss {loss:.4g}, undisturbed {', '.join(f'{one:.4g}' for one in losses)}")
-    print(f"restarts took {seconds} s")
-    print(f"{len(left)} processes are left")
-    held = status == 0 and loss <= most and not left and sum(killed.values()) == options.kills
-    print("held" if held else "did not hold")
-    return 0 if held else 1
+    print(
+        f"killed {killed['ranks']} ranks, {killed['launchers']} launchers: status {status}, loss "
+        f"{loss:.4g}, {len(left)} processes left, restarts took {seconds or 'no'} s",
+        flush=True,
+    )
+    return sum(killed.values()), status == 0 and loss <= most_loss and not left
 
 
 def _record(folder: Path) -> dict:
