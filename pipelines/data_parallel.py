@@ -87,15 +87,25 @@ class DataParallel(job.Job[Options]):
     def plan(self, data: Problem) -> list[str]:
         """What is trained on what, and how often."""
         options, self.problem = self.options, data
-        data.network.make(0)  # an error of the user's file is said now
+        network = data.network.make(0)  # an error of the user's file is said now
         self.settings = options.settings()
-        settings = self.settings
+        settings, plan = self.settings, options.pipeline()
+        lines = []
+        if plan is not None:
+            from pipelines.parallel.stages.cuts import blocks_of
+
+            blocks_of(network, options.network, plan.n_stages)
+            lines = [
+                f"stages     {plan.n_stages} on {plan.n_ranks} ranks, {plan.schedule}, "
+                f"{plan.n_micro} micro-batches; ideal bubble {plan.ideal_bubble:.1%}"
+            ]
         return [
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
             f"training   {options.network}, {settings.optimizer} at {settings.learning_rate:g}, "
             f"batches of {settings.batch_size} on each rank, at most {settings.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
+            *lines,
         ]
 
     def recall(self, session: Session) -> None:
@@ -106,16 +116,31 @@ class DataParallel(job.Job[Options]):
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
         self.restarts: list[dict[str, Any]] = list(session.record.get("restarts", []))
+        self.staged: dict[str, Any] = {
+            one["training"]: one for one in session.record.get("pipelines", [])
+        }
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """On how many ranks."""
         from cluster_setup.workers import outlook
         from pipelines.parallel.units import Training
 
-        options = self.options
+        options, plan = self.options, self.options.pipeline()
+        if plan is not None and cluster.device != "cpu":
+            raise InputError(
+                "--pipeline-stages is for workers on CPU cores, between GPUs it has not been "
+                "tried; take --cluster local, or leave it out"
+            )
         there = max(len(cluster.workers), outlook(cluster.client).wanted, options.workers or 1)
         # A resumed run goes on with the numbers it began with.
         ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
+        if plan is not None:
+            ranks = (plan.n_ranks,)
+            if plan.n_ranks > there:
+                raise InputError(
+                    f"--pipeline-stages must be at most {there}, the number of workers, got "
+                    f"{plan.n_ranks}; take --workers {plan.n_ranks}"
+                )
         if max(ranks) > there:
             raise InputError(
                 f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
@@ -136,31 +161,41 @@ class DataParallel(job.Job[Options]):
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
         self._refuse_unshared(session, cluster)
         todo = [unit for unit in self.trainings if unit.name not in self.ended]
+        shared = self.problem
+        rows = session.path / names.ROWS_ON_DISK
+        if self.settings.home == "parquet" and todo:
+            from pipelines.data.batches import write_rows
+
+            write_rows(rows, self.problem.train)
+            shared = self.problem.without_train()
         with session.books(cluster, todo) as books:
             for unit in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    done = self._train(session, cluster, unit)
+                    done = self._train(session, cluster, unit, shared)
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
                     raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
                     seconds = time.perf_counter() - clock
-                    rows = unit.rows([], f"failed: {describe(error)}")
+                    table = unit.rows([], f"failed: {describe(error)}")
                     outcome = Outcome(unit, None, describe(error), "", started, seconds)
                 else:
                     last = done.progress.epochs[-1]
                     last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
-                    rows = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
+                    table = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
                     gang = " ".join(done.members)
                     outcome = Outcome(unit, None, None, gang, started, done.seconds)
-                self.ended[unit.name] = rows
-                books.enter(outcome, rows)
-        return {"restarts": self.restarts}
+                self.ended[unit.name] = table
+                books.enter(outcome, table)
+        rows.unlink(missing_ok=True)
+        return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
 
-    def _train(self, session: Session, cluster: Cluster, unit: Training) -> Trained:
+    def _train(
+        self, session: Session, cluster: Cluster, unit: Training, problem: Problem
+    ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.train import Order
@@ -176,6 +211,9 @@ class DataParallel(job.Job[Options]):
                     f"epoch      {letter['epoch']:,} of {unit.name}"
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
+            if letter["kind"] == "stages":
+                found = {name: value for name, value in letter.items() if name != "kind"}
+                self.staged[unit.name] = {"training": unit.name, **found}
             if letter["kind"] == "restart":
                 restart = {name: value for name, value in letter.items() if name != "kind"}
                 self.restarts.append({"training": unit.name, **restart})
@@ -189,10 +227,10 @@ class DataParallel(job.Job[Options]):
         checkpoint = session.path / names.CHECKPOINTS / unit.file
         order = Order(
             self.settings, unit.strategy, unit.seed(self.options.seed), None,
-            str(checkpoint.resolve()),
+            str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
         )  # fmt: skip
         return train_on(
-            cluster.client, self.problem, order, unit.ranks, told,
+            cluster.client, problem, order, unit.ranks, told,
             device=torch_device(cluster.device), threads=cluster.threads,
         )  # fmt: skip
 
@@ -228,6 +266,11 @@ class DataParallel(job.Job[Options]):
                 f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
                 f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
                 f"{one['steps']:,} steps, {one['seconds']:.1f} s"
+            )
+        for one in record.get("pipelines", ()):
+            lines.append(
+                f"bubble     {one['measured']:.1%} of the ranks' time: {one['ideal']:.1%} ideal, "
+                f"{one['imbalance']:.1%} imbalance, {one['communication']:.1%} communication"
             )
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,28 @@ class Group:
         self._spans = []
         communicating = float(least.sum())
         return communicating, float(mine.sum()) - communicating
+
+    @contextmanager
+    def as_torch(self) -> Iterator[Any]:
+        """This gang as torch's global group, for what of torch takes no other.
+
+        The sockets stay those of this gang. A process can be in one such at a time.
+        """
+        import torch.distributed as torch_distributed
+        from torch._C._distributed_c10d import HashStore
+
+        dist: Any = torch_distributed
+        backend = self._backend
+        if backend is None:
+            raise GangBroken("the gang was told to stop")
+        dist.Backend.register_backend("gang", lambda *_: backend, devices=[self.device])
+        dist.init_process_group(
+            "gang", store=HashStore(), rank=self.rank, world_size=self.n_ranks
+        )  # fmt: skip
+        try:
+            yield dist.group.WORLD
+        finally:
+            dist.destroy_process_group()
 
     def abort(self) -> None:
         """Leave the gang, from any thread: the next collective, or check, raises GangBroken.

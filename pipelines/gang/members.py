@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from distributed import WorkerPlugin
 
 from cluster_setup.workers import outlook
 from pipelines.gang.group import (
@@ -30,16 +34,19 @@ Told = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
 Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
 
-SECONDS_TO_ANSWER = 4.0  # of a worker that is to join
+SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
+SECONDS_TO_FETCH = 10.0  # what a rank gave, where the scheduler says that it has ended
 SECONDS_TO_STOP = 3.0  # of a rank that was told to
 SECONDS_TO_LOOK = 0.2
 SECONDS_TO_LOOK_AGAIN = 0.2
-SECONDS_FOR_A_REPLACEMENT = 3.0
+SECONDS_FOR_A_REPLACEMENT = 5.0
 
 # In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
 _opened: dict[str, Rendezvous] = {}
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
+_loaded = threading.Event()
+_loading: list[threading.Thread] = []
 
 
 class _Letters:
@@ -90,8 +97,33 @@ class Ended:
     kept: list[Any] = field(default_factory=list)
 
 
-def muster(client: Client, most: int | None = None) -> list[str]:
-    """Workers that answer now, with a free thread; at most so many, in order of address."""
+def load_on_workers(client: Client, modules: Sequence[str]) -> None:
+    """Have every worker load modules from now on, as soon as it starts, in a thread.
+
+    A replacement is then ready seconds after it came, not after the first rank asks for torch.
+    """
+    client.register_plugin(_Loads(tuple(modules)), name="gang")
+
+
+class _Loads(WorkerPlugin):
+    """Loads modules beside whatever the worker does."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._modules = modules
+
+    def setup(self, worker: Any) -> None:
+        thread = threading.Thread(target=self._load, name="load modules", daemon=True)
+        _loading.append(thread)
+        thread.start()
+
+    def _load(self) -> None:
+        for name in self._modules:
+            import_module(name)
+        _loaded.set()
+
+
+def muster(client: Client) -> dict[str, bool]:
+    """Workers that answer now, with a free thread, in order of address; whether each has loaded."""
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
     asked = {
@@ -101,18 +133,21 @@ def muster(client: Client, most: int | None = None) -> list[str]:
         for i, one in enumerate(there)
     }  # fmt: skip
     until = time.monotonic() + SECONDS_TO_ANSWER
-    answered = set[str]()
+    answered: set[Future] = set()
     while len(answered) < len(asked) and time.monotonic() < until:
-        answered = {one for future, one in asked.items() if future.status == "finished"}
+        answered = {future for future in asked if future.status == "finished"}
         time.sleep(0.01)
-    client.cancel([future for future, one in asked.items() if one not in answered], force=True)
-    return sorted(answered)[:most]
+    client.cancel([future for future in asked if future not in answered], force=True)
+    found = {asked[future]: _end_of(future) is True for future in answered}
+    return dict(sorted(found.items()))
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
     """``muster`` until that many workers answer; or fewer, after a time in which no more came.
 
-    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long.
+    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long, and
+    workers may be loading yet. Else those that have loaded do not wait longer for those that have
+    not.
 
     Raises
     ------
@@ -123,15 +158,18 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 
     began = time.monotonic()
     while True:
-        members, ahead = muster(client, wanted), outlook(client)
+        answers, ahead = muster(client), outlook(client)
         waited = time.monotonic() - began
+        members = [one for one, loaded in answers.items() if loaded or whole]
+        if not members and waited > seconds:
+            members = list(answers)
         if len(members) >= wanted:
-            return members
+            return members[:wanted]
         if members and waited > seconds and not (whole and ahead.coming):
             return members
         if client.status != "running":
             raise RunStopped("the cluster cannot be reached any more")
-        if not members and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
+        if not answers and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
             raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 
@@ -239,9 +277,9 @@ def _watch(
 def _end_of(future: Future) -> Any:
     """What a rank gave, or why it gave nothing; an error of the work itself is kept apart."""
     try:
-        error = future.exception(timeout=SECONDS_TO_ANSWER) if future.status == "error" else None
+        error = future.exception(timeout=SECONDS_TO_FETCH) if future.status == "error" else None
         if error is None:
-            return future.result(timeout=SECONDS_TO_ANSWER)
+            return future.result(timeout=SECONDS_TO_FETCH)
     except (CancelledError, TimeoutError, OSError) as lost:
         return {"broken": f"what a rank gave is lost ({type(lost).__name__})"}
     except Exception as other:
@@ -288,11 +326,19 @@ def _dismiss(client: Client, futures: list[Future], members: list[str], token: s
     client.cancel(futures, force=True)
 
 
-def _present() -> None:
-    """A task that is done where a worker has a free thread."""
+def _present() -> bool:
+    """A task that is done where a worker has a free thread; whether it has loaded modules."""
+    return _loaded.is_set()
+
+
+def _wait_until_loaded() -> None:
+    """Two threads that import torch at once may wait for each other."""
+    for thread in _loading:
+        thread.join()
 
 
 def _open(token: str, seconds: float) -> Address:
+    _wait_until_loaded()
     _opened[token] = Rendezvous(_own_host(), seconds)
     return _opened[token].address
 
@@ -302,6 +348,7 @@ def _rank(
     device: str, threads: int, seconds: float,
 ) -> dict[str, Any]:  # fmt: skip
     """The task of one rank."""
+    _wait_until_loaded()
     import torch
     from distributed import get_worker
 
@@ -309,6 +356,8 @@ def _rank(
 
     def tell(letter: Told) -> None:
         nonlocal sent
+        if rank:
+            return
         sent += 1
         worker.log_event(f"gang-{token}", (sent, dict(letter)))
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipelines.data.model_file import write_model
 from pipelines.gang.group import Group
-from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.checkpoint import best_of, from_bytes
 from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.settings import Settings
@@ -43,21 +43,26 @@ def write(
              "metric": problem.metric}  # fmt: skip
     whole = [
         unit for unit, rows in trainings.items()
-        if rows[-1].get("validation_loss") is not None
-        and (folder / names.CHECKPOINTS / unit.file).exists()
+        if _best_epoch(rows) is not None and (folder / names.CHECKPOINTS / unit.file).exists()
     ]  # fmt: skip
     if not whole:
         return found
-    best = min(whole, key=lambda unit: trainings[unit][-1]["validation_loss"])
+    best = min(whole, key=lambda unit: _best_epoch(trainings[unit])["validation_loss"])
     return found | _store(folder, problem, settings, best, best.seed(seed))
 
 
+def _best_epoch(rows: list[dict[str, Any]]) -> Any:
+    """The row with the lowest validation loss, or None where there is none."""
+    measured = [row for row in rows if row.get("validation_loss") is not None]
+    return min(measured, key=lambda row: row["validation_loss"], default=None)
+
+
 def _facts(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last = rows[-1]
-    steps = {"epochs": last["epoch"], "steps": last.get("step")}
-    kept = ("strategy", "ranks", "repeat", "seconds", "validation_loss", "validation_metric",
-            "test_loss", "test_metric", "status")  # fmt: skip
-    return {name: last.get(name) for name in kept} | steps
+    last, best = rows[-1], _best_epoch(rows) or {}
+    steps = {"epochs": last["epoch"], "steps": last.get("step"), "best_epoch": best.get("epoch")}
+    of_best = {name: best.get(name) for name in ("validation_loss", "validation_metric")}
+    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
+    return {name: last.get(name) for name in kept} | steps | of_best
 
 
 def _store(
@@ -70,7 +75,7 @@ def _store(
     model = FlatModel(
         problem.network.make(seed), settings, strategy.inner or settings.optimizer, "cpu"
     )
-    model.load(from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())[0])
+    model.load(best_of(from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())[0]))
     about = {
         "network": problem.network.name, "n_inputs": problem.network.n_inputs,
         "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+BEST = "best "  # before the names of what the network was after its best epoch
+
 
 @dataclass
 class Progress:
@@ -65,6 +67,12 @@ def progress_of(content: bytes) -> Progress:
     length = int.from_bytes(content[:8], "little")
     about = json.loads(content[8 : 8 + length])["__metadata__"]
     return Progress(**json.loads(about["progress"]))
+
+
+def best_of(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A checkpoint with the weights and buffers of the epoch with the lowest validation loss."""
+    best = {name.removeprefix(BEST): one for name, one in tensors.items() if name[:5] == BEST}
+    return {name: one for name, one in tensors.items() if name[:5] != BEST} | best
 
 
 def write(path: Path, content: bytes) -> None:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.gang.members import SECONDS_FOR_A_REPLACEMENT, Ended, run_gang, wait_for_members
+from pipelines.gang.members import (
+    SECONDS_FOR_A_REPLACEMENT,
+    Ended,
+    load_on_workers,
+    run_gang,
+    wait_for_members,
+)
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.train import Order, train
@@ -76,6 +82,8 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
+    staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
+    load_on_workers(client, ["torch", *staged])
     ear, failures = _Ear(told), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -77,3 +78,17 @@ class FlatModel:
     def named_weights(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers of the network by their own names, on the host."""
         return {name: one.detach().cpu().clone() for name, one in self.network.state_dict().items()}
+
+
+def with_weights(
+    network: torch.nn.Module, state: Mapping[str, torch.Tensor]
+) -> torch.nn.Module:  # fmt: skip
+    """A copy of a network, with the weights and buffers of a ``FlatModel``'s state of it."""
+    from torch.nn.utils import vector_to_parameters
+
+    found = copy.deepcopy(network)
+    vector_to_parameters(state["weights"], found.parameters())
+    for name, one in found.named_buffers():
+        if f"buffer {name}" in state:
+            one.copy_(state[f"buffer {name}"])
+    return found

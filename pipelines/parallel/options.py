@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, flag_of
 from pipelines.parallel.settings import HOMES, OPTIMIZERS, SCALINGS, Settings
+from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
 from pipelines.run.options import at_least, finite, inside_unit_interval, option, positive
 
@@ -15,6 +16,7 @@ number = partial(option, parse=int, check=at_least(1), metavar="N")
 # What a network's rate and optimiser are where nothing is said.
 USUAL = {"approximator": ("adamw", 0.003), "bagging": ("sgd", 0.01), "mlp": ("adamw", 0.001)}
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
+MICRO_BATCHES, SCHEDULE = 8, "1f1b"
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
@@ -55,7 +57,34 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True)
-class TrainingOptions(NetworkOptions):
+class StageOptions:
+    """How one network is divided among ranks."""
+
+    group: ClassVar[str] = "stages"
+
+    pipeline_stages: int | None = number(
+        None, "in place of copies: cut the network into stages for so many workers, at least 2",
+        check=at_least(2, 1000), metavar="P",
+    )  # fmt: skip
+    micro_batches: int | None = number(
+        None, f"into which each batch is cut on its way through them (default: {MICRO_BATCHES})",
+        metavar="M",
+    )  # fmt: skip
+    schedule: str = option(
+        SCHEDULE, "in which order stages work through them; interleaved and zero-bubble give each "
+        "worker two",
+        choices=SCHEDULES,
+    )  # fmt: skip
+
+    def pipeline(self) -> Plan | None:
+        """The plan of stages, or None where there are none."""
+        if self.pipeline_stages is None:
+            return None
+        return Plan(self.schedule, self.pipeline_stages, self.micro_batches or MICRO_BATCHES)
+
+
+@dataclass(frozen=True)
+class TrainingOptions(StageOptions, NetworkOptions):
     """How it is trained, and on how many ranks."""
 
     group: ClassVar[str] = "training"
@@ -97,8 +126,9 @@ class TrainingOptions(NetworkOptions):
         None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
     )
     home: str = option(
-        "device", "where the rows lie: in the device's memory or the host's", choices=HOMES,
-        changes_results=False,
+        "device", "where the rows lie: in the device's memory, the host's, or in a Parquet file of "
+        "the run's folder, of which workers hold a part at a time and which is shuffled less",
+        choices=HOMES,
     )  # fmt: skip
     prefetch: int = number(
         0, "batches that a thread gathers ahead", check=at_least(0, 1000), changes_results=False
@@ -115,12 +145,14 @@ class TrainingOptions(NetworkOptions):
     def settings(self) -> Settings:
         """How each of them trains."""
         optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
+        plan = self.pipeline() or Plan(SCHEDULE, 1, MICRO_BATCHES)
         return Settings(
             self.epochs, self.batch_size,
             optimizer if self.optimizer == "auto" else self.optimizer,
             self.learning_rate or rate, self.momentum, scale_lr=self.scale_lr,
             warm_up=self.warm_up, patience=self.patience, until_loss=self.until_loss,
             checkpoint_seconds=self.checkpoint_seconds, home=self.home, prefetch=self.prefetch,
+            stages=plan.n_ranks, micro_batches=plan.n_micro, schedule=plan.schedule,
         )  # fmt: skip
 
     def refuse_meaningless(self) -> None:
@@ -142,9 +174,43 @@ class TrainingOptions(NetworkOptions):
             )
         if self.optimizer == "sgd" and any(one.startswith("diloco") for one in self.strategies()):
             raise InputError("--optimizer must be adamw with diloco, got sgd; leave it out")
+        self._refuse_of_stages()
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:
                 raise InputError(
                     f"--{name} is for --network {network}, got --network {self.network}; leave it "
                     "out"
                 )
+
+    def _refuse_of_stages(self) -> None:
+        plan = self.pipeline()
+        if plan is None:
+            for name, usual in (("micro_batches", None), ("schedule", SCHEDULE)):
+                if (value := getattr(self, name)) != usual:
+                    raise InputError(
+                        f"{flag_of(name)} is for --pipeline-stages, got {value} without; add "
+                        "--pipeline-stages 2"
+                    )
+            return
+        if self.strategies() != ["every-step"]:
+            raise InputError(
+                "--sync must be every-step with --pipeline-stages, whose ranks have no copies of "
+                f"the network to keep in step, got {self.compare or self.sync}; leave it out"
+            )
+        if self.ranks is not None and self.ranks != (plan.n_ranks,):
+            raise InputError(
+                f"--ranks must be {plan.n_ranks}, the number of --pipeline-stages: "
+                f"{plan.schedule} is not run beside copies of itself, got "
+                f"{','.join(map(str, self.ranks))}; leave it out"
+            )
+        if self.scale_lr != "none":
+            raise InputError(
+                "--scale-lr is for ranks that have a batch each, with --pipeline-stages they "
+                f"share one, got {self.scale_lr}; leave it out"
+            )
+        if plan.n_micro > self.batch_size:
+            raise InputError(
+                f"--micro-batches must be at most --batch-size, {self.batch_size}, got "
+                f"{plan.n_micro}; take larger batches"
+            )
+        plan.refuse_impossible()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 OPTIMIZERS = ("sgd", "adamw")  # by name; see optimizers.py
 SCALINGS = ("none", "linear", "sqrt")
-HOMES = ("device", "host")
+HOMES = ("device", "host", "parquet")
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,14 @@ class Settings:
         Validation loss at which it ends.
     checkpoint_seconds : float
         Between two checkpoints on disk.
-    home : {"device", "host"}
-        Where the rows lie; a batch goes from the host to the device when it is gathered.
+    home : {"device", "host", "parquet"}
+        Where the rows lie; a batch goes from host or disk to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
+    stages : int
+        Ranks among which the network itself is divided; 1 for none.
+    micro_batches, schedule : see ``stages.schedules.Plan``
+        Of what use with several stages alone.
     """
 
     epochs: int = 20
@@ -50,6 +54,9 @@ class Settings:
     checkpoint_seconds: float = 10.0
     home: str = "device"
     prefetch: int = 0
+    stages: int = 1
+    micro_batches: int = 8
+    schedule: str = "1f1b"
 
     def rate(self, step: int, n_ranks: int) -> float:
         """The learning rate of a step, counted from 1."""

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Rows
+from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
 from pipelines.gang.group import GangBroken, Group
-from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
-from pipelines.parallel.flat import FlatModel
+from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
+from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import Moment, strategy_of
@@ -39,6 +39,8 @@ class Order:
         A checkpoint to go on from.
     checkpoint : str
         Where rank 0 writes checkpoints.
+    rows : str
+        The Parquet file of the rows, where that is their home.
     """
 
     settings: Settings
@@ -46,6 +48,7 @@ class Order:
     seed: int
     start: bytes | None
     checkpoint: str
+    rows: str = ""
 
 
 def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
@@ -60,7 +63,7 @@ def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
     GangBroken
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    rank = _Rank(problem, order, group, tell)
+    rank = _rank_of(problem, order, group, tell)
     try:
         return rank.train()
     except GangBroken as error:
@@ -68,7 +71,15 @@ def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
         raise
 
 
-class _Rank:
+def _rank_of(problem: Problem, order: Order, group: Group, tell: Tell) -> Rank:
+    if order.settings.stages > 1 and group.n_ranks > 1:
+        from pipelines.parallel.stages.rank import StagedRank
+
+        return StagedRank(problem, order, group, tell)
+    return Rank(problem, order, group, tell)
+
+
+class Rank:
     """A rank while it trains."""
 
     def __init__(self, problem: Problem, order: Order, group: Group, tell: Tell) -> None:
@@ -78,21 +89,19 @@ class _Rank:
         self._problem, self._order, self._group, self._tell = problem, order, group, tell
         settings = self._settings = order.settings
         self._strategy = strategy_of(order.sync)
-        network = problem.network.make(order.seed)
-        self._model = FlatModel(
-            network, settings, self._strategy.inner or settings.optimizer, group.device
-        )
+        self._network = problem.network.make(order.seed)
+        self._model = self._make_model(self._network, self._strategy.inner or settings.optimizer)
         self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
         if order.start is not None:
             kept, self._progress = from_bytes(order.start)
             self._model.load(kept)
+        self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
-        home: Callable[..., Rows] = HostRows if settings.home == "host" else DeviceRows
+        rank, n_ranks = self._place()
         self._batches = Batches(
-            home(problem.train, group.device), batch_size=settings.batch_size, seed=order.seed,
-            map=problem.prepare, prefetch=settings.prefetch, rank=group.rank,
-            n_ranks=group.n_ranks,
+            self._home(), batch_size=settings.batch_size, seed=order.seed,
+            map=problem.prepare, prefetch=settings.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
             {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
@@ -105,17 +114,36 @@ class _Rank:
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
         self._last_news = self._last_write = time.monotonic()
 
+    def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
+        """What this rank has of the network."""
+        return FlatModel(network, self._settings, optimizer, self._group.device)
+
+    def _place(self) -> tuple[int, int]:
+        """Which part of a union batch it takes, of how many."""
+        return self._group.rank, self._group.n_ranks
+
+    def _home(self) -> Rows:
+        """Where the rows lie that are trained on."""
+        train, device = self._problem.train, self._group.device
+        if self._settings.home == "parquet":
+            return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
+        return (HostRows if self._settings.home == "host" else DeviceRows)(train, device)
+
+    def _make_equal(self) -> None:
+        """On several GPUs, first weights and the like may differ in bits: take rank 0's."""
+        for one in (*self._model.state().values(), *self._strategy.state().values()):
+            self._group.broadcast(one)
+
     def train(self) -> bytes:
         group, progress = self._group, self._progress
-        for one in (*self._model.state().values(), *self._strategy.state().values()):
-            group.broadcast(one)  # on several GPUs, first weights and the like may differ in bits
+        self._make_equal()
         self._keep()
         group.tally()
         self._tell({"kind": "begun", "step": progress.step, "n_weights": self._model.n_weights})
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        loss, metric = self._problem.measure(self._model.network, self._test, group)
+        loss, metric = self._problem.measure(self._best_network(), self._test, group)
         self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
         return self._write_if_first(always=True)
 
@@ -188,9 +216,15 @@ class _Rank:
             own = {name: one.clone() for name, one in model.state().items()}
             for one in model.state().values():
                 group.mean(one)
-        loss, metric = problem.measure(model.network, self._validation, group)
-        improved = progress.best is None or loss < progress.best
-        progress.best = loss if improved else progress.best
+        loss, metric = self._measure(self._validation)
+        improved = math.isfinite(loss) and (progress.best is None or loss < progress.best)
+        if improved:
+            progress.best = loss
+            self._best = {
+                f"{BEST}{name}": one.clone()
+                for name, one in self._state().items()
+                if name == "weights" or name.startswith("buffer ")
+            }
         progress.since_best = 0 if improved else progress.since_best + 1
         row = {
             "epoch": progress.epoch + 1,
@@ -223,6 +257,14 @@ class _Rank:
         self._began = time.perf_counter() - progress.seconds  # measuring is not training
         self._tell({"kind": "epoch", **row})
 
+    def _measure(self, columns: dict[str, torch.Tensor]) -> tuple[float, float]:
+        """Loss and metric of the network as it is."""
+        return self._problem.measure(self._model.network, columns, self._group)
+
+    def _best_network(self) -> torch.nn.Module:
+        """As it was after the epoch with the lowest validation loss."""
+        return with_weights(self._network, best_of(self._state() | self._best))
+
     def _state(self) -> dict[str, torch.Tensor]:
         outer = {f"outer {name}": one for name, one in self._strategy.state().items()}
         return self._model.state() | outer
@@ -232,12 +274,12 @@ class _Rank:
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
         state = {name: one.clone() for name, one in self._state().items()}
-        self._kept = state, asdict(self._progress)
+        self._kept = state | self._best, asdict(self._progress)
 
-    def kept_bytes(self) -> bytes:
+    def kept_bytes(self) -> bytes | None:
         """The last point at which all ranks were equal, as a checkpoint."""
         if self._kept is None:
-            return to_bytes(self._state(), self._progress)
+            return to_bytes(self._state() | self._best, self._progress)
         state, progress = self._kept
         return to_bytes(state, Progress(**progress))
 
@@ -250,7 +292,7 @@ class _Rank:
         self._last_write = time.monotonic()
         if self._group.rank and not always:
             return b""
-        content = to_bytes(self._state(), self._progress)
+        content = to_bytes(self._state() | self._best, self._progress)
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE, powers_of_ten
+from pipelines.report.style import (
+    BLUE,
+    GREY,
+    INK,
+    NARROW,
+    ON_COLOUR,
+    ON_DARK,
+    SKY,
+    VERMILLION,
+    WHITE,
+    WIDE,
+    powers_of_ten,
+)
 
 COLOURS = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#E69F00", INK)
 STYLES = ("-", "--", ":", "-.")
+ACTIONS = (
+    ("forward", SKY), ("backward", BLUE), ("backward of inputs", BLUE),
+    ("backward of weights", VERMILLION),
+)  # fmt: skip
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 
 
@@ -104,4 +121,38 @@ def speed_up(rates: pd.DataFrame) -> Figure:
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
+    return figure
+
+
+def pipeline_steps(ranks: Sequence[Sequence[Sequence[float]]]) -> Figure:
+    """What each rank of a pipeline does in a step.
+
+    Parameters
+    ----------
+    ranks : of each rank the actions: kind (place in ``ACTIONS``), stage, micro-batch, beginning
+        and end in seconds
+    """
+    n_stages = 1 + max(int(action[1]) for rank in ranks for action in rank)
+    figure = Figure(figsize=(WIDE, 1.5 + 0.5 * len(ranks)), layout="constrained")
+    axes = figure.add_subplot(xlabel="milliseconds of a step", ylabel="rank")
+    named = set()
+    for r, rank in enumerate(ranks):
+        for kind, stage, micro, began, ended in rank:
+            name, colour = ACTIONS[int(kind)]
+            # The later of a rank's two stages is paler.
+            later = n_stages > len(ranks) and stage >= len(ranks)
+            axes.barh(
+                r, 1000 * (ended - began), left=1000 * began, height=0.7, color=colour,
+                alpha=0.6 if later else 1.0, edgecolor=WHITE, linewidth=0.6,
+                label=None if name in named else name,
+            )  # fmt: skip
+            named.add(name)
+            axes.text(
+                500 * (began + ended), r, str(int(micro) + 1), ha="center", va="center",
+                fontsize=7, color=ON_COLOUR if kind == 0 else ON_DARK, clip_on=True,
+            )  # fmt: skip
+    axes.set_yticks(range(len(ranks)), [str(r) for r in range(len(ranks))])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
     return figure

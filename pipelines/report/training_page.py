@@ -9,14 +9,19 @@ import pandas as pd
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.table import Cell, number_cell
-from pipelines.report.training_figures import convergence, speed_up, training_times
+from pipelines.report.training_figures import (
+    convergence,
+    pipeline_steps,
+    speed_up,
+    training_times,
+)
 from pipelines.report.training_folder import PLACE, TrainingRun, read_training_run
 from pipelines.report.wording import count, significant
 
 TRAINING_TABLE = (
     ("strategy", "text"), ("ranks", "number"), ("repeat", "number"), ("epochs", "number"),
-    ("steps", "number"), ("seconds", "number"), ("validation loss", "number"),
-    ("test loss", "number"), ("status", "text"),
+    ("steps", "number"), ("seconds", "number"), ("best epoch", "number"),
+    ("validation loss", "number"), ("test loss", "number"), ("status", "text"),
 )  # fmt: skip
 RESTART_TABLE = (
     ("training", "text"), ("why", "text"), ("ranks before", "number"), ("after", "number"),
@@ -26,6 +31,16 @@ TIMES_TABLE = (
     ("strategy and ranks", "text"), ("ms a step", "number"), ("compute", "number"),
     ("communication", "number"), ("wait", "number"), ("communication %", "number"),
     ("rows a second", "number"),
+)  # fmt: skip
+BUBBLE_TABLE = (
+    ("training", "text"), ("schedule", "text"), ("micro-batches", "number"),
+    ("ms a micro-batch", "number"), ("ideal %", "number"), ("measured %", "number"),
+    ("imbalance %", "number"), ("communication %", "number"),
+)  # fmt: skip
+STAGE_TABLE = (
+    ("training", "text"), ("stage", "number"), ("rank", "number"), ("layers", "text"),
+    ("ms a micro-batch", "number"), ("activations, KiB", "number"),
+    ("kept by its rank", "number"), ("in all, KiB", "number"),
 )  # fmt: skip
 TIMES = ("compute", "communication", "wait")
 
@@ -134,7 +149,7 @@ def _training_rows(run: TrainingRun) -> list[list[Cell]]:
         [
             Cell(one.strategy, one.strategy), number_cell(float(one.ranks), str(one.ranks)),
             number_cell(float(one.repeat), str(one.repeat + 1)),
-            *(_number(value) for value in (one.epochs, one.steps, one.seconds,
+            *(_number(value) for value in (one.epochs, one.steps, one.seconds, one.best_epoch,
                                            one.validation_loss, one.test_loss)),
             Cell(one.status, one.status),
         ]
@@ -163,6 +178,46 @@ def _restart_rows(run: TrainingRun) -> list[list[Cell]]:
     ]  # fmt: skip
 
 
+def _pipeline_steps(run: TrainingRun) -> Made:
+    if not run.record.pipelines:
+        return None
+    shown = run.record.pipelines[0]
+    alt = (
+        f"One step of {shown.schedule} on {count(shown.n_ranks, 'rank')} with "
+        f"{count(shown.micro_batches, 'micro-batch', 'micro-batches')}: what each rank computes "
+        f"when; {100 * shown.measured:.1f} % of the ranks' time is idle."
+    )
+    return pipeline_steps(shown.usual_step), alt
+
+
+def _bubble_rows(run: TrainingRun) -> list[list[Cell]]:
+    return [
+        [
+            Cell(one.training, one.training), Cell(one.schedule, one.schedule),
+            *map(_number, (
+                one.micro_batches, 1000 * one.compute / one.micro_batches, 100 * one.ideal,
+                100 * one.measured, 100 * one.imbalance, 100 * one.communication,
+            )),
+        ]
+        for one in run.record.pipelines
+    ]  # fmt: skip
+
+
+def _stage_rows(run: TrainingRun) -> list[list[Cell]]:
+    return [
+        [
+            Cell(one.training, one.training), _number(s + 1), _number(stage.rank),
+            Cell(stage.layers, stage.layers),
+            *map(_number, (
+                1000 * stage.seconds, stage.activation_bytes / 1024,
+                one.kept[stage.rank].micro_batches, one.kept[stage.rank].bytes / 1024,
+            )),
+        ]
+        for one in run.record.pipelines
+        for s, stage in enumerate(one.stages)
+    ]  # fmt: skip
+
+
 def _content(run: TrainingRun) -> dict[str, Any]:
     return {
         "trainings": _training_rows(run),
@@ -171,6 +226,10 @@ def _content(run: TrainingRun) -> dict[str, Any]:
         "restart_columns": RESTART_TABLE,
         "times": _times_rows(run),
         "times_columns": TIMES_TABLE,
+        "bubbles": _bubble_rows(run),
+        "bubble_columns": BUBBLE_TABLE,
+        "stages": _stage_rows(run),
+        "stage_columns": STAGE_TABLE,
     }
 
 
@@ -182,6 +241,7 @@ TRAINING = Kind(
         "convergence": _convergence,
         "training_times": _times,
         "speed_up": _speed_up,
+        "pipeline_steps": _pipeline_steps,
         **{name: of_any_run()[name] for name in ("confusion_matrix", "timeline")},
     },
     size=_size,

@@ -34,3 +34,4 @@ RESIDUALS = "test_residuals.parquet"
 # Of data_parallel.
 EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
+ROWS_ON_DISK = "rows.parquet"  # what ranks read while they train; removed at the end

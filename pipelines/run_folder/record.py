@@ -372,12 +372,13 @@ class TrainingOptions(OptionFacts):
 
 
 class TrainingFacts(Part):
-    """A training: its last epoch."""
+    """A training: its end, and the losses of its best epoch, whose network it keeps."""
 
     strategy: str
     ranks: Count
     repeat: Count
     epochs: Count | None = None
+    best_epoch: Count | None = None
     steps: Count | None = None
     seconds: Seconds | None = None
     validation_loss: Number | None = None
@@ -398,6 +399,45 @@ class RestartFacts(Part):
     seconds: Seconds
 
 
+class StageFacts(Part):
+    """A stage of a network that is cut: where it is, and what a micro-batch costs in it."""
+
+    rank: Count
+    layers: str
+    seconds: Seconds
+    activation_bytes: Number
+
+
+class KeptFacts(Part):
+    """Micro-batches whose activations a rank keeps at once, at the most."""
+
+    micro_batches: Count
+    bytes: Number
+
+
+class PipelineFacts(Part):
+    """What a pipeline of stages left idle in its last epoch: shares of the ranks' time.
+
+    ``usual_step`` has the actions of each rank in a step of median length: kind, stage,
+    micro-batch, beginning and end in seconds.
+    """
+
+    training: str
+    schedule: str
+    n_ranks: Count
+    micro_batches: Count
+    rows_of_micro_batch: Count
+    ideal: Number
+    measured: Number
+    imbalance: Number
+    communication: Number
+    seconds: Seconds
+    compute: Seconds
+    stages: list[StageFacts]
+    kept: list[KeptFacts]
+    usual_step: list[list[list[float]]]
+
+
 class TrainingRecord(Record):
     """What ``data_parallel`` says of a run."""
 
@@ -406,6 +446,7 @@ class TrainingRecord(Record):
     options: TrainingOptions = TrainingOptions()
     trainings: list[TrainingFacts] | None = None
     restarts: list[RestartFacts] = []
+    pipelines: list[PipelineFacts] = []
     metric: str | None = None
     n_weights: Count | None = None
 

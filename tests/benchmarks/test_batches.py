@@ -16,7 +16,11 @@ def test_the_comparison_keeps_a_page(tmp_path):
     assert batches.main(options) == 0
     (kept,) = tmp_path.glob("*.json")
     record = json.loads(kept.read_text())
-    assert [len(line["rows_a_second"]) for line in record["lines"]] == [2] * 4
+    assert [len(line["rows_a_second"]) for line in record["lines"]] == [2] * 5
+    assert record["memory"]["grown"] < record["memory"]["file"] / 3  # the file is not in memory
+    mixed = [record["mixing"][n] for n in ("1", "4", "16", "1000")]
+    assert mixed == sorted(mixed, reverse=True)
+    assert mixed[-1] == pytest.approx(1, abs=0.1)
     assert "against DataLoader" in kept.with_suffix(".md").read_text()
 
 

@@ -11,8 +11,18 @@ pytest.importorskip("torch", reason="networks are torch's")
 
 import torch
 
-from pipelines.gang.group import GangBroken
-from pipelines.parallel.checkpoint import Progress, from_bytes, progress_of, read, to_bytes, write
+from pipelines.data.batches import write_rows
+from pipelines.gang.group import GangBroken, Group
+from pipelines.parallel.checkpoint import (
+    Progress,
+    best_of,
+    from_bytes,
+    progress_of,
+    read,
+    to_bytes,
+    write,
+)
+from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.train import Order, train
@@ -127,3 +137,31 @@ def test_a_checkpoint_is_replaced_whole_and_a_damaged_one_is_none(tmp_path):
     path.write_bytes(content[:20])
     assert read(path) is None
     assert [one.name for one in tmp_path.iterdir()] == ["c.safetensors"]
+
+
+@pytest.mark.parametrize("sync", ["every-step", "average", "never"])
+def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
+    wild = dataclasses.replace(SETTINGS, epochs=8, learning_rate=0.08, momentum=0.0)
+    state, progress = from_bytes(run(tmp_path, sync=sync, settings=wild)[0])
+    losses = [row["validation_loss"] for row in progress.epochs]
+    network = with_weights(PROBLEM.network.make(1), best_of(state))
+    held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
+    loss, _ = PROBLEM.measure(network, held, Group(0, 1, "cpu"))
+    assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
+
+
+def test_rows_on_disk_are_trained_on_like_rows_in_memory(tmp_path):
+    write_rows(tmp_path / "rows.parquet", PROBLEM.train, group=32)
+    settings = dataclasses.replace(SETTINGS, home="parquet")
+    problem = PROBLEM.without_train()
+    assert problem.n_train == PROBLEM.n_train
+    assert problem.train["X"].size == 0
+    order = Order(
+        settings, "every-step", 1, None, str(tmp_path / "c"), str(tmp_path / "rows.parquet")
+    )
+    results = on_ranks(2, lambda group: train(problem, order, group, lambda news: None))
+    state, progress = from_bytes(results[0])
+    assert torch.equal(state["weights"], from_bytes(results[1])[0]["weights"])
+    assert progress.step == 4 * 12
+    in_memory = from_bytes(run(tmp_path)[0])[1].epochs[-1]["loss"]
+    assert progress.epochs[-1]["loss"] == pytest.approx(in_memory, rel=0.2)

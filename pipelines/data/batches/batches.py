@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pipelines.data.batches.homes import CachedRows, Columns, Map, Rows
 from pipelines.data.batches.order import generator_of, share
 from pipelines.errors import InputError, opt
@@ -147,20 +145,18 @@ class Batches:
         self.epoch, self.position = self.epoch + 1, 0
 
     def _rest_of_epoch(self, epoch: int, position: int) -> Iterator[Batch]:
-        import torch
-
-        rows = self._rows
-        if self._shuffle:
-            order = torch.from_numpy(rows.order(generator_of(self._seed, epoch)))
-        else:
-            order = torch.from_numpy(np.arange(rows.n_rows))
-        in_union = self._batch_size * self._n_ranks
-        mapped = None if self._cache else self._map
-        for first in range(position, rows.n_rows, in_union):
-            n_union = min(in_union, rows.n_rows - first)
+        n_rows, in_union = self.n_rows, self._batch_size * self._n_ranks
+        unions = [
+            (first, min(in_union, n_rows - first)) for first in range(position, n_rows, in_union)
+        ]
+        parts = []
+        for first, n_union in unions:
             mine = share(n_union, self._rank, self._n_ranks)
-            numbers = order[first + mine.start : first + mine.stop]
-            columns = rows.gather(numbers)
+            parts.append(slice(first + mine.start, first + mine.stop))
+        generator = generator_of(self._seed, epoch) if self._shuffle else None
+        mapped = None if self._cache else self._map
+        read = self._rows.epoch(generator, parts)
+        for (first, n_union), (numbers, columns) in zip(unions, read, strict=True):
             if mapped is not None:
                 columns = mapped(columns)
             yield Batch(columns, numbers, n_union, first + n_union)

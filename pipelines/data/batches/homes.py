@@ -5,7 +5,7 @@ A column keeps its dtype, so that the bytes of an image stay bytes until they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -32,14 +32,49 @@ class Rows(Protocol):
     def n_rows(self) -> int:
         """How many there are."""
 
-    def order(self, generator: np.random.Generator) -> Order:
-        """All rows in an order that this home can be read in."""
+    def epoch(
+        self, generator: np.random.Generator | None, parts: Iterable[slice]
+    ) -> Iterator[tuple[torch.Tensor, Columns]]:
+        """Rows in an order that this home can be read in; without a generator as they lie.
+
+        Parameters
+        ----------
+        parts : places in that order, one after the other; what lies between them is left out
+
+        Yields
+        ------
+        (numbers, columns) : of each part, the numbers of its rows, int64 of shape (n,), and a
+            tensor for each column, on the device
+        """
+
+
+class _InMemory:
+    """Rows that can be had by their numbers."""
+
+    n_rows: int
+
+    def order(self, generator: np.random.Generator | None) -> Order:
+        """All rows, fully shuffled, or as they lie."""
+        if generator is None:
+            return np.arange(self.n_rows)
+        return shuffled(self.n_rows, generator)
 
     def gather(self, rows: torch.Tensor) -> Columns:
         """Rows by number, int64 of shape (n,): a new tensor for each column, on the device."""
+        raise NotImplementedError
+
+    def epoch(
+        self, generator: np.random.Generator | None, parts: Iterable[slice]
+    ) -> Iterator[tuple[torch.Tensor, Columns]]:
+        """Rows in order; see ``Rows``."""
+        import torch
+
+        order = torch.from_numpy(self.order(generator))
+        for part in parts:
+            yield order[part], self.gather(order[part])
 
 
-class HostRows:
+class HostRows(_InMemory):
     """Rows in the memory of this process; a batch goes to the device when it is gathered.
 
     Parameters
@@ -60,12 +95,8 @@ class HostRows:
         self.n_rows = _length(self._columns)
         self._device = torch.device(device)
 
-    def order(self, generator: np.random.Generator) -> Order:
-        """A full shuffle."""
-        return shuffled(self.n_rows, generator)
-
     def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number; see ``Rows``."""
+        """Rows by number."""
         found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
         if self._device.type == "cpu":
             return found
@@ -75,7 +106,7 @@ class HostRows:
         }
 
 
-class DeviceRows:
+class DeviceRows(_InMemory):
     """Rows in a device's memory, put there once.
 
     Parameters and errors are those of ``HostRows``.
@@ -85,33 +116,23 @@ class DeviceRows:
         self._columns = {name: _tensor_of(one).to(device) for name, one in columns.items()}
         self.n_rows = _length(self._columns)
 
-    def order(self, generator: np.random.Generator) -> Order:
-        """A full shuffle."""
-        return shuffled(self.n_rows, generator)
-
     def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number; see ``Rows``."""
+        """Rows by number."""
         return {
             name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
         }
 
 
-class CachedRows:
-    """What a map makes of all rows, kept where it puts them; the order stays that of the home."""
+class CachedRows(DeviceRows):
+    """What a map makes of all rows, kept where it puts them, and fully shuffled."""
 
     def __init__(self, home: Rows, map: Map, block: int = 4096) -> None:
         import torch
 
-        blocks = [map(home.gather(rows)) for rows in torch.arange(home.n_rows).split(block)]
+        parts = [slice(a, min(a + block, home.n_rows)) for a in range(0, home.n_rows, block)]
+        blocks = [map(columns) for _, columns in home.epoch(None, parts)]
         self._columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
         self.n_rows = _length(self._columns)
-        self.order = home.order
-
-    def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number; see ``Rows``."""
-        return {
-            name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
-        }
 
 
 def _tensor_of(one: Any) -> torch.Tensor:

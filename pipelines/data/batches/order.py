@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +20,39 @@ def shuffled(n_rows: int, generator: np.random.Generator) -> Order:
     return generator.permutation(n_rows).astype(np.int64, copy=False)
 
 
-def shuffled_in_groups(
-    bounds: Sequence[int], n_together: int, generator: np.random.Generator
-) -> Order:
-    """All rows of a file, so that it can be read group by group.
+def rounds(
+    sizes: Sequence[int], n_together: int, generator: np.random.Generator
+) -> Iterator[Order]:
+    """A shuffle of a file that is read group by group, through a buffer that stays full.
 
-    Row groups are put in random order; the rows of every ``n_together`` successive ones are
-    shuffled with each other. That is a shuffle through a buffer which is emptied before it is
-    filled anew: less than a full one, and the same for any number of readers.
+    The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it
+    has are drawn from the buffer, and it takes their places. At the end what is left comes in
+    random order. That is less than a full shuffle, and the same for any number of readers.
 
     Parameters
     ----------
-    bounds : the first row of each group, and the number of rows; of length n_groups + 1
+    sizes : rows of each group, in the order in which they are read, which is random
     n_together : groups in the buffer
+
+    Yields
+    ------
+    Of each group the places in the buffer whose rows come now, in this order, and are taken by its
+    own; those of its rows that are more follow at the buffer's end. Then what is left.
     """
-    groups = generator.permutation(len(bounds) - 1)
-    pieces = []
-    for first in range(0, len(groups), n_together):
-        window = groups[first : first + n_together]
-        rows = np.concatenate([np.arange(bounds[g], bounds[g + 1]) for g in window])
-        pieces.append(generator.permutation(rows))
-    return np.concatenate(pieces).astype(np.int64, copy=False) if pieces else np.empty(0, np.int64)
+    n_held = 0
+    for i, size in enumerate(sizes):
+        n_drawn = 0 if i < n_together else min(size, n_held)
+        yield generator.choice(n_held, n_drawn, replace=False).astype(np.int64)
+        n_held += size - n_drawn
+    yield generator.permutation(n_held).astype(np.int64, copy=False)
+
+
+def most_held(sizes: Sequence[int], n_together: int) -> int:
+    """Rows in the buffer of ``rounds`` at the most."""
+    n_held = sum(sizes[:n_together])
+    for size in sizes[n_together:]:
+        n_held = max(n_held, size)
+    return n_held
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:

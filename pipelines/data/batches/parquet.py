@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data.batches.homes import Columns
-from pipelines.data.batches.order import Order, shuffled_in_groups
+from pipelines.data.batches.order import Order, most_held, rounds
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import torch
 
 ROWS_OF_A_GROUP = 4096
+NUMBERS = ""  # the name under which the numbers of rows travel with them
 DTYPE = "dtype"  # of a column of bytes, in its metadata
+
+Arrays = dict[str, np.ndarray]
 
 
 def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_OF_A_GROUP) -> None:
@@ -51,13 +56,15 @@ def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_O
 class ParquetRows:
     """Rows of a Parquet file, of which a few row groups are in memory at a time.
 
+    A thread reads the next row group while the rows of the last are taken: a buffer of
+    ``n_together`` groups and two more are in memory, of each that reads.
+
     Parameters
     ----------
     path : of the file
     columns : by name, the file's column, or several that become one of two axes. A column of
         bytes as ``write_rows`` stores them, or of lists of one length, becomes one of two axes.
-    n_together : row groups whose rows are shuffled with each other; as many are kept in memory,
-        and one more where a batch lies across two buffers
+    n_together : row groups in the buffer that rows are drawn from
     device : torch's name of where batches go
 
     Raises
@@ -76,73 +83,150 @@ class ParquetRows:
         import pyarrow.parquet as pq
 
         try:
-            self._file = pq.ParquetFile(path)
+            with pq.ParquetFile(path) as file:
+                self._about, there = file.metadata, file.schema_arrow.names
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{opt('path')} must be a Parquet file, got {str(path)!r} ({error}); "
                 "write one with write_rows"
             ) from None
+        self._path = path
         self._columns = {
             name: [one] if isinstance(one, str) else list(one) for name, one in columns.items()
         }
         named = {name for some in self._columns.values() for name in some}
-        if missing := sorted(named - set(self._file.schema_arrow.names)):
+        if missing := sorted(named - set(there)):
             raise InputError(
                 f"{opt('columns')} must be in {path}, got {', '.join(missing)}; it has "
-                f"{', '.join(self._file.schema_arrow.names)}"
+                f"{', '.join(there)}"
             )
-        about = self._file.metadata
-        sizes = [about.row_group(g).num_rows for g in range(about.num_row_groups)]
-        self._bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self.n_rows = int(self._bounds[-1])
+        n_groups = self._about.num_row_groups
+        self._sizes = [self._about.row_group(g).num_rows for g in range(n_groups)]
+        self._starts = np.concatenate([[0], np.cumsum(self._sizes, dtype=np.int64)])
+        self.n_rows = int(self._starts[-1])
         if not self.n_rows:
             raise InputError(f"{opt('path')} must hold a row, got {path}, which has none")
         self._n_together, self._device = n_together, device
-        self._held: OrderedDict[int, Columns] = OrderedDict()
 
-    def order(self, generator: np.random.Generator) -> Order:
-        """Row groups in random order, the rows of a buffer of them shuffled."""
-        return shuffled_in_groups(self._bounds.tolist(), self._n_together, generator)
+    def epoch(
+        self, generator: np.random.Generator | None, parts: Iterable[slice]
+    ) -> Iterator[tuple[torch.Tensor, Columns]]:
+        """Rows in order, see ``Rows``; what lies before the first part is read, too.
 
-    def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number; see ``Rows``. Fast where they follow ``order``, or the file."""
+        Raises
+        ------
+        InputError
+            A column holds what is no number.
+        """
         import torch
 
-        wanted = rows.numpy()
-        groups = np.searchsorted(self._bounds, wanted, side="right") - 1
-        needed = np.unique(groups).tolist()
-        held = {g: self._group(g) for g in needed}
-        while len(self._held) > max(self._n_together + 1, len(needed)):
-            self._held.popitem(last=False)
-        found: Columns = {}
-        for name in self._columns:
-            like = held[needed[0]][name]
-            out = torch.empty((len(rows), *like.shape[1:]), dtype=like.dtype)
-            for g in needed:
-                places = np.flatnonzero(groups == g)
-                local = torch.from_numpy(wanted[places] - self._bounds[g])
-                out.index_copy_(0, torch.from_numpy(places), held[g][name].index_select(0, local))
-            found[name] = out if self._device == "cpu" else out.pin_memory().to(
-                self._device, non_blocking=True
-            )  # fmt: skip
-        return found
+        pieces = self._pieces(generator)
+        first, last, take = next(pieces)
+        for part in parts:
+            found = []
+            while True:
+                if part.start < last or part.start == part.stop == last:
+                    begin, end = max(part.start, first), min(part.stop, last)
+                    found.append(take(slice(begin - first, end - first)))
+                if part.stop <= last:
+                    break
+                first, last, take = next(pieces)
+            columns = {
+                name: torch.from_numpy(np.concatenate([one[name] for one in found]))
+                if len(found) > 1 else torch.from_numpy(found[0][name])
+                for name in found[0]
+            }  # fmt: skip
+            numbers = columns.pop(NUMBERS)
+            if self._device != "cpu":
+                columns = {
+                    name: one.pin_memory().to(self._device, non_blocking=True)
+                    for name, one in columns.items()
+                }
+            yield numbers, columns
 
-    def _group(self, g: int) -> Columns:
-        if g not in self._held:
-            import torch
+    def _pieces(
+        self, generator: np.random.Generator | None
+    ) -> Iterator[tuple[int, int, Callable[[slice], Arrays]]]:
+        """Successive pieces of the order: their places, and what copies rows of a piece.
 
-            names = [name for some in self._columns.values() for name in some]
-            table = self._file.read_row_group(g, columns=names)
-            self._held[g] = {
-                name: torch.from_numpy(_array_of(table, some))
-                for name, some in self._columns.items()
-            }
-        self._held.move_to_end(g)
-        return self._held[g]
+        Rows of one can be had until the next is asked for.
+        """
+        groups = list(range(len(self._sizes)))
+        if generator is not None:
+            groups = generator.permutation(len(groups)).tolist()
+        with self._reader() as read:
+            ahead = read(groups[0])
+            if generator is None:
+                first = 0
+                for g, following in zip(groups, [*groups[1:], None], strict=True):
+                    rows = ahead.result()
+                    ahead = read(following)
+                    yield first, first + self._sizes[g], partial(_copy, rows)
+                    first += self._sizes[g]
+                return
+            sizes = [self._sizes[g] for g in groups]
+            held, first, n_held = dict[str, np.ndarray](), 0, 0
+            after = [*groups[1:], None]
+            for i, places in enumerate(rounds(sizes, self._n_together, generator)):
+                if len(places):
+                    yield first, first + len(places), partial(_take, held, places)
+                    first += len(places)
+                if i == len(groups):
+                    return
+                rows = ahead.result()
+                if not held:
+                    most = most_held(sizes, self._n_together)
+                    held = {name: np.empty((most, *one.shape[1:]), one.dtype)
+                            for name, one in rows.items()}  # fmt: skip
+                for name, one in held.items():
+                    _put(one, places, n_held, rows[name])
+                n_held += sizes[i] - len(places)
+                rows.clear()  # the next is read once these are in the buffer: there is no third
+                ahead = read(after[i])
+
+    @contextmanager
+    def _reader(self) -> Iterator[Callable[[int | None], Future[Arrays]]]:
+        """What has a thread read a row group, or nothing."""
+        import pyarrow.parquet as pq
+
+        with (
+            pq.ParquetFile(self._path, metadata=self._about) as file,
+            ThreadPoolExecutor(1, "row groups") as pool,
+        ):
+            yield lambda g: pool.submit(self._group, file, g) if g is not None else Future()
+
+    def _group(self, file: Any, g: int) -> Arrays:
+        names = [name for some in self._columns.values() for name in some]
+        table = file.read_row_group(g, columns=names, use_threads=False)
+        rows = {name: _array_of(table, some) for name, some in self._columns.items()}
+        return {NUMBERS: np.arange(self._starts[g], self._starts[g + 1]), **rows}
+
+
+def _rows_as_one(array: np.ndarray) -> np.ndarray:
+    """A view in which a row of two axes is one element: numpy copies those faster."""
+    if array.ndim == 1 or not array.shape[1]:
+        return array
+    return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
+
+
+def _put(held: np.ndarray, places: Order, n_held: int, rows: np.ndarray) -> None:
+    """Rows at these places, and what is more of them behind the rows that are held."""
+    n_places, n_more = len(places), len(rows) - len(places)
+    _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])
+    held[n_held : n_held + n_more] = rows[n_places:]
+
+
+def _take(held: Arrays, places: Order, part: slice) -> Arrays:
+    some = places[part]
+    return {name: np.take(one, some, axis=0, mode="clip") for name, one in held.items()}
+
+
+def _copy(rows: Arrays, part: slice) -> Arrays:
+    return {name: one[part].copy() for name, one in rows.items()}
 
 
 def _array_of(table: Any, names: Sequence[str]) -> np.ndarray:
-    """Columns of a row group as one writable array."""
+    """Columns of a row group as one array, in the memory of the table where they lie there."""
     arrays = []
     for name in names:
         column, field = table.column(name).combine_chunks(), table.schema.field(name)
@@ -160,4 +244,4 @@ def _array_of(table: Any, names: Sequence[str]) -> np.ndarray:
                 f"{field.type}; leave it out"
             )
         arrays.append(array if flat is column else array.reshape(len(column), -1))
-    return np.array(arrays[0]) if len(arrays) == 1 else np.column_stack(arrays)
+    return arrays[0] if len(arrays) == 1 else np.column_stack(arrays)

@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 import torch
 
 from pipelines.data.batches import Batches, DeviceRows, HostRows, ParquetRows, write_rows
+from pipelines.data.batches.order import most_held, rounds
 from pipelines.errors import InputError
 
 N = 103
@@ -94,13 +95,16 @@ def test_a_map_is_applied_once_to_each_row_where_it_is_cached(home):
         calls.append(len(columns["y"]))
         return {"X": columns["X"].float() / 2, "y": columns["y"]}
 
-    plain = Batches(home, batch_size=10, seed=4, map=halve)
-    first = [batch.columns["X"] for batch in plain]
+    list(Batches(home, batch_size=10, seed=4, map=halve))
     assert sum(calls) == N
     calls.clear()
     cached = Batches(home, batch_size=10, seed=4, map=halve, cache=True)
-    assert all(map(torch.equal, first, (batch.columns["X"] for batch in cached)))
-    list(cached)
+    for _ in range(2):
+        rows = []
+        for batch in cached:
+            assert (batch.columns["X"].numpy() == X[batch.rows.numpy()] / 2).all()
+            rows += batch.rows.tolist()
+        assert sorted(rows) == list(range(N))
     assert sum(calls) == N
 
 
@@ -125,12 +129,59 @@ def test_a_loop_that_is_left_leaves_no_thread(home):
     assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
 
 
-def test_a_file_is_read_a_few_groups_at_a_time(tmp_path):
+def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.parquet", {"y": Y}, group=5)
     home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
-    windows = [{row // 5 for row in rows} for rows in seen(Batches(home, batch_size=10))]
-    assert all(len(groups) <= 4 for groups in windows)  # a batch lies across two buffers at most
-    assert len(home._held) <= 4
+    read = []
+    group = ParquetRows._group
+    monkeypatch.setattr(
+        ParquetRows, "_group", lambda self, file, g: read.append(g) or group(self, file, g)
+    )
+    for number, batch in enumerate(Batches(home, batch_size=5)):
+        # A buffer of two, the one whose rows take the places of these, and the one ahead.
+        assert len(read) <= min(21, 2 + number + 2)
+        assert set(batch.rows.tolist()) <= {5 * g + i for g in read for i in range(5)}
+    assert sorted(read) == list(range(21))
+
+
+@pytest.mark.parametrize("sizes", [[5, 5, 5], [1, 9, 2, 40, 3], [7], [3, 50]])
+@pytest.mark.parametrize("n_together", [1, 2, 10])
+def test_rounds_hold_what_fits_and_show_each_row_once(sizes, n_together):
+    held, shown = [], []
+    starts = np.cumsum([0, *sizes])
+    for i, places in enumerate(rounds(sizes, n_together, np.random.default_rng(0))):
+        shown += [held[place] for place in places]
+        rows = list(range(starts[i], starts[i + 1])) if i < len(sizes) else []
+        for place, row in zip(places, rows, strict=False):
+            held[place] = row
+        held += rows[len(places) :]
+        assert len(held) <= most_held(sizes, n_together) <= n_together * max(sizes)
+    assert sorted(shown) == list(range(sum(sizes)))
+
+
+def test_a_group_may_be_larger_than_the_buffer(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("y", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "t.parquet", schema) as writer:
+        for a, b in itertools.pairwise([0, 2, 60, 61, 90, N]):
+            writer.write_table(pa.table({"y": Y[a:b]}), row_group_size=100)
+    home = ParquetRows(tmp_path / "t.parquet", {"y": "y"}, n_together=2)
+    for shuffle in (True, False):
+        found = joined(seen(Batches(home, batch_size=8, shuffle=shuffle)))
+        assert sorted(found) == list(range(N))
+        assert (found == list(range(N))) != shuffle
+
+
+def test_the_buffer_mixes_rows_of_distant_groups(tmp_path):
+    rows = np.arange(4000)
+    write_rows(tmp_path / "rows.parquet", {"y": rows}, group=100)  # 40 groups
+    home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=8)
+    groups = [len({row // 100 for row in batch}) for batch in seen(Batches(home, batch_size=50))]
+    # Of 50 rows of a full shuffle 28.7 groups are expected; of a buffer emptied before it is
+    # filled anew at most 8 to 16.
+    assert np.mean(groups) > 16
 
 
 def test_a_table_of_another_program_is_read_by_its_columns(tmp_path):

@@ -1,0 +1,202 @@
+"""What ranks bring to one network: ``python -m benchmarks.data_parallel``.
+
+Runs of ``pipelines.data_parallel`` on a local cluster, read from what they leave: speed-up and
+communication of two ranks, gradients shared at each tenth step against each step, stages of a wide
+network and of the study's small one by every schedule. The batches have ``benchmarks.batches``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.command import add_count, exit_status
+from benchmarks.keep import RESULTS, keep, markdown_table
+from pipelines.run.options import OneLineParser
+
+COMMAND = "benchmarks.data_parallel"
+PARTS = ("speed-up", "every-k", "stages")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
+# Micro-batches of 64 rows through eight equal layers: 5 ms and more on a rank.
+WIDE = ("--network", "mlp", "--hidden", ",".join(["1024"] * 7), "--batch-size", "512")
+SMALL = ("--network", "approximator", "--points", "8000", "--batch-size", "512")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; give its exit status: 0, or 2 for bad input."""
+    return exit_status(COMMAND, lambda: _run(_parser().parse_args(argv)))
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
+    parser.add_argument("--data-dir", default="data", metavar="DIR", help="default: data")
+    parser.add_argument("--only", action="append", choices=PARTS, help="this part alone")
+    add_count(parser, "--repeat", 3, "trainings of each")
+    add_count(parser, "--epochs", 6, "epochs of a training, the first is not counted")
+    add_count(parser, "--limit", 8000, "rows of MNIST")
+    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    from benchmarks.machine import describe_machine
+    from pipelines.run.environment import commit, versions
+
+    parts = options.only or PARTS
+    measured = {"speed-up": _speed_up, "every-k": _every_k, "stages": _stages}
+    record = {
+        "benchmark": "data_parallel",
+        "date": date.today().isoformat(),
+        "limit": options.limit,
+        **{name: measured[name](options) for name in PARTS if name in parts},
+        "machine": describe_machine(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    text = page(record)
+    path = keep(Path(options.results), "data_parallel", record, text)
+    print(f"\n{text}\nkept in {path}")
+
+
+def _left_by(*arguments: str) -> tuple[Any, dict[str, Any]]:
+    """The table of epochs, and the record, of a run with these arguments on two workers."""
+    import pandas as pd
+
+    from pipelines.data_parallel import main as data_parallel
+    from pipelines.errors import InputError
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "run"
+        local = ("--cluster", "local", "--workers", "2", "--device", "cpu", "--dashboard", "off")
+        if data_parallel([*arguments, *local, "--results", str(results)]):
+            raise InputError("a run did not end, its message is above; put that right")
+        table = pd.read_parquet(results / "epochs.parquet")
+        return table, json.loads((results / "run.json").read_text())
+
+
+def _mnist(options: argparse.Namespace) -> tuple[str, ...]:
+    return ("--dataset", "mnist", "--data-dir", options.data_dir, "--limit", str(options.limit))
+
+
+def _seconds_of_epochs(table: Any) -> Any:
+    """Seconds of each epoch but the first of each training, in three parts and together."""
+    parts = table.loc[table["epoch"] > 1].copy()
+    parts["all"] = parts[["compute_seconds", "communication_seconds", "wait_seconds"]].sum(axis=1)
+    return parts
+
+
+def _speed_up(options: argparse.Namespace) -> dict[str, Any]:
+    """The bagging network at batches of 128 on each rank, one rank and two."""
+    table, _ = _left_by(
+        "--network", "bagging", *_mnist(options), "--ranks", "1,2", "--batch-size", "128",
+        "--epochs", str(options.epochs), "--repeats", str(options.repeat),
+    )  # fmt: skip
+    epochs = _seconds_of_epochs(table)
+    seconds = {int(ranks): some["all"].median() for ranks, some in epochs.groupby("ranks")}
+    two = epochs[epochs["ranks"] == 2]
+    share = (two["communication_seconds"] / two["all"]).median()
+    return {
+        "seconds_of_an_epoch": {str(ranks): float(one) for ranks, one in seconds.items()},
+        "fastest": {str(r): float(some["all"].min()) for r, some in epochs.groupby("ranks")},
+        "speed_up": float(seconds[1] / seconds[2]),
+        "communication": float(share),
+    }
+
+
+def _every_k(options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds until the approximator has a loss of 0.02, gradients shared at each step or tenth."""
+    table, _ = _left_by(
+        "--compare", "every-step,every-k=10", "--until-loss", "0.02", "--batch-size", "64",
+        "--epochs", "200", "--repeats", str(options.repeat),
+    )  # fmt: skip
+    ends = table.groupby(["strategy", "repeat"])["seconds"].max()
+    seconds = {name: [float(x) for x in some] for name, some in ends.groupby("strategy")}
+    middle = ends.groupby("strategy").median()
+    return {"seconds": seconds, "ratio": float(middle["every-k=10"] / middle["every-step"])}
+
+
+def _stages(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A wide network and a small one: on one rank, as copies on two, as stages on two."""
+    rows = []
+    epochs = ("--epochs", str(options.epochs))
+    for name, network in (("wide", (*WIDE, *_mnist(options))), ("small", SMALL)):
+        for ranks in (1, 2):
+            # Two ranks share the batch of one, so that all do the same step.
+            batch = str(512 // ranks)
+            table, _ = _left_by(*network, *epochs, "--ranks", str(ranks), "--batch-size", batch)
+            rows.append({"network": name, "how": f"copies on {ranks}", **_step_of(table)})
+        for schedule in SCHEDULES:
+            table, run = _left_by(
+                *network, *epochs, "--pipeline-stages", "2", "--micro-batches", "8", "--schedule",
+                schedule,
+            )  # fmt: skip
+            (found,) = run["pipelines"]
+            kept = ("ideal", "measured", "imbalance", "communication", "kept", "stages")
+            rows.append(
+                {"network": name, "how": schedule, **_step_of(table),
+                 "micro_batch_ms": 1000 * found["compute"] / found["micro_batches"],
+                 **{one: found[one] for one in kept}}
+            )  # fmt: skip
+    return rows
+
+
+def _step_of(table: Any) -> dict[str, float]:
+    epochs = _seconds_of_epochs(table)
+    steps = table["step"].max() / table["epoch"].max()
+    return {"step_ms": 1000 * float(epochs["all"].median() / steps)}
+
+
+def page(record: dict[str, Any]) -> str:
+    """The record as a page to read."""
+    from benchmarks.machine import in_words
+
+    parts = [f"# One network on two workers, {record['date']}"]
+    if found := record.get("speed-up"):
+        one, two = (found["seconds_of_an_epoch"][ranks] for ranks in "12")
+        parts.append(
+            f"Bagging network, MNIST, {record['limit']:,} rows, batches of 128 on each rank: an "
+            f"epoch takes {one:.2f} s on one rank and {two:.2f} s on two (medians), "
+            f"{found['speed_up']:.2f} times as fast; {found['communication']:.0%} of an epoch on "
+            "two is communication."
+        )
+    if found := record.get("every-k"):
+        parts.append(
+            "The approximator until a validation loss of 0.02, two ranks: gradients shared at each "
+            f"tenth step take {found['ratio']:.2f} of the time of each step (medians)."
+        )
+    if found := record.get("stages"):
+        parts += [
+            "Steps of 512 rows: as copies, which share the rows, and as two stages with eight "
+            "micro-batches. The bubble is the share of the ranks' time in which they compute "
+            "nothing.",
+            _table_of_stages(found),
+        ]
+    parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n")
+    return "\n\n".join(parts)
+
+
+def _table_of_stages(rows: list[dict[str, Any]]) -> str:
+    shares = ("ideal", "measured", "imbalance", "communication")
+    return markdown_table(
+        ["network", "how", "ms a step", "ms a micro-batch", *(f"{one} %" for one in shares),
+         "micro-batches kept"],
+        [
+            [
+                row["network"], row["how"], f"{row['step_ms']:.1f}",
+                f"{row['micro_batch_ms']:.1f}" if "ideal" in row else "–",
+                *(f"{100 * row[one]:.1f}" if "ideal" in row else "–" for one in shares),
+                ", ".join(str(one["micro_batches"]) for one in row.get("kept", ())) or "–",
+            ]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

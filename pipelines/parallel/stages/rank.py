@@ -1,0 +1,276 @@
+"""What one rank of a pipeline does: its stages' part of every step, and what it cost."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from pipelines.data.batches import Batch
+from pipelines.gang.group import GangBroken, Group
+from pipelines.parallel.checkpoint import Progress, to_bytes
+from pipelines.parallel.flat import with_weights
+from pipelines.parallel.problem import CLASSES, Problem
+from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
+from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
+from pipelines.parallel.stages.model import StagedModel
+from pipelines.parallel.stages.schedules import Plan
+from pipelines.parallel.strategies import Moment
+from pipelines.parallel.train import Order, Rank, Tell
+
+if TYPE_CHECKING:
+    import torch
+
+STEPS_LOOKED_AT = 64  # the last of an epoch, whose actions are compared
+NOBODY = -100  # the class of a row that fills up a micro-batch; a number is then not one
+
+
+class StagedRank(Rank):
+    """A rank that has some stages of the network; the ranks' stages together are all of it.
+
+    A batch is cut into micro-batches of one size; the last of an epoch is filled up with rows
+    that count nothing. Gradients are those of one process on the whole batch.
+    """
+
+    def __init__(self, problem: Problem, order: Order, group: Group, tell: Tell) -> None:
+        settings = order.settings
+        plan = Plan(settings.schedule, settings.stages, settings.micro_batches)
+        self._plan = plan.among(group.n_ranks)
+        self._in_micro = -(-settings.batch_size // self._plan.n_micro)
+        self._n_union, self._filled = 0, False
+        self._steps: list[Actions] = []
+        self._is_first_step = True
+        self._whole_state: dict[str, torch.Tensor] | None = None
+        super().__init__(problem, order, group, tell)
+
+    def train(self) -> bytes:
+        with ExitStack() as stack:
+            self._make_schedule(stack.enter_context(self._group.as_torch()))
+            return super().train()
+
+    def _place(self) -> tuple[int, int]:
+        return 0, 1  # all ranks see all rows
+
+    def _make_model(self, network: torch.nn.Module, optimizer: str) -> StagedModel:
+        """Measure the layers, cut, and keep one's own."""
+        plan, group, problem = self._plan, self._group, self._problem
+        blocks = blocks_of(network, problem.network.name, plan.n_stages)
+        tried: Any = copy.deepcopy(network)  # its running means are nobody's
+        parts = [tried[block.start : block.stop] for block in blocks]
+        some = np.arange(self._in_micro) % len(problem.validation["y"])
+        rows = {name: self._torch.from_numpy(one[some]) for name, one in problem.validation.items()}
+        prepared = problem.prepare(rows)
+        self._example = prepared["X"]
+
+        def loss(outputs: torch.Tensor) -> torch.Tensor:
+            return problem.loss(outputs, prepared["y"])
+
+        seconds = self._torch.tensor(seconds_of(parts, self._example, loss), dtype=_float64())
+        group.mean(seconds)
+        of_stages = balanced(seconds.tolist(), plan.n_stages)
+        self._stages = [
+            range(blocks[some.start].start, blocks[some.stop - 1].stop) for some in of_stages
+        ]
+        self._expected = [sum(seconds[some.start : some.stop].tolist()) for some in of_stages]
+        self._mine = plan.stages_of(group.rank)
+        self._measure_activations(tried)
+        return StagedModel(
+            cast(Any, network), [self._stages[s] for s in self._mine], self._settings, optimizer,
+            group.device,
+        )  # fmt: skip
+
+    def _measure_activations(self, tried: Any) -> None:
+        """Bytes that each stage keeps of a micro-batch, and what goes from one to the next."""
+        self._between, self._n_bytes = [self._example], dict[int, float]()
+        for s, layers in enumerate(self._stages):
+            part = tried[layers.start : layers.stop]
+            given = self._between[-1].detach()
+            outputs, n_bytes = _kept_by(part, given.requires_grad_(s > 0))
+            self._n_bytes[s] = float(n_bytes)
+            self._between.append(outputs.detach().requires_grad_())
+
+    def _make_schedule(self, torch_group: Any) -> None:
+        from pipelines.parallel.stages.timed import Diary, TimedStage
+
+        self._diary = Diary()
+        stages = []
+        assert isinstance(self._model, StagedModel)
+        for s, network in zip(self._mine, self._model.stages, strict=True):
+            stage = TimedStage(
+                network, s, self._plan.n_stages, self._torch.device(self._group.device),
+                input_args=self._between[s], output_args=self._between[s + 1], group=torch_group,
+            )  # fmt: skip
+            stage.diary = self._diary
+            stages.append(stage)
+        self._is_first = 0 in self._mine
+        self._is_last = self._plan.n_stages - 1 in self._mine
+        self._schedule = self._plan.make(stages, self._loss_of)
+
+    def _loss_of(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if self._filled:
+            real = y >= 0 if self._problem.task == CLASSES else ~y.isnan()
+            outputs, y = outputs[real], y[real]
+        return self._problem.loss(outputs, y) / self._n_union
+
+    def _make_equal(self) -> None:
+        """Nothing to do: each weight is in one rank."""
+
+    def _step(self, batch: Batch, now: Moment) -> None:
+        model = self._model
+        self._write_if_due()
+        model.shared.zero_()
+        X, y = self._filled_up(batch)
+        losses: list[torch.Tensor] = []
+        given = (X,) if self._is_first else ()
+        self._diary.open()
+        try:
+            self._schedule.step(
+                *given, target=y if self._is_last else None,
+                losses=losses if self._is_last else None, return_outputs=False,
+            )  # fmt: skip
+        except RuntimeError as error:
+            raise self._broken(error) from None
+        if losses:
+            self._loss += self._torch.stack(losses).detach().sum() * batch.n_union
+        self._note_actions()
+        model.step(self._settings.rate(now.step, 1))
+
+    def _broken(self, error: RuntimeError) -> Exception:
+        """A message that did not come is the loss of a rank; what else fails is the work's."""
+        text = str(error)
+        if not any(word in text for word in ("gloo", "Connection", "Timed out", "timed out")):
+            return error
+        self._group.abort()
+        return GangBroken(text.splitlines()[0])
+
+    def _filled_up(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """A batch of as many rows as all micro-batches have."""
+        X, y = batch.columns["X"], batch.columns["y"]
+        missing = self._in_micro * self._plan.n_micro - len(y)
+        self._n_union, self._filled = batch.n_union, missing > 0
+        if missing:
+            nobody = NOBODY if self._problem.task == CLASSES else float("nan")
+            X = self._torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
+            y = self._torch.cat([y, y.new_full((missing,), nobody)])
+        return X, y
+
+    def _note_actions(self) -> None:
+        if self._is_first_step:  # in which sockets open and buffers are made
+            self._is_first_step = False
+            return
+        self._steps.append(np.array(self._diary.rows).reshape(-1, WIDTH))
+        del self._steps[:-STEPS_LOOKED_AT]
+
+    def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
+        steps = self._all_steps()
+        if steps:
+            found = split(steps, self._plan.ideal_bubble)
+            communication = spent * max(0.0, found.communication)
+            wait = max(0.0, spent * found.measured - communication)
+            self._tell({"kind": "stages", **self._account(steps), **asdict(found)})
+        super()._end_epoch(spent, communication, wait, equal)
+
+    def _all_steps(self) -> list[list[Actions]]:
+        """The actions of every rank, of the last steps."""
+        most = 6 * self._plan.n_micro  # two stages, three kinds
+        torch, n_ranks = self._torch, self._group.n_ranks
+        sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=_float64())
+        for i, rows in enumerate(self._steps):
+            sheet[i, self._group.rank, : len(rows)] = torch.from_numpy(rows)
+        if len(sheet):
+            self._group.sum(sheet)
+        self._steps = []
+        # An action ends after its step began: what has no end is none.
+        return [[one[one[:, 4] > 0] for one in step] for step in sheet.numpy()]
+
+    def _account(self, steps: Sequence[Sequence[Actions]]) -> dict[str, Any]:
+        """What the report shows beside the bubble: the cuts, the memory, one step as it was."""
+        plan = self._plan
+        names = [name for name, _ in self._network.named_children()]
+        kept = [most_kept(one, self._n_bytes) for one in steps[-1]]
+        lengths = [max(float(one[:, 4].max()) for one in step) for step in steps]
+        usual = steps[int(np.argsort(lengths)[len(lengths) // 2])]
+        return {
+            "schedule": plan.schedule,
+            "n_ranks": plan.n_ranks,
+            "micro_batches": plan.n_micro,
+            "rows_of_micro_batch": self._in_micro,
+            "ideal": plan.ideal_bubble,
+            "stages": [
+                {"rank": r, "layers": f"{names[some.start]} to {names[some.stop - 1]}",
+                 "seconds": self._expected[s], "activation_bytes": self._n_bytes[s]}
+                for s, some in enumerate(self._stages)
+                for r in range(plan.n_ranks) if s in plan.stages_of(r)
+            ],
+            "kept": [{"micro_batches": count, "bytes": n_bytes} for count, n_bytes in kept],
+            "usual_step": [[[float(x) for x in row] for row in one] for one in usual],
+        }  # fmt: skip
+
+    def _measure(self, columns: dict[str, torch.Tensor]) -> tuple[float, float]:
+        """Put the network together; each rank has a part of the rows."""
+        assert isinstance(self._model, StagedModel)
+        self._whole_state = self._model.whole(self._group)
+        whole = with_weights(self._network, self._whole_state)
+        return self._problem.measure(whole, columns, self._group)
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """Of the whole network, as it was put together last."""
+        assert self._whole_state is not None
+        return self._whole_state
+
+    def _keep(self) -> None:
+        if self._whole_state is not None:
+            self._kept = self._state() | self._best, asdict(self._progress)
+
+    def kept_bytes(self) -> bytes | None:
+        """The whole network, as it was put together last; None before that."""
+        if self._kept is None:
+            return None
+        state, progress = self._kept
+        return to_bytes(state, Progress(**progress))
+
+    def _write_in_time(self) -> None:
+        """After a step nothing is written: the whole network is in no rank."""
+
+    def _write_if_due(self) -> None:
+        """All ranks begin a step together; where rank 0 says so, they put the network together."""
+        due = time.monotonic() - self._last_write >= self._settings.checkpoint_seconds
+        said = self._torch.tensor([float(due and self._group.rank == 0)])
+        self._group.sum(said)
+        if not said.item():
+            return
+        assert isinstance(self._model, StagedModel)
+        self._add_up_loss()
+        self._whole_state = self._model.whole(self._group)
+        self._keep()
+        self._write_if_first()
+        self._group.sum(said)  # rank 0 has written
+
+
+def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """What a stage makes of a micro-batch, and the bytes that it keeps for the way back."""
+    from torch.autograd.graph import saved_tensors_hooks
+
+    weights = {one.untyped_storage().data_ptr() for one in part.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(one: torch.Tensor) -> torch.Tensor:
+        storage = one.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return one
+
+    with saved_tensors_hooks(note, lambda one: one):
+        outputs = part(given)
+    return outputs, sum(kept.values())
+
+
+def _float64() -> torch.dtype:
+    import torch
+
+    return torch.float64
