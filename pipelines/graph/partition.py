@@ -8,6 +8,7 @@ worker reaches.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ class Source:
         """The nodes that occur in a part."""
         assert isinstance(self.edges, EdgeFile)
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return names_in(self.edges.read(part, self.text))
 
     def read(self, part: Part | int, nodes: pd.Index) -> Piece:
@@ -62,7 +63,7 @@ class Source:
             source, target = self.edges.block(part)
             return source, target, None
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return self._numbered(part, nodes)
 
     def _numbered(self, part: Part, nodes: pd.Index) -> Piece:
@@ -96,12 +97,23 @@ class Split:
 
 
 @contextmanager
-def _memory_given_back() -> Iterator[None]:
-    """Afterwards pyarrow keeps none of the memory that it read with: hundreds of MB by default."""
+def memory_given_back() -> Iterator[None]:
+    """Afterwards pyarrow and the C library keep none of the memory that was used and is free.
+
+    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
+    """
     try:
         yield
     finally:
         pa.default_memory_pool().release_unused()
+        if trim := _malloc_trim():
+            trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    """glibc's; other C libraries have none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 def survey(source: Source, part: Part | int) -> pa.Array | None:
@@ -173,6 +185,7 @@ def deal(source: Source, split: Split, nodes: pd.Index, part: Part | int, number
     return len(piece[0])
 
 
+@memory_given_back()
 def compress(split: Split, p: int, n_pieces: int) -> int:
     """Turn a partition's pieces into rows, with sources in its own numbers, and write them.
 
@@ -244,6 +257,7 @@ def sees(path: str) -> bool:
     return Path(path).is_file()
 
 
+@memory_given_back()
 def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partition:
     """A partition from the folder; ``walk`` is without its vectors, which are there too."""
     out = np.load(split.path(p, "out-own"))
