@@ -193,6 +193,7 @@ def compress(split: Split, p: int, n_pieces: int) -> int:
     these it writes which they are and the weight by which they point here, for their owners.
     Returns the number of edges.
     """
+    _kept_nodes.cache_clear()  # edges are numbered: names, and the table that finds them, may go
     begin, end = split.bounds[p], split.bounds[p + 1]
     rows = make_rows(
         lambda: _pieces(split, p, n_pieces), end - begin, begin, split.self_loops, split.repeated
