@@ -14,6 +14,7 @@ import asyncio
 import time
 import uuid
 from concurrent.futures import CancelledError, wait
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ class Held:
     def __init__(self, client: Client, split: Split, walk: Walk, weighted: bool):
         self._client, self._split, self._walk, self._weighted = client, split, walk, weighted
         self._partitions: list[Future] = []
+        self._token = uuid.uuid4().hex
         self._n_workers = 0  # that held them last
 
     def batch(self, begun: int, count: int, tol: float | None, kind: type) -> Total:
@@ -66,6 +68,12 @@ class Held:
             f"workers died {MOST_FAILURES} times since iteration {begun} ({last}); give each more "
             f"memory, or take more of them"
         )
+
+    def close(self) -> None:
+        """Give the partitions' memory back, on the workers that are left."""
+        self._partitions = []
+        with suppress(OSError):
+            self._client.run(tasks.let_go, self._token, on_error="ignore")
 
     def _place(self) -> list[str]:
         """Load what is in no worker's memory; the workers, each partition's.
@@ -91,8 +99,8 @@ class Held:
             if home is None:
                 owner = min(load, key=lambda one: (load[one], one))
                 load[owner] += 1
-                arguments = (split, self._walk, p, self._weighted)
-                loaded = self._submit(token, f"load-{p}", owner, tasks.load_partition, *arguments)
+                arguments = (self._token, split, self._walk, p, self._weighted)
+                loaded = self._submit(token, f"load-{p}", owner, tasks.hold, *arguments)
                 futures.append(loaded)
             else:
                 owner = home
@@ -109,7 +117,16 @@ class Held:
         partitions, split = self._partitions, self._split
         everyone = range(split.n_partitions)
         states = [
-            submit(f"begin-{p}", homes[p], tasks.begin_state, partitions[p], split, p, begun)
+            submit(
+                f"begin-{p}",
+                homes[p],
+                tasks.with_held,
+                tasks.begin_state,
+                partitions[p],
+                split,
+                p,
+                begun,
+            )
             for p in everyone
         ]
         parts = [submit(f"sums-0-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
@@ -117,16 +134,16 @@ class Held:
         for i in range(1, count + 1):
             handed = [
                 [
-                    submit(f"hand-{i}-{q}-{p}", homes[q], tasks.hand_over, partitions[q],
-                           states[q], total, p, kind)
+                    submit(f"hand-{i}-{q}-{p}", homes[q], tasks.with_held, tasks.hand_over,
+                           partitions[q], states[q], total, p, kind)
                     for q in everyone
                     if q != p
                 ]
                 for p in everyone
             ]  # fmt: skip
             states = [
-                submit(f"advance-{i}-{p}", homes[p], tasks.advance, partitions[p], states[p],
-                       total, kind, *handed[p])
+                submit(f"advance-{i}-{p}", homes[p], tasks.with_held, tasks.advance, partitions[p],
+                       states[p], total, kind, *handed[p])
                 for p in everyone
             ]  # fmt: skip
             parts = [submit(f"sums-{i}-{p}", homes[p], tasks.sums, states[p]) for p in everyone]

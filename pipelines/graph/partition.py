@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -272,6 +273,55 @@ def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partitio
     jump = np.load(split.path(p, "jump"))
     n_needed = sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(len(sends)))
     return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed)
+
+
+# In a worker's process and not among Dask's data: when memory is short Dask writes these to disk,
+# and what every iteration needs would be written, or read again, by each of its tasks.
+_held: dict[Holding, Partition] = {}
+_holding = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A partition that a worker's process holds; ``token`` tells one run from another."""
+
+    token: str
+    split: Split
+    walk: Walk
+    p: int
+    weighted: bool
+
+    def __hash__(self) -> int:
+        return hash((self.token, self.p))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Holding) and (self.token, self.p) == (other.token, other.p)
+
+    def partition(self) -> Partition:
+        """Loaded where this process does not have it."""
+        with _holding:
+            if self not in _held:
+                _held[self] = load_partition(self.split, self.walk, self.p, self.weighted)
+            return _held[self]
+
+
+def hold(token: str, split: Split, walk: Walk, p: int, weighted: bool) -> Holding:
+    """Load a partition into this process, until ``let_go``."""
+    held = Holding(token, split, walk, p, weighted)
+    held.partition()
+    return held
+
+
+def let_go(token: str) -> None:
+    """Give back the memory of a run's partitions."""
+    with _holding:
+        for held in [one for one in _held if one.token == token]:
+            del _held[held]
+
+
+def with_held(function: Callable[..., Any], held: Holding, *arguments: Any) -> Any:
+    """A function of a partition and more, where the partition is."""
+    return function(held.partition(), *arguments)
 
 
 @dataclass(frozen=True)
