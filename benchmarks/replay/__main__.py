@@ -24,7 +24,7 @@ from pipelines.run.options import OneLineParser
 from pipelines.run.schedule import Lives
 
 COMMAND = "benchmarks.replay"
-COMMANDS = ("svm_grid", "nn_bagging")
+COMMANDS = [one for one in ("svm_grid", "nn_bagging") if Measured.is_kept(one)]
 STRONG = (1, 2, 3, 4, 6, 8, 9, 12, 16, 24, 32, 48, 64, 96, 120)
 WEAK = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 FIGURE = Path("docs/images/replay.png")

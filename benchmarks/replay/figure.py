@@ -29,9 +29,11 @@ def draw(record: dict[str, Any], path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, all_axes = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
+    panels = {key: said for key, said in PANELS.items() if key[0] in record["measured_units"]}
+    size = (4.4 * len(panels), 4.4)
+    figure, all_axes = plt.subplots(1, len(panels), figsize=size, layout="constrained")
     many = {**record["measured_units"], "units": record["units_a_worker"]}
-    for axes, ((command, job), title) in zip(all_axes, PANELS.items(), strict=True):
+    for axes, ((command, job), title) in zip(all_axes, panels.items(), strict=True):
         for name, colour in COLOURS.items():
             line = [
                 one for one in record["lines"]
@@ -47,7 +49,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
         axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
         axes.set_xticks([], minor=True)
     all_axes[0].set_ylabel("time / bound")
-    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6,
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
                   frameon=False)  # fmt: skip
     figure.suptitle(
         f"Bands: 90 % of {record['draws']} draws. Dashed: more units than were measured.",

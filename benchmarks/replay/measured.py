@@ -48,6 +48,11 @@ class Measured:
         """What is kept of a command."""
         return cls(command, json.loads((FOLDER / f"units-{command}.json").read_text()))
 
+    @staticmethod
+    def is_kept(command: str) -> bool:
+        """Whether anything is."""
+        return (FOLDER / f"units-{command}.json").is_file()
+
     @property
     def n_units(self) -> int:
         return len(self.units)
@@ -115,15 +120,19 @@ def take(run: Path) -> Path:
     kept = []
     for record in read_journal(run / JOURNAL):
         row = record["rows"][0] if record["rows"] else {}
-        kept.append(
+        folds = {row["member"]} if "member" in row else {one["fold"] for one in record["rows"]}
+        seconds = record["seconds"] - record.get("compile_seconds", 0.0)
+        # Folds that ended within a second were written down together: each has its equal part.
+        kept += [
             {
                 "name": record["unit"],
-                "cost": record["cost"],
-                "seconds": round(record["seconds"] - record.get("compile_seconds", 0.0), 4),
-                "fold": row.get("member", row.get("fold", 0)),
+                "cost": record["cost"] / len(folds),
+                "seconds": round(seconds / len(folds), 4),
+                "fold": fold,
                 "gamma": row.get("gamma", 0.0),
             }
-        )
+            for fold in sorted(folds)
+        ]
     kept.sort(key=lambda one: (one["gamma"], one["fold"], one["name"].startswith(REFIT)))
     path = FOLDER / f"units-{read_record(run)[1].command}.json"
     lines = ",\n".join(json.dumps(one) for one in kept if one["seconds"] > 0)

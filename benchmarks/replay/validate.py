@@ -20,13 +20,13 @@ import numpy as np
 
 from benchmarks.command import add_count, exit_status
 from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.replay.__main__ import COMMANDS
 from benchmarks.replay.measured import Drawn, Measured
 from pipelines.run.options import OneLineParser
 from pipelines.run.pace import queue_of
 from pipelines.run.schedule import Lives, makespan
 
 COMMAND = "benchmarks.replay.validate"
-COMMANDS = ("svm_grid", "nn_bagging")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pipelines.run_folder.work_time import shown_seconds
 
 EFFICIENCY = 0.9
 DRAWS = 25
-GROWTH = 1.25  # from one number of workers to the next that is tried first
+GROWTH = 1.1  # from one number of workers to the next that is tried first
 # What a job's walltime has beyond the worst draw: its start, compilation, a slower node.
 MARGIN, MINUTES = 1.25, 5
 
@@ -118,20 +118,21 @@ def most_workers(
     ----------
     most : not more than these; None: than there are units
     """
-    limit = min(most or math.inf, len(units_for(1)))
-    good = forecast(pilot, units_for, 1)
-    bad = None
-    while bad is None and good.n_workers < limit:
-        tried = forecast(pilot, units_for, int(min(limit, math.ceil(GROWTH * good.n_workers))))
+    limit = int(min(most or math.inf, len(units_for(1))))
+    best = tried = forecast(pilot, units_for, 1)
+    above = limit + 1
+    while tried.n_workers < limit and tried.efficiency > efficiency / 2:
+        n_workers = min(limit, math.ceil(GROWTH * tried.n_workers))
+        tried = forecast(pilot, units_for, n_workers)
         if tried.efficiency >= efficiency:
-            good = tried
+            best, above = tried, limit + 1
         else:
-            bad = tried.n_workers
-    for n_workers in range(bad - 1 if bad else 0, good.n_workers, -1):
+            above = min(above, n_workers)
+    for n_workers in range(above - 1, best.n_workers, -1):
         tried = forecast(pilot, units_for, n_workers)
         if tried.efficiency >= efficiency:
             return tried
-    return good
+    return best
 
 
 def lines(best: Forecast, efficiency: float) -> Iterator[str]:

@@ -59,7 +59,8 @@ class Pace:
         """
         m, n = len(self.costs), len(costs)
         near = max(1, m // NEIGHBOURS)
-        place = np.searchsorted(self.costs, costs) + generator.integers(-near, near + 1, n)
+        alike = [np.searchsorted(self.costs, costs, side) for side in ("left", "right")]
+        place = np.sum(alike, axis=0) // 2 + generator.integers(-near, near + 1, n)
         ratios = self.seconds / self.costs
         return np.asarray(costs * ratios[np.clip(place, 0, m - 1)])
 

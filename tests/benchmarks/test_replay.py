@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.replay.__main__ import main
+from benchmarks.replay.__main__ import COMMANDS, main
 from benchmarks.replay.bound import lower_bound
 from benchmarks.replay.measured import Drawn, Measured
 from benchmarks.replay.schedules import SCHEDULES, Place
@@ -39,7 +39,7 @@ def test_nothing_beats_the_bound_and_it_is_reached():
     assert lower_bound(np.ones(10), Lives(np.array([2, 2, 1.0]), *np.zeros((2, 3)))) == 2
 
 
-@pytest.mark.parametrize("command", ["svm_grid", "nn_bagging"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_schedules_on_measured_times(command):
     measured = Measured.load(command)
     drawn = measured.draw(20 * 12, np.random.default_rng(0), mean=50)
@@ -68,9 +68,16 @@ def test_a_split_that_was_made_beforehand_by_hand():
 
 
 def test_members_are_drawn_with_their_refits():
-    drawn = Measured.load("nn_bagging").draw(100, np.random.default_rng(3))
+    names = ["nn-member=0 candidate=0", "nn-member=0 candidate=1", "refit-member=0"]
+    units = [
+        {"name": name, "cost": 1.0 + i, "seconds": 2.0 + i, "fold": 0}
+        for i, name in enumerate(names)
+    ]
+    drawn = Measured("nn_bagging", units).draw(100, np.random.default_rng(3))
+    assert len(drawn.needs) == 33
     for refit, candidates in drawn.needs.items():
         assert len({int(drawn.fold[i]) for i in (refit, *candidates)}) == 1
+        assert drawn.seconds[refit] == drawn.costs[refit] * 4 / 3
 
 
 def test_the_command_keeps_a_page_and_a_figure(tmp_path):
