@@ -11,6 +11,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import BinaryProblem, new_state
+from pipelines.svm.cpu.seed import SCALE_SHARE
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.steps import begin, settle
 from pipelines.svm.cpu.tolerance import reach, tolerance_at
@@ -68,7 +69,7 @@ def replay(
     for c in range(Cs.size):
         # Two values of C at a time: then there is no trial beside the start, as on the GPU.
         pair = Cs[max(c - 1, 0) : c + 1]
-        lacks, _ = begin(min(c, 1), pair, problem, state, n_support, n_bounded)
+        lacks, _ = begin(min(c, 1), pair, problem, state, n_support, n_bounded, SCALE_SHARE)
         if c == 0:
             subtract_rows(state.trial_residual, kernel, state.rows[:lacks], state.factors[:lacks])
             settle(0, lacks, True, 0.0, problem.y, state)

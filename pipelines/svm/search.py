@@ -71,10 +71,20 @@ class Search:
     def one_vs_one(self) -> bool:
         return self.problems[0].second is not None
 
+    @property
+    def of_two(self) -> bool:
+        """Whether one pair is all."""
+        return self.one_vs_one and self.layout.n_classes == 2
+
     def empty_solutions(self) -> Solutions:
         """Room for the solutions of one gamma."""
         n_C, n = self.settings.Cs.size, len(self.layout.order)
         return empty_solutions(len(self.weights), len(self.problems), n_C, n)
+
+    def empty_decisions(self) -> np.ndarray:
+        """Room for ``Solutions.decisions``."""
+        shape = (len(self.weights), len(self.problems), self.settings.Cs.size)
+        return np.empty((*shape, len(self.layout.order)), np.float32)
 
     def empty_coefficients(self) -> np.ndarray:
         """Room for ``Solutions.coefficients``, all 0: in double precision where it is small."""

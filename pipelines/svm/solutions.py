@@ -22,8 +22,9 @@ class Solutions:
     multipliers : float32 (1, n_classes, n_C, n) or None
         ``ovr`` of a single fold: the multipliers of every row; of several folds
         only the decision values are kept.
-    decisions : float32 (n_folds, n_classes, n_C, n) or None
-        ``ovr``: decision values of every row, training and validation.
+    decisions : float32 (n_folds, n_problems, n_C, n) or None
+        ``ovr``, and ``ovo`` of two classes: decision values of every row, training and
+        validation.
     support : bool (n_folds, n_C, n)
     """
 
@@ -46,7 +47,7 @@ class Solutions:
 
     @property
     def rest(self) -> np.ndarray:
-        """``decisions`` of one-vs-rest."""
+        """``decisions``, where they are kept."""
         assert self.decisions is not None
         return self.decisions
 

@@ -102,7 +102,7 @@ class Program:
     def must_vanish(self) -> float:
         """Wait until no process of this session is left; give the seconds that took."""
         began = time.monotonic()
-        while left := self._processes():
+        while left := self.processes():
             if time.monotonic() > began + SECONDS_TO_VANISH:
                 self.end_by_force()
                 raise Broken(f"{len(left)} processes outlived their launcher")
@@ -111,11 +111,12 @@ class Program:
 
     def end_by_force(self) -> None:
         """Leave nothing of a run that failed its test."""
-        for process in self._processes():
+        for process in self.processes():
             process.kill()
         self.said, self.complained = self.process.communicate()
 
-    def _processes(self) -> list[psutil.Process]:
+    def processes(self) -> list[psutil.Process]:
+        """All that this session has started and that still runs."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     def _is_ours(self, process: psutil.Process) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.chaos.program import Program
 
+ON_TWO_WORKERS = ("--cluster", "local", "--workers", "2")
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -33,25 +35,23 @@ class Workload:
     answers: tuple[str, ...]
     files: tuple[str, ...]
 
-    def begin(self, folder: Path) -> list[str]:
-        """The command line of a new run."""
-        return [*self._python, *self.options, "--results", str(folder)]
+    def begin(self, folder: Path, where: Sequence[str] = ON_TWO_WORKERS) -> list[str]:
+        """The command line of a new run; ``where``: options of the cluster."""
+        return [*self._python, *self.options, *where, "--results", str(folder)]
 
-    def resume(self, folder: Path) -> list[str]:
+    def resume(self, folder: Path, where: Sequence[str] = ON_TWO_WORKERS) -> list[str]:
         """The command line that goes on with a run."""
-        return [*self._python, "--resume", str(folder), "--cluster", "local", "--workers", "2"]
+        return [*self._python, "--resume", str(folder), *where]
 
     @property
     def _python(self) -> list[str]:
         return [sys.executable, "-m", f"pipelines.{self.command}"]
 
 
-ON_TWO_WORKERS = ("--cluster", "local", "--workers", "2")
-
 # A solver that shares nothing: each cell is a unit, so that there are many to disturb.
 SVM = Workload(
     "svm_grid",
-    ("--limit", "300", "--n-c", "5", "--n-gamma", "4", "--solver", "sklearn", *ON_TWO_WORKERS),
+    ("--limit", "300", "--n-c", "5", "--n-gamma", "4", "--solver", "sklearn"),
     100,
     ("best", "test_error", "n_test_errors", "n_support", "n_cells", "n_failed"),
     ("*.safetensors", "test_predictions.parquet", "candidates.parquet"),
@@ -61,7 +61,7 @@ SVM = Workload(
 BAGGING = Workload(
     "nn_bagging",
     ("--limit", "300", "--n-bootstrap", "3", "--n-tuning", "4", "--folds", "3",
-     "--max-epochs", "4", *ON_TWO_WORKERS),
+     "--max-epochs", "4"),
     15,
     ("test_error", "n_test_errors", "members", "n_cells", "n_failed"),
     ("members/*", "member_probabilities.npz", "test_predictions.parquet"),

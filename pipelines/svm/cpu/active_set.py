@@ -2,9 +2,9 @@
 
 SMO changes two multipliers at a time and crawls where hundreds are free, that is between
 their bounds, and the kernel is nearly singular on them.  Here all free multipliers move
-at once, to where their residuals are equal or the first of them meets a bound; that one
-is pinned, and where none is met the rows that violate most are set free.  The factor of
-the free block follows each change (primal active set: K. Scheinberg, "An efficient
+at once, to where their residuals are equal or some of them meet a bound; those are pinned,
+and where none is met the rows that violate most are set free.  The factor of the free
+block follows each change (primal active set: K. Scheinberg, "An efficient
 implementation of an active set method for SVMs", JMLR 7, 2006; M. Vogt, V. Kecman,
 "Active-set methods for support vector machines", 2005).
 
@@ -17,10 +17,17 @@ objective and keeps the constraints.
 import numpy as np
 
 from pipelines.svm.compiled import compiled
+from pipelines.svm.cpu.factor import (
+    append,
+    directions,
+    dot,
+    factorise,
+    remove_bounded,
+    solve_forward,
+    subtract,
+)
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
-
-_FAST = ("reassoc", "nsz", "contract", "nnan")
 
 # The ridge lets residuals differ by this share of the tolerance when a multiplier
 # moves over its whole range.
@@ -31,115 +38,13 @@ _RESOLVED64, _RESOLVED32 = 1e-14, 3e-7
 # Rows set free at once: this share of those that are free.
 _ADDED_SHARE = 0.05
 
+# Fewer rows than this that a step would carry beyond their bounds are pinned one by one.
+_LEAST_BATCH = 4
+# Times that rows are pinned because those pinned before moved them beyond their bounds.
+_MOST_TRIES = 6
+
 # Steps in a row that neither move nor end: the method has no more to give.
 _MOST_IDLE = 200
-
-
-@compiled(*_FAST)
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    total = 0.0
-    for k in range(a.size):
-        total += a[k] * b[k]
-    return total
-
-
-@compiled(*_FAST)
-def _subtract(target: np.ndarray, a: np.ndarray, factor: float) -> None:
-    for k in range(a.size):
-        target[k] -= factor * a[k]
-
-
-@compiled()
-def _append(
-    kernel: np.ndarray,
-    shift: float,
-    ridge: float,
-    factor: np.ndarray,
-    ones: np.ndarray,
-    free: np.ndarray,
-    f: int,
-    k: int,
-) -> int:
-    """Row k becomes the last of f + 1 free ones; returns their number.
-
-    factor : float64, lower triangle of the Cholesky factor of the free block
-    ones : the solution of ``factor @ ones = 1``
-    """
-    row = factor[f]
-    for p in range(f):
-        row[p] = np.float64(kernel[k, free[p]]) + shift
-    for p in range(f):
-        row[p] = (row[p] - _dot(factor[p, :p], row[:p])) / factor[p, p]
-    pivot = np.float64(kernel[k, k]) + shift + ridge - _dot(row[:f], row[:f])
-    row[f] = np.sqrt(max(pivot, ridge))
-    ones[f] = (1.0 - _dot(row[:f], ones[:f])) / row[f]
-    free[f] = k
-    return f + 1
-
-
-@compiled("contract")
-def _turn_four(
-    factor: np.ndarray,
-    at: int,
-    first: int,
-    cosines: np.ndarray,
-    sines: np.ndarray,
-    left: np.ndarray,
-) -> None:
-    """Rotate the columns from ``at`` to ``first`` of four rows at once, each one place up.
-
-    A row alone is a chain in which each product waits for the last.  ``left`` : float64
-    (4,), what each row carries into column ``first``.
-    """
-    a, b, c, d = factor[first], factor[first + 1], factor[first + 2], factor[first + 3]
-    e = factor[first + 4]
-    u, v, w, x = b[at], c[at], d[at], e[at]
-    for j in range(at, first):
-        cosine, sine = cosines[j], sines[j]
-        p, q, r, s = b[j + 1], c[j + 1], d[j + 1], e[j + 1]
-        a[j], u = cosine * u + sine * p, cosine * p - sine * u
-        b[j], v = cosine * v + sine * q, cosine * q - sine * v
-        c[j], w = cosine * w + sine * r, cosine * r - sine * w
-        d[j], x = cosine * x + sine * s, cosine * s - sine * x
-    left[0], left[1], left[2], left[3] = u, v, w, x
-
-
-@compiled()
-def _remove(
-    factor: np.ndarray, sides: np.ndarray, free: np.ndarray, f: int, at: int, turns: np.ndarray
-) -> int:
-    """The free row at place ``at`` is pinned; plane rotations mend the factor.
-
-    sides : float64 (2, capacity), solutions of ``factor @ side = something``
-    turns : float64 (3, capacity), work space
-    """
-    cosines, sines = turns[0], turns[1]
-    free[at : f - 1] = free[at + 1 : f]
-    for first in range(at, f - 1, 4):
-        last = min(first + 4, f - 1)
-        for p in range(first, last):
-            factor[p, :at] = factor[p + 1, :at]
-        if last - first == 4:
-            _turn_four(factor, at, first, cosines, sines, turns[2])
-        for p in range(first, last):
-            source, row = factor[p + 1], factor[p]
-            begin = at
-            carried = source[at]
-            if last - first == 4:  # up to the block's first column that is done
-                begin, carried = first, turns[2, p - first]
-            for j in range(begin, p):
-                following = source[j + 1]
-                row[j] = cosines[j] * carried + sines[j] * following
-                carried = cosines[j] * following - sines[j] * carried
-            following = source[p + 1]
-            size = np.sqrt(carried * carried + following * following)
-            cosines[p], sines[p] = carried / size, following / size
-            row[p] = size
-            for side in sides:
-                one, other = side[p], side[p + 1]
-                side[p] = cosines[p] * one + sines[p] * other
-                side[p + 1] = cosines[p] * other - sines[p] * one
-    return f - 1
 
 
 @compiled()
@@ -164,58 +69,97 @@ def _free_rows(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, free: np.
 
 
 @compiled()
-def _factorise(
-    kernel: np.ndarray,
-    shift: float,
-    ridge: float,
-    factor: np.ndarray,
-    ones: np.ndarray,
-    free: np.ndarray,
-    f: int,
-) -> None:
-    """The factor of the free block, by LAPACK, or row by row where it is not definite."""
-    definite = True
-    block = np.empty((f, f))
-    for p in range(f):
-        row = kernel[free[p]]
-        for q in range(f):
-            block[p, q] = np.float64(row[free[q]]) + shift
-        block[p, p] += ridge
-    try:
-        factor[:f, :f] = np.linalg.cholesky(block)
-    except Exception:
-        definite = False
-    for p in range(f):
-        if definite:
-            ones[p] = (1.0 - _dot(factor[p, :p], ones[:p])) / factor[p, p]
-        else:
-            _append(kernel, shift, ridge, factor, ones, free, p, free[p])
+def _spread(
+    reach: float,
+    d: np.ndarray,
+    v: np.ndarray,
+    least: np.ndarray,
+    most: np.ndarray,
+    pinned: np.ndarray,
+    move: np.ndarray,
+) -> tuple[float, bool]:
+    """Fill ``move``: ``reach * d``, pinned rows to their bounds, and their sum taken up by ``v``.
 
+    pinned : int8, 1 for a row that goes to the most it may, -1 to the least, 0 for others;
+        those whom ``v`` carries beyond their bounds are pinned, too
 
-@compiled()
-def _solve_forward(
-    residual: np.ndarray, factor: np.ndarray, free: np.ndarray, f: int, found: np.ndarray
-) -> None:
-    """``factor @ found = residual`` of the free rows."""
-    for p in range(f):
-        found[p] = (residual[free[p]] - _dot(factor[p, :p], found[:p])) / factor[p, p]
-
-
-@compiled()
-def _direction(
-    factor: np.ndarray, ones: np.ndarray, forward: np.ndarray, f: int, d: np.ndarray
-) -> float:
-    """``d`` of ``(K + ridge) d + level = residual`` over the free rows, of sum 0; the level.
-
-    forward : from ``_solve_forward``
+    Returns the factor of ``v``, and whether all are within their bounds.
     """
-    level = _dot(forward[:f], ones[:f]) / _dot(ones[:f], ones[:f])
+    share = 0.0
+    for _ in range(_MOST_TRIES):
+        excess, others, within = 0.0, 0.0, True
+        for p in range(d.size):
+            if pinned[p]:
+                move[p] = most[p] if pinned[p] > 0 else least[p]
+                excess += move[p]
+            else:
+                excess += reach * d[p]
+                others += v[p]
+        if others == 0.0:
+            return 0.0, False
+        share = -excess / others
+        for p in range(d.size):
+            if not pinned[p]:
+                move[p] = reach * d[p] + share * v[p]
+                if move[p] > most[p] or move[p] < least[p]:
+                    pinned[p], within = 1 if move[p] > most[p] else -1, False
+        if within:
+            return share, True
+    return share, False
+
+
+@compiled()
+def _pin_many(
+    factor: np.ndarray,
+    sides: np.ndarray,
+    least: np.ndarray,
+    most: np.ndarray,
+    step: float,
+    level: float,
+    d: np.ndarray,
+    v: np.ndarray,
+    move: np.ndarray,
+) -> bool:
+    """Fill ``move``, which puts many rows at their bounds at once; whether there is one.
+
+    It is taken if the objective falls by no less than along ``d`` to the first bound.  What
+    a move does is known from the factor: with ``u = factor' move`` the objective changes by
+    ``1/2 u'u - forward'u``, and ``forward`` by ``-u``, which is done here.
+
+    least, most : float64 (f,), how far each row may fall and rise
+    step : along ``d`` to the first bound
+    """
+    f, ones, forward = d.size, sides[0], sides[1]
+    times, pinned, u = np.empty(f), np.empty(f, np.int8), np.empty(f)
+    wished = 0.0
     for p in range(f):
-        d[p] = forward[p] - level * ones[p]
-    for p in range(f - 1, -1, -1):
-        d[p] /= factor[p, p]
-        _subtract(d[:p], factor[p, :p], d[p])
-    return level
+        wished += (forward[p] - level * ones[p]) ** 2
+        times[p] = np.inf
+        if d[p] != 0.0:
+            times[p] = (most[p] if d[p] > 0.0 else least[p]) / d[p]
+    enough, order = (step - 0.5 * step * step) * wished, np.argsort(times)
+    batch = np.searchsorted(times[order], 1.0)
+    while batch >= _LEAST_BATCH:
+        reach = times[order[batch]] if batch < f else 1.0
+        pinned[:] = 0
+        for p in order[:batch]:
+            pinned[p] = 1 if d[p] > 0.0 else -1
+        share, within = _spread(min(reach, 1.0), d, v, least, most, pinned, move)
+        if within:
+            reach = min(reach, 1.0)
+            for p in range(f):
+                u[p] = reach * (forward[p] - level * ones[p]) + share * ones[p]
+            for p in range(f):
+                if pinned[p]:
+                    subtract(u[: p + 1], factor[p, : p + 1], reach * d[p] + share * v[p] - move[p])
+            if dot(forward[:f], u) - 0.5 * dot(u, u) >= enough:
+                for p in range(f):
+                    forward[p] -= u[p]
+                    if pinned[p]:
+                        move[p] = np.inf if pinned[p] > 0 else -np.inf
+                return True
+        batch //= 4
+    return False
 
 
 @compiled()
@@ -301,7 +245,8 @@ def solve_active(
         than the work space holds, or steps no longer move anything.
     """
     n, capacity = residual.size, factor.shape[0]
-    free, d, wanted = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity, np.int64)
+    free, wanted = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    d, v, least, most, move = np.empty((5, capacity))
     sides, turns = np.empty((2, capacity)), np.empty((3, max(4, capacity)))
     ones, forward = sides[0], sides[1]
     # What the residuals do not know yet: it is made up when rows are to be set free.
@@ -316,19 +261,29 @@ def solve_active(
     f = _free_rows(beta, lower, upper, free)
     if f < 0:
         return 0, STALLED
-    _factorise(kernel, shift, ridge, factor, ones, free, f)
-    _solve_forward(residual, factor, free, f, forward)
+    factorise(kernel, shift, ridge, factor, ones, free, f)
+    solve_forward(residual, factor, free, f, forward)
     idle, batch, alone = 0, 1, False
     for done in range(limit):
         level = 0.0
         if f >= 2:
-            level = _direction(factor, ones, forward, f, d)
+            level = directions(factor, ones, forward, f, d, v)
             step, at = _longest_step(beta, lower, upper, free, f, d)
+            many = False
+            if at >= 0:
+                for p in range(f):
+                    least[p], most[p] = (
+                        lower[free[p]] - beta[free[p]],
+                        upper[free[p]] - beta[free[p]],
+                    )
+                many = _pin_many(
+                    factor, sides, least[:f], most[:f], step, level, d[:f], v[:f], move[:f]
+                )
             moved = 0.0
             for p in range(f):
                 k = free[p]
-                new = beta[k] + step * d[p]
-                if p == at:
+                new = beta[k] + (move[p] if many else step * d[p])
+                if p == at and not many:
                     new = upper[k] if d[p] > 0.0 else lower[k]
                 new = min(max(new, lower[k]), upper[k])
                 pending[k] += new - beta[k]
@@ -339,12 +294,12 @@ def solve_active(
                 # A row that was set free and may not move: fewer at once are safer.
                 if moved <= 1e-13 * span:
                     batch = 0
-                for p in range(f):
-                    forward[p] += step * (level * ones[p] - forward[p])
-                for p in range(f - 1, -1, -1):
-                    k = free[p]
-                    if not (lower[k] < beta[k] < upper[k]):
-                        f = _remove(factor, sides, free, f, p, turns)
+                if not many:
+                    for p in range(f):
+                        forward[p] += step * (level * ones[p] - forward[p])
+                f = remove_bounded(
+                    kernel, shift, ridge, beta, lower, upper, factor, sides, free, f, turns
+                )
                 continue
         m = 0
         for k in range(n):
@@ -360,10 +315,10 @@ def solve_active(
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
-                    f = _append(kernel, shift, ridge, factor, ones, free, f, k)
+                    f = append(kernel, shift, ridge, factor, ones, free, f, k)
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
-                _factorise(kernel, shift, ridge, factor, ones, free, f)
+                factorise(kernel, shift, ridge, factor, ones, free, f)
             batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
             alone = batch == 1
             room = min(batch, capacity - f)
@@ -371,10 +326,10 @@ def solve_active(
                 return done, STALLED
             n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
             for p in range(n_new):
-                f = _append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
+                f = append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
             if n_new == 0:
                 idle += 1
-        _solve_forward(residual, factor, free, f, forward)
+        solve_forward(residual, factor, free, f, forward)
     for k in range(n):
         if pending[k] != 0.0:
             subtract_rows(residual, kernel[:, :n], np.array([k]), pending[k : k + 1])

@@ -4,53 +4,137 @@ import threading
 
 import numpy as np
 
+from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.kernels import finish_distances
 from pipelines.svm.kernel import Kernel
 
+# Values of all features that are worked on at once: they stay in a core's cache.
+_TILE_VALUES = 1 << 15
 
-class ExactKernel:
-    """Blocks of one gamma's kernel in double precision, within a given memory.
+
+@compiled("contract")
+def _add_squares(out: np.ndarray, column: np.ndarray, value: float) -> None:
+    for k in range(out.size):
+        difference = column[k] - value
+        out[k] += difference * difference
+
+
+@compiled("contract")
+def _add_products(out: np.ndarray, column: np.ndarray, value: float) -> None:
+    for k in range(out.size):
+        out[k] += column[k] * value
+
+
+@compiled()
+def _products_of(
+    columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray
+) -> None:
+    """Squared distances or inner products of some rows with all.
+
+    Feature by feature for each pair, so that they are the same to the last digit whichever
+    rows are asked for together, and exactly symmetric.
+
+    columns : float64 (n_features, n), all rows; rows : int64 (m,); out : float64 (m, n)
+    """
+    n_features, n = columns.shape
+    step = max(64, _TILE_VALUES // max(1, n_features))
+    for begin in range(0, n, step):
+        end = min(begin + step, n)
+        for p in range(rows.size):
+            part = out[p, begin:end]
+            part[:] = 0.0
+            for f in range(n_features):
+                if of_distances:
+                    _add_squares(part, columns[f, begin:end], columns[f, rows[p]])
+                else:
+                    _add_products(part, columns[f, begin:end], columns[f, rows[p]])
+
+
+class ExactRows:
+    """Rows of one gamma's kernel in double precision, made when they are asked for and kept.
 
     A multiplier of 1e4 makes of the rounding of a kernel in single precision more than
-    the tolerance, so what is hard at a large C is finished on this one.
+    the tolerance, so what is hard at a large C is finished on this one.  It needs the rows
+    whose multipliers may change, often a small part of all.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    most_bytes : a larger block is not made
+    most_bytes : for the rows that are kept
+
+    Attributes
+    ----------
+    store : float64 (most rows, n)
+    slot : int64 (n,), where in ``store`` a row is, or -1
+    diagonal : float64 (n,)
     """
 
     def __init__(self, rows: np.ndarray, kernel: Kernel, gamma: float, most_bytes: int) -> None:
-        self._rows, self._kernel, self._gamma = rows, kernel, gamma
-        self._most_bytes = most_bytes
-        self._guard, self._all = threading.Lock(), np.empty((0, 0))
+        self._columns = np.ascontiguousarray(np.asarray(rows, np.float64).T)
+        self._kernel, self._gamma, n = kernel, gamma, len(rows)
+        self._n_held, self._guard = 0, threading.Lock()
+        # Pages that are not written take no memory.
+        self.store = np.empty((min(n, most_bytes // (8 * n)), n))
+        self.slot = np.full(n, -1, np.int64)
+        own = np.zeros(n)
+        if not kernel.of_distances:
+            own = np.einsum("fk,fk->k", self._columns, self._columns)
+        self.diagonal = _apply(own, kernel, gamma)
 
-    def of(self, places: np.ndarray | slice) -> np.ndarray | None:
-        """The kernel of some rows, float64 (m, m), exactly symmetric; None: no room."""
-        rows = np.ascontiguousarray(self._rows[places], np.float64)
-        if 8 * len(rows) ** 2 > self._most_bytes:
-            return None
-        values = rows @ rows.T
-        if self._kernel.of_distances:
-            norms = np.diagonal(values).copy()
-            finish_distances(values, norms, norms, values)
-            np.fill_diagonal(values, 0)
-        return _apply(values, self._kernel, self._gamma)
+    def hold(self, wanted: np.ndarray) -> bool:
+        """Have the wanted rows, numbers that differ, in the store; False: there is no room."""
+        with self._guard:
+            missing = wanted[self.slot[wanted] < 0]
+            first, last = self._n_held, self._n_held + missing.size
+            if last > len(self.store):
+                return False
+            made = self.store[first:last]
+            _products_of(self._columns, missing, self._kernel.of_distances, made)
+            _apply(made, self._kernel, self._gamma)
+            self._n_held = last
+            self.slot[missing] = np.arange(first, last)  # at last: other threads look here
+            return True
+
+
+class ExactKernel:
+    """One gamma's kernel in double precision, within a given memory.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), from ``prepare_rows``
+    memory_bytes : for all walks at once
+    n_threads : how many those are
+    """
+
+    def __init__(
+        self, rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, n_threads: int
+    ) -> None:
+        self._rows, self._kernel, self._gamma = rows, kernel, gamma
+        self._memory_bytes, self._n_threads = memory_bytes, n_threads
+        self._guard = threading.Lock()
+        self._all: ExactRows | None = None
+
+    def of(self, places: np.ndarray | slice) -> ExactRows:
+        """Of some rows, for one walk."""
+        most = self._memory_bytes // self._n_threads
+        return ExactRows(self._rows[places], self._kernel, self._gamma, most)
+
+    def of_all(self) -> ExactRows:
+        """Of all rows: shared by all walks, or one walk's own where not all fit.
+
+        What a walk can hold is then a matter of its problem alone.
+        """
+        if 8 * len(self._rows) ** 2 > self._memory_bytes:
+            return self.of(slice(None))
+        with self._guard:
+            if self._all is None:
+                self._all = ExactRows(self._rows, self._kernel, self._gamma, self._memory_bytes)
+            return self._all
 
     def between(self, places: np.ndarray) -> np.ndarray:
         """The kernel of some rows against all, float64 (m, n)."""
         rows = np.asarray(self._rows, np.float64)
         return exact_values(rows[places], rows, self._kernel, self._gamma)
-
-    def of_all(self) -> np.ndarray | None:
-        """The kernel of all rows, made once."""
-        with self._guard:
-            if not self._all.size:
-                found = self.of(slice(None))
-                if found is None:
-                    return None
-                self._all = found
-            return self._all
 
 
 def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
@@ -86,7 +170,7 @@ def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
 def exact_kernel(
     rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, n_threads: int
 ) -> ExactKernel | None:
-    """An ``ExactKernel`` for as many walks at once; None where it may not be positive definite."""
+    """Within half of the memory; None where the kernel may not be positive definite."""
     if not kernel.is_definite:
         return None
-    return ExactKernel(rows, kernel, gamma, memory_bytes // (2 * n_threads))
+    return ExactKernel(rows, kernel, gamma, memory_bytes // 2, n_threads)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
-from pipelines.svm.cpu.exact import ExactKernel
+from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.runs import as_runs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Means
@@ -62,7 +62,7 @@ def open_block(
     source: np.ndarray,
     places: np.ndarray,
     transform: Callable[[np.ndarray], object] | None,
-    exact: Callable[[], np.ndarray | None] | None,
+    exact: Callable[[], ExactRows] | None,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -95,13 +95,23 @@ def _solve_pairs(
     finish: Callable[[int], Found],
     means: Means,
 ) -> Iterator[tuple[int, Found]]:
-    """Every pair on every fold, longest first."""
+    """Every pair on every fold, longest first.
+
+    Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
+    with a bound of 0, their decision values come for free, and the folds share what is
+    made in double precision.
+    """
     out.coefficients = search.empty_coefficients()
+    if search.of_two and search.validation:
+        out.decisions = search.empty_decisions()
 
     def solve(number: int, fold: int) -> None:
         rows = search.problems[number].pair_rows(search.layout)
-        rows = rows[search.weights[fold, rows] > 0]
-        better = None if exact is None else partial(exact.of, rows)
+        if not search.of_two:
+            rows = rows[search.weights[fold, rows] > 0]
+        better = None
+        if exact is not None:
+            better = exact.of_all if search.of_two else partial(exact.of, rows)
         opened = partial(open_block, kernel, rows, None, better)
         solve_pair(search, number, fold, rows, opened, out)
 

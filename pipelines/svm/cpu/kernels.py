@@ -69,51 +69,58 @@ def finish_distances(
         out[piece] = distances
 
 
-def _symmetric_products(rows: np.ndarray, pool: Executor | None) -> np.ndarray:
-    """``rows @ rows.T`` from its upper blocks: half the work, exactly symmetric."""
-    n = len(rows)
-    if pool is None or n <= _BLOCK_ROWS:
-        return rows @ rows.T  # numpy calls BLAS syrk
-    out = np.empty((n, n), rows.dtype)
-    pieces = [slice(at, min(at + _BLOCK_ROWS, n)) for at in range(0, n, _BLOCK_ROWS)]
-
-    def multiply(pair: tuple[slice, slice]) -> None:
-        a, b = pair
-        out[a, b] = rows[a] @ rows[b].T
-        if a != b:
-            out[b, a] = out[a, b].T
-
-    list(pool.map(multiply, [(a, b) for i, a in enumerate(pieces) for b in pieces[i:]]))
-    return out
-
-
 def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = None) -> np.ndarray:
     """Squared distances (rbf) or inner products of all pairs of rows.
+
+    Made of the upper blocks: half the work, exactly symmetric, and no second matrix.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    pool : executor whose threads share the work after the product, or None
+    pool : executor whose threads share the blocks, or None
 
     Returns
     -------
-    float32 array of shape (n, n), exactly symmetric; of distances the diagonal
-    is exactly 0 and equal rows are at distance 0
+    float32 array of shape (n, n); of distances the diagonal is exactly 0 and equal
+    rows are at distance 0
     """
     if kernel.is_given:
         return rows.astype(np.float32)
-    products = _symmetric_products(rows, pool)
-    if not kernel.of_distances:
-        return products.astype(np.float32, copy=False)
-    norms = np.diagonal(products).copy()
-    out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
+    n = len(rows)
+    out, norms = np.empty((n, n), np.float32), np.empty(n, rows.dtype)
+    step = n if pool is None else _BLOCK_ROWS
+    pieces = [slice(at, min(at + step, n)) for at in range(0, n, step)]
 
-    def finish(piece: slice) -> None:
-        finish_distances(products[piece], norms[piece], norms, out[piece])
+    def on_diagonal(a: slice) -> None:
+        products = rows[a] @ rows[a].T  # numpy calls BLAS syrk
+        norms[a] = np.diagonal(products)
+        _finish(products, kernel, norms[a], norms[a], out[a, a])
 
-    run_pieces(finish, len(rows), rows.shape[0] * products.itemsize, pool)
-    np.fill_diagonal(out, 0)
+    def above_it(pair: tuple[slice, slice]) -> None:
+        a, b = pair
+        _finish(rows[a] @ rows[b].T, kernel, norms[a], norms[b], out[a, b])
+        out[b, a] = out[a, b].T
+
+    over = map if pool is None else pool.map
+    list(over(on_diagonal, pieces))
+    list(over(above_it, [(a, b) for i, a in enumerate(pieces) for b in pieces[i + 1 :]]))
+    if kernel.of_distances:
+        np.fill_diagonal(out, 0)
     return out
+
+
+def _finish(
+    products: np.ndarray,
+    kernel: Kernel,
+    norms: np.ndarray,
+    other_norms: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """What is shared, from inner products and the rows' squared norms."""
+    if kernel.of_distances:
+        finish_distances(products, norms, other_norms, out)
+    else:
+        out[...] = products
 
 
 def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -124,11 +131,9 @@ def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.n
     float32 array of shape (len(rows), len(others))
     """
     products = rows @ others.T
-    if not kernel.of_distances:
-        return products.astype(np.float32, copy=False)
     out = products if products.dtype == np.float32 else np.empty(products.shape, np.float32)
-    norms = np.einsum("ij,ij->i", rows, rows)
-    finish_distances(products, norms, np.einsum("ij,ij->i", others, others), out)
+    norms, other_norms = (np.einsum("ij,ij->i", some, some) for some in (rows, others))
+    _finish(products, kernel, norms, other_norms, out)
     return out
 
 

@@ -13,7 +13,7 @@ from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
 from pipelines.svm.cpu.pairwise_by_fold import solve_and_score_by_fold
-from pipelines.svm.cpu.score import score_pairs, score_rest
+from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_fold
@@ -190,6 +190,8 @@ def _score_fold(
     if values is None or not search.one_vs_one:
         found = score_rest(rows, fold, solutions, search.with_values)
     else:
-        between = None if exact is None else exact.between
-        found = score_pairs(values, rows, fold, solutions, search, between)
+        between, score = None if exact is None else exact.between, score_pairs
+        if search.of_two:
+            score = score_two
+        found = score(values, rows, fold, solutions, search, between)
     return found, time.perf_counter() - began

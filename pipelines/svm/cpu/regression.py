@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path
-from pipelines.svm.cpu.exact import ExactKernel, exact_values
+from pipelines.svm.cpu.exact import ExactRows, exact_values
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.threads import Means, open_pool
 from pipelines.svm.cpu.walk import walk
@@ -105,7 +105,7 @@ def cross_validate_regression(
         def solve(task: tuple[int, int]) -> None:
             fold, e = task
             train, validation = folds[fold]
-            better = None if exact is None else partial(_doubled_exactly, exact, train)
+            better = None if exact is None else partial(exact.of, np.tile(train, 2))
             path = _walk_tube(values[np.ix_(train, train)], better, y[train], epsilons[e], settings)
             net = path.betas[:, : len(train)] + path.betas[:, len(train) :]
             between = exact_values(
@@ -125,7 +125,7 @@ def cross_validate_regression(
 
 def _walk_tube(
     kernel: np.ndarray,
-    exact: Callable[[], np.ndarray | None] | None,
+    exact: Callable[[], ExactRows] | None,
     y: np.ndarray,
     epsilon: float,
     settings: Settings,
@@ -146,8 +146,3 @@ def _walk_tube(
         settings.limit(n), path,
     )  # fmt: skip
     return path
-
-
-def _doubled_exactly(kernel: ExactKernel, train: np.ndarray) -> np.ndarray | None:
-    found = kernel.of(train)
-    return None if found is None else np.tile(found, (2, 2))

@@ -9,11 +9,12 @@ practical", 1999).
 import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
+from pipelines.svm.cpu.rounds import INNER_GAP
 from pipelines.svm.cpu.row_cache import KernelRows
+from pipelines.svm.cpu.seed import SCALE_SHARE
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.steps import begin, finish, settle
 from pipelines.svm.cpu.tolerance import reach, tolerance_at
-from pipelines.svm.cpu.walk import INNER_GAP
 from pipelines.svm.cpu.working_set import intercept_of, optimality, select
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
@@ -114,7 +115,7 @@ def walk_rows(
     span, size = reach(problem)
     level, n_support, n_bounded = 0.0, 0, 0
     for c, C in enumerate(Cs):
-        m, changed = begin(c, Cs, problem, state, n_support, n_bounded)
+        m, changed = begin(c, Cs, problem, state, n_support, n_bounded, SCALE_SHARE)
         if m > 0:
             source.subtract(state.trial_residual, state.rows[:m], state.factors[:m])
         level = settle(c, m, changed, level, problem.y, state)

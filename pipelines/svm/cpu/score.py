@@ -15,6 +15,9 @@ from pipelines.svm.solutions import Solutions
 _PART_BYTES = 1 << 25
 _EXACT_BYTES = 1 << 28
 
+# Rows whose parts stand for those of all.
+_SAMPLE = 128
+
 # Of the largest part of a decision value, what single precision leaves uncertain; measured
 # on images and tables: 5e-7, and 2e-6 where gamma is too large. The distance of the kernel
 # from 1, which is what is summed, is exact to its last digits even where multipliers are large
@@ -102,6 +105,40 @@ def _score_rows(
     values = np.empty((len(kernel), *intercepts.shape), np.float32)
     pair_decisions(parts, intercepts, values)
     return Scores(codes, values), np.arange(0 if certain else len(kernel))
+
+
+def score_two(
+    kernel: np.ndarray,
+    rows: np.ndarray,
+    fold: int,
+    solutions: Solutions,
+    search: Search,
+    exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Scores:
+    """As ``score_pairs`` for two classes, from the decision values that the walk has kept.
+
+    What single precision leaves uncertain is told from parts of some rows' values.
+    """
+    values = solutions.rest[fold][0][:, rows].T
+    n_C = values.shape[1]
+    some = rows[:: max(1, len(rows) // _SAMPLE)]
+    parts = pair_parts(kernel[some], solutions.pairs[fold], search.layout, n_C)
+    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 2), initial=0.0)
+    scores = Scores(
+        (values <= 0).astype(np.int64), values[:, None].copy() if search.with_values else None
+    )
+    if search.with_values:
+        near = np.full(len(rows), within.max(initial=0.0) > search.settings.tol)
+    else:
+        near = (np.abs(values) < within).any(axis=1)
+    if exact_kernel is not None and near.any():
+        again, _ = _score_rows(
+            solutions.pairs[fold], search, solutions.intercepts[fold], exact_kernel(rows[near])
+        )
+        scores.codes[near] = again.codes
+        if scores.values is not None:
+            scores.values[near] = again.values
+    return scores
 
 
 def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: bool) -> Scores:

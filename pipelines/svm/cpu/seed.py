@@ -11,7 +11,7 @@ from pipelines.svm.cpu.binary import State
 
 # Multipliers are scaled with C while more than this share of the support vectors
 # is at its bound, and kept otherwise (measured).
-_SCALE_SHARE = 0.6
+SCALE_SHARE = 0.6
 
 # The trial on the line through the last two solutions is made while it needs fewer
 # kernel rows than this share of the support vectors.
@@ -78,9 +78,17 @@ def _extrapolate(growth: float, state: State) -> int:
 
 @compiled()
 def seed(
-    c: int, Cs: np.ndarray, y: np.ndarray, state: State, n_support: int, n_bounded: int
+    c: int,
+    Cs: np.ndarray,
+    y: np.ndarray,
+    state: State,
+    n_support: int,
+    n_bounded: int,
+    scale_share: float,
 ) -> tuple[int, bool]:
     """Make the last solution a start for C number c, and a trial beside it.
+
+    scale_share : ``SCALE_SHARE``, or what a solver other than SMO wants
 
     Returns how many kernel rows the trial's residual lacks, -1 where it would take
     too many to be worth it, and whether the start differs from the last solution.
@@ -92,7 +100,7 @@ def seed(
             m = -1
     state.old_beta[:] = state.beta
     state.old_residual[:] = state.residual
-    scaled = n_bounded > _SCALE_SHARE * n_support
+    scaled = n_bounded > scale_share * n_support
     if scaled:
         _scale(Cs[c] / Cs[c - 1], y, state)
     return m, scaled

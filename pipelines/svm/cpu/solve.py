@@ -46,22 +46,25 @@ def _walk(
     number: int,
     fold: int,
     out: Solutions,
-    residuals: np.ndarray,
+    decisions: np.ndarray,
 ) -> np.ndarray:
     """Walk a problem's path and write its numbers to ``out``.
 
-    residuals : as in ``Path``, output
+    decisions : float32 (n_C, n), or (0, 0) where they are not wanted, output
 
     Returns its multipliers, float64 (n_C, n).
     """
     betas = np.empty((settings.Cs.size, problem.y.size))
     path = Path(
-        betas, residuals, out.intercepts[fold, number], out.objectives[fold, number],
+        betas, decisions, out.intercepts[fold, number], out.objectives[fold, number],
         out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
         out.status[fold, number],
     )  # fmt: skip
     limit = settings.limit(problem.y.size)
     out.solved[fold, number] = walker(problem, settings.Cs, settings.tol, limit, path)
+    if decisions.size:  # the walk leaves residuals there
+        np.subtract(problem.y, decisions, out=decisions)
+        decisions += path.intercepts[:, None]
     return betas
 
 
@@ -75,23 +78,26 @@ def solve_pair(
 ) -> None:
     """One pair of classes on one fold; writes its place in ``out``.
 
-    rows : int64, the pair's training rows, sorted numbers
+    rows : int64, sorted numbers of the pair's training rows, or of all rows of two classes
     open_kernel : of these rows
     """
     began, layout = time.perf_counter(), search.layout
-    problem, weight = search.problems[number], search.weights[fold]
+    problem, weight = search.problems[number], search.weights[fold][rows]
     assert problem.second is not None
     own = layout.codes[rows] == problem.first
-    n_first = int(np.count_nonzero(own))
-    if n_first in (0, rows.size):
-        _one_sided(out, fold, number, 1.0 if n_first else -1.0)
+    n_first, trained = int(np.count_nonzero(own)), np.count_nonzero(weight[own])
+    if trained in (0, np.count_nonzero(weight)):
+        _one_sided(out, fold, number, 1.0 if trained else -1.0)
+        if out.decisions is not None:
+            out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
     factors = search.factors(number, fold)
-    bounds = weight[rows] * factors[layout.codes[rows]]
+    bounds = weight * factors[layout.codes[rows]]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
     labels = np.where(own, 1.0, -1.0)
     given = BinaryProblem(labels, labels, bounds, pulls[0, 0], pulls[0, 1])
-    betas = _walk(walker, given, search.settings, number, fold, out, np.empty((0, 0), np.float32))
+    decisions = np.empty((0, 0), np.float32) if out.decisions is None else out.rest[fold, number]
+    betas = _walk(walker, given, search.settings, number, fold, out, decisions)
     out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
     out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
     out.seconds[fold, number] = time.perf_counter() - began
@@ -114,8 +120,7 @@ def solve_rest(
     pool : None where the kernel's rows are made by the pool: then one problem after another,
         its folds in sequence
     """
-    shape = (len(search.weights), len(search.problems), search.settings.Cs.size)
-    out.decisions = np.empty((*shape, len(search.layout.order)), np.float32)
+    out.decisions = search.empty_decisions()
     if len(search.weights) == 1:
         out.multipliers = np.zeros(out.decisions.shape, np.float32)
     walker, pulls = open_kernel(search.layout.starts, search.weights)
@@ -152,16 +157,14 @@ def _solve_one_rest(
         _one_sided(out, fold, number, 1.0 if trained else -np.inf)
         out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
-    y, residuals = np.where(own, 1.0, -1.0), out.rest[fold, number]
+    y = np.where(own, 1.0, -1.0)
     factors = search.factors(number, fold)
     pull = pulls * factors[:, None]
     given = BinaryProblem(
         y, y, weight * factors[layout.codes], pull[problem.first],
         pull.sum(axis=0) - pull[problem.first],
     )  # fmt: skip
-    betas = _walk(walker, given, search.settings, number, fold, out, residuals)
-    np.subtract(y[None], residuals, out=residuals)
-    residuals += out.intercepts[fold, number, :, None]
+    betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
     if out.multipliers is not None:
         out.multipliers[fold, number] = betas
     with guard:

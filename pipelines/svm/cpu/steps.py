@@ -21,11 +21,18 @@ def _set_bounds(C: float, problem: BinaryProblem, state: State) -> None:
 
 @compiled()
 def begin(
-    c: int, Cs: np.ndarray, problem: BinaryProblem, state: State, n_support: int, n_bounded: int
+    c: int,
+    Cs: np.ndarray,
+    problem: BinaryProblem,
+    state: State,
+    n_support: int,
+    n_bounded: int,
+    scale_share: float,
 ) -> tuple[int, bool]:
     """Bounds of C number c, a start for it, and a trial beside it.
 
     n_support, n_bounded : of the last solution, see ``finish``
+    scale_share : as for ``seed``
 
     Returns how many kernel rows the trial's residual lacks, -1 where there is no
     trial, and whether the start differs from the last solution.
@@ -35,7 +42,7 @@ def begin(
     _set_bounds(Cs[c], problem, state)
     if c == 0:
         return plan_start(Cs[0], problem, state), True
-    return seed(c, Cs, problem.y, state, n_support, n_bounded)
+    return seed(c, Cs, problem.y, state, n_support, n_bounded, scale_share)
 
 
 @compiled()

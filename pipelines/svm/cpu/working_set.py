@@ -138,8 +138,38 @@ def select(
 
 
 @compiled()
+def keep_worst(
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    level: float,
+    i: int,
+    j: int,
+    chosen: np.ndarray,
+    most: int,
+) -> int:
+    """Leave marked as many rows as there is room for, from ``select``; returns their number.
+
+    The worst pair, free multipliers, and of each kind those that violate most.
+    """
+    rows = np.flatnonzero(chosen)
+    worst_first = rows[np.argsort(-np.abs(residual[rows] - level))]
+    chosen[:] = False
+    chosen[i] = chosen[j] = True
+    count = 2
+    for free in (True, False):
+        for k in worst_first:
+            if count < most and not chosen[k] and (lower[k] < beta[k] < upper[k]) == free:
+                chosen[k] = True
+                count += 1
+    return count
+
+
+@compiled()
 def gather(
     kernel: np.ndarray,
+    slot: np.ndarray,
     chosen: np.ndarray,
     n_chosen: int,
     members: np.ndarray,
@@ -152,6 +182,8 @@ def gather(
     Members of earlier solves stay while they are few against those needed: a
     member costs a lane in each iteration, a new row costs a gather.  Returns the
     number of members; ``place`` holds each row's position among them, or -1.
+
+    kernel : (m, n), and slot : int64 (n,), where in it the kernel row of each row is
     """
     missing = 0
     for k in range(chosen.size):
@@ -166,7 +198,7 @@ def gather(
             members[n_members], place[k] = k, n_members
             n_members += 1
     for p in range(n_members):
-        source, begin = kernel[members[p]], 0 if p >= first_new else first_new
+        source, begin = kernel[slot[members[p]]], 0 if p >= first_new else first_new
         for q in range(begin, n_members):
             compact[p, q] = source[members[q]]
     return n_members

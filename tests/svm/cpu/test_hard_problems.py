@@ -7,9 +7,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from benchmarks.tables.tables import TABLES, make_table
-from pipelines.svm.cpu.active_set import solve_active
+from pipelines.svm.cpu.active_set import _pin_many, solve_active
+from pipelines.svm.cpu.factor import directions
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.cpu.working_set import keep_worst
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.solutions import CONVERGED
 
@@ -43,6 +45,45 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
     assert (beta <= upper).all()
     assert abs(beta.sum()) < 1e-9 * C
     assert gap(K, y, beta, C) < 1.01 * TOL
+
+
+def test_many_rows_are_pinned_at_once_where_the_objective_falls():
+    rng = np.random.default_rng(0)
+    f = 60
+    A = rng.normal(size=(f, f))
+    K = A @ A.T / f + 1e-3 * np.eye(f)
+    residual, least, most = 3 * rng.normal(size=f), -rng.random(f), rng.random(f)
+    factor, sides = np.linalg.cholesky(K), np.empty((2, f))
+    sides[0] = np.linalg.solve(factor, np.ones(f))
+    sides[1] = np.linalg.solve(factor, residual)
+    before, d, v, move = sides[1].copy(), np.empty(f), np.empty(f), np.empty(f)
+    level = directions(factor, sides[0], sides[1], f, d, v)
+    np.testing.assert_allclose(K @ d + level, residual, atol=1e-9)
+    times = np.where(d > 0, most, least) / d
+    first = times.min()
+    assert _pin_many(factor, sides, least, most, first, level, d, v, move)
+    pinned = np.isinf(move)
+    assert pinned.sum() >= 4
+    moved = np.where(pinned, np.where(move > 0, most, least), move)
+    assert abs(moved.sum()) < 1e-9
+    assert (moved >= least - 1e-12).all()
+    assert (moved <= most + 1e-12).all()
+
+    def change(step):
+        return 0.5 * step @ K @ step - residual @ step
+
+    assert change(moved) < change(first * d) < 0
+    np.testing.assert_allclose(factor @ (before - sides[1]), K @ moved, atol=1e-9)
+
+
+def test_of_more_rows_than_there_is_room_for_the_worst_are_kept():
+    residual = np.array([0.5, -3.0, 0.1, 2.0, -0.2, 0.0])
+    beta, upper = np.array([0.5, 1.0, 0.5, 0.0, 0.5, 1.0]), np.ones(6)
+    chosen = np.array([True, True, True, True, True, False])
+    count = keep_worst(residual, beta, np.zeros(6), upper, 0.0, 3, 1, chosen, 4)
+    assert count == 4
+    # the worst pair, and of the free the two that are farthest from the level
+    np.testing.assert_array_equal(np.flatnonzero(chosen), [0, 1, 3, 4])
 
 
 @pytest.mark.parametrize("name", ["phoneme", "abalone", "mammography"])

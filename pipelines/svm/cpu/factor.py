@@ -1,0 +1,237 @@
+"""The Cholesky factor of the free multipliers' kernel, and what is solved with it.
+
+A row is set free by one row more of the factor, and pinned by plane rotations.  Everywhere:
+
+kernel : float (>= n, >= n), symmetric; ``shift`` is added to its values, ``ridge`` to its diagonal
+factor : float64 (capacity, capacity), its lower triangle the factor of the first f ``free`` rows
+sides : float64 (2, capacity), what solves ``factor @ side = right``: ``ones`` of ones, and
+    ``forward`` of the residuals
+free : int64 (capacity,), the free rows' numbers
+f : how many rows are free
+"""
+
+import numpy as np
+
+from pipelines.svm.compiled import compiled
+
+_FAST = ("reassoc", "nsz", "contract", "nnan")
+
+# What a plane rotation takes of a value's time, and of a row's factor made anew: from so many
+# rotations on the factor is made anew.
+_ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.03, 2.0
+
+
+@compiled(*_FAST)
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    total = 0.0
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total
+
+
+@compiled(*_FAST)
+def subtract(target: np.ndarray, a: np.ndarray, factor: float) -> None:
+    for k in range(a.size):
+        target[k] -= factor * a[k]
+
+
+@compiled()
+def append(
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    factor: np.ndarray,
+    ones: np.ndarray,
+    free: np.ndarray,
+    f: int,
+    k: int,
+) -> int:
+    """Row k becomes the last of f + 1 free ones; returns their number.
+
+    factor : float64, lower triangle of the Cholesky factor of the free block
+    ones : the solution of ``factor @ ones = 1``
+    """
+    row = factor[f]
+    for p in range(f):
+        row[p] = np.float64(kernel[k, free[p]]) + shift
+    for p in range(f):
+        row[p] = (row[p] - dot(factor[p, :p], row[:p])) / factor[p, p]
+    pivot = np.float64(kernel[k, k]) + shift + ridge - dot(row[:f], row[:f])
+    row[f] = np.sqrt(max(pivot, ridge))
+    ones[f] = (1.0 - dot(row[:f], ones[:f])) / row[f]
+    free[f] = k
+    return f + 1
+
+
+@compiled("contract")
+def _turn_four(
+    factor: np.ndarray,
+    at: int,
+    first: int,
+    cosines: np.ndarray,
+    sines: np.ndarray,
+    left: np.ndarray,
+) -> None:
+    """Rotate the columns from ``at`` to ``first`` of four rows at once, each one place up.
+
+    A row alone is a chain in which each product waits for the last.  ``left`` : float64
+    (4,), what each row carries into column ``first``.
+    """
+    a, b, c, d = factor[first], factor[first + 1], factor[first + 2], factor[first + 3]
+    e = factor[first + 4]
+    u, v, w, x = b[at], c[at], d[at], e[at]
+    for j in range(at, first):
+        cosine, sine = cosines[j], sines[j]
+        p, q, r, s = b[j + 1], c[j + 1], d[j + 1], e[j + 1]
+        a[j], u = cosine * u + sine * p, cosine * p - sine * u
+        b[j], v = cosine * v + sine * q, cosine * q - sine * v
+        c[j], w = cosine * w + sine * r, cosine * r - sine * w
+        d[j], x = cosine * x + sine * s, cosine * s - sine * x
+    left[0], left[1], left[2], left[3] = u, v, w, x
+
+
+@compiled()
+def _remove(
+    factor: np.ndarray, sides: np.ndarray, free: np.ndarray, f: int, at: int, turns: np.ndarray
+) -> int:
+    """The free row at place ``at`` is pinned; plane rotations mend the factor.
+
+    sides : float64 (2, capacity), solutions of ``factor @ side = something``
+    turns : float64 (3, capacity), work space
+    """
+    cosines, sines = turns[0], turns[1]
+    free[at : f - 1] = free[at + 1 : f]
+    for first in range(at, f - 1, 4):
+        last = min(first + 4, f - 1)
+        for p in range(first, last):
+            factor[p, :at] = factor[p + 1, :at]
+        if last - first == 4:
+            _turn_four(factor, at, first, cosines, sines, turns[2])
+        for p in range(first, last):
+            source, row = factor[p + 1], factor[p]
+            begin = at
+            carried = source[at]
+            if last - first == 4:  # up to the block's first column that is done
+                begin, carried = first, turns[2, p - first]
+            for j in range(begin, p):
+                following = source[j + 1]
+                row[j] = cosines[j] * carried + sines[j] * following
+                carried = cosines[j] * following - sines[j] * carried
+            following = source[p + 1]
+            size = np.sqrt(carried * carried + following * following)
+            cosines[p], sines[p] = carried / size, following / size
+            row[p] = size
+            for side in sides:
+                one, other = side[p], side[p + 1]
+                side[p] = cosines[p] * one + sines[p] * other
+                side[p + 1] = cosines[p] * other - sines[p] * one
+    return f - 1
+
+
+@compiled()
+def factorise(
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    factor: np.ndarray,
+    ones: np.ndarray,
+    free: np.ndarray,
+    f: int,
+) -> None:
+    """The factor of the free block, by LAPACK, or row by row where it is not definite."""
+    definite = True
+    block = np.empty((f, f))
+    for p in range(f):
+        row = kernel[free[p]]
+        for q in range(f):
+            block[p, q] = np.float64(row[free[q]]) + shift
+        block[p, p] += ridge
+    try:
+        factor[:f, :f] = np.linalg.cholesky(block)
+    except Exception:
+        definite = False
+    for p in range(f):
+        if definite:
+            ones[p] = (1.0 - dot(factor[p, :p], ones[:p])) / factor[p, p]
+        else:
+            append(kernel, shift, ridge, factor, ones, free, p, free[p])
+
+
+@compiled()
+def solve_forward(
+    residual: np.ndarray, factor: np.ndarray, free: np.ndarray, f: int, found: np.ndarray
+) -> None:
+    """``factor @ found = residual`` of the free rows."""
+    for p in range(f):
+        found[p] = (residual[free[p]] - dot(factor[p, :p], found[:p])) / factor[p, p]
+
+
+@compiled(*_FAST)
+def _subtract_two(
+    one: np.ndarray, other: np.ndarray, row: np.ndarray, factor: float, other_factor: float
+) -> None:
+    for k in range(row.size):
+        one[k] -= factor * row[k]
+        other[k] -= other_factor * row[k]
+
+
+@compiled()
+def directions(
+    factor: np.ndarray,
+    ones: np.ndarray,
+    forward: np.ndarray,
+    f: int,
+    d: np.ndarray,
+    v: np.ndarray,
+) -> float:
+    """As ``_direction``, and ``v`` of ``(K + ridge) v = 1``, in one pass over the factor."""
+    level = dot(forward[:f], ones[:f]) / dot(ones[:f], ones[:f])
+    for p in range(f):
+        d[p], v[p] = forward[p] - level * ones[p], ones[p]
+    for p in range(f - 1, -1, -1):
+        row = factor[p]
+        d[p] /= row[p]
+        v[p] /= row[p]
+        _subtract_two(d[:p], v[:p], row[:p], d[p], v[p])
+    return level
+
+
+@compiled()
+def remove_bounded(
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    factor: np.ndarray,
+    sides: np.ndarray,
+    free: np.ndarray,
+    f: int,
+    turns: np.ndarray,
+) -> int:
+    """Pin the free rows that have met a bound; returns the number of the others.
+
+    By rotations, or where those take longer, by a new factor.
+    """
+    rotated = 0.0
+    for p in range(f):
+        if not (lower[free[p]] < beta[free[p]] < upper[free[p]]):
+            rotated += (f - p) ** 2
+    if rotated * _ROTATED_NS < f * f * (_GATHERED_NS + _MADE_NS * f):
+        for p in range(f - 1, -1, -1):
+            k = free[p]
+            if not (lower[k] < beta[k] < upper[k]):
+                f = _remove(factor, sides, free, f, p, turns)
+        return f
+    residual, left = turns[0], 0
+    for p in range(f):
+        k = free[p]
+        value = dot(factor[p, : p + 1], sides[1, : p + 1])
+        if lower[k] < beta[k] < upper[k]:
+            residual[left], free[left] = value, k
+            left += 1
+    factorise(kernel, shift, ridge, factor, sides[0], free, left)
+    for p in range(left):
+        sides[1, p] = (residual[p] - dot(factor[p, :p], sides[1, :p])) / factor[p, p]
+    return left

@@ -1,0 +1,79 @@
+"""Kernel rows in double precision, made when they are asked for."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+
+from benchmarks.tables.tables import make_table
+from pipelines.svm.cpu.exact import ExactKernel, ExactRows
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.kernel import Kernel
+
+GAMMA, ENOUGH = 0.3, 1 << 30
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(300, 7))
+
+
+def all_of(held, order):
+    """Every row of a store that is asked for some rows at a time."""
+    for wanted in order:
+        assert held.hold(wanted)
+    return held.store[held.slot]
+
+
+@pytest.mark.parametrize("kernel", [Kernel(), Kernel("poly", 3, 1.0), Kernel("linear")])
+def test_they_are_the_kernel(rows, kernel):
+    values = all_of(ExactRows(rows, kernel, GAMMA, ENOUGH), [np.arange(300)])
+    expected = {
+        "rbf": rbf_kernel(rows, gamma=GAMMA) - 1,
+        "poly": polynomial_kernel(rows, degree=3, gamma=GAMMA, coef0=1.0),
+        "linear": rows @ rows.T,
+    }[kernel.name]
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(values, values.T)
+    held = ExactRows(rows, kernel, GAMMA, ENOUGH)
+    np.testing.assert_allclose(held.diagonal, np.diagonal(expected), rtol=1e-12, atol=1e-12)
+
+
+def test_a_row_is_the_same_whichever_are_made_with_it(rows):
+    together = all_of(ExactRows(rows, Kernel(), GAMMA, ENOUGH), [np.arange(300)])
+    order = np.random.default_rng(1).permutation(300)
+    by_turns = [order[:1], order[:40], order[30:31], order[20:]]
+    apart = all_of(ExactRows(rows, Kernel(), GAMMA, ENOUGH), by_turns)
+    np.testing.assert_array_equal(together, apart)
+
+
+def test_equal_rows_are_at_distance_0(rows):
+    rows[5] = rows[200]
+    values = all_of(ExactRows(rows + 1e6, Kernel(), GAMMA, ENOUGH), [np.arange(300)])
+    assert values[5, 200] == 0.0
+
+
+def test_there_is_room_for_so_many(rows):
+    held = ExactRows(rows, Kernel(), GAMMA, 8 * 300 * 10)
+    assert held.hold(np.arange(8))
+    assert held.hold(np.arange(4, 10))
+    assert not held.hold(np.arange(9, 11))
+    assert held.hold(np.arange(10))
+
+
+def test_walks_share_rows_where_all_fit(rows):
+    kernel = ExactKernel(rows, Kernel(), GAMMA, 8 * 300 * 300, 2)
+    assert kernel.of_all() is kernel.of_all()
+    small = ExactKernel(rows, Kernel(), GAMMA, 8 * 300 * 299, 2)
+    assert small.of_all() is not small.of_all()
+    assert len(small.of_all().store) == 149
+
+
+def test_what_has_no_room_is_solved_in_single_precision():
+    X, y = make_table("phoneme", 700)
+    folds = [(np.arange(550), np.arange(550, 700))]
+    grid = X, y, [0.05, 0.5], [0.1, 10.0, 1000.0], folds
+    whole = cross_validate_path(*grid)
+    # both kernels in single precision fit, and few rows in double precision
+    narrow = cross_validate_path(*grid, memory_bytes=10 * 700 * 700, n_threads=4)
+    assert not narrow.status.any()
+    assert np.abs(narrow.n_errors - whole.n_errors).max() <= 1
