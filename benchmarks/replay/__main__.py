@@ -166,8 +166,8 @@ def scenarios(grid: Measured, options: argparse.Namespace) -> list[dict[str, Any
         "a tenth die": lambda g: Lives(
             ones, np.zeros(n), np.where(some(0.1, g), g.random(n) * whole, np.inf)
         ),
-        "a walltime of a third, 5 % until the next": lambda g: Lives(
-            ones, np.zeros(n), np.full(n, whole / 3), whole / 20
+        "a walltime of 0.9 of that, 5 % until the next": lambda g: Lives(
+            ones, np.zeros(n), np.full(n, 0.9 * whole), whole / 20
         ),
     }
     lines = []
