@@ -36,9 +36,14 @@ class TrainingOptions:
 
     group: ClassVar[str] = "model"
 
-    batch_size: int = number(10, "rows of a step of training")
-    max_epochs: int = number(
-        20, "most epochs of a network; it ends earlier when its loss falls by less than a fifth"
+    batch_size: int | None = number(
+        None, "rows of a step of training (default: 10; of --space table 256)"
+    )
+    max_epochs: int | None = number(
+        None,
+        "most epochs of a network (default: 20; of --space table 20 to 200, 200 steps); it ends "
+        "earlier when its loss falls by less than a fifth; of --space table when that of the rows "
+        "its sample left out no longer falls",
     )
     precision: str = option("fp32", "of products on a GPU", choices=PRECISIONS)
     memory: float | None = option(
@@ -64,8 +69,8 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
     )
     space: str = option(
         "auto",
-        "where candidates are drawn from: small, study, mlp or a .yaml file; auto takes small "
-        "for images and mlp for tables",
+        "where candidates are drawn from: small, study, mlp, table or a .yaml file; auto takes "
+        "small for images and table for tables",
         metavar="NAME|FILE", path="file",
     )  # fmt: skip
     explain: str | None = option(
@@ -114,8 +119,9 @@ class Bagging(job.Job[Options]):
         self.asked = Asked.of(options.explain, options.image or (), data)
         self.asked.refuse_other_pictures(self.record)
         self.space = self._space()
-        training = Training(
-            options.batch_size, options.max_epochs, precision=options.precision,
+        training = Training.of(
+            self.space.network, len(data.y_train), options.batch_size, options.max_epochs,
+            precision=options.precision,
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
         )  # fmt: skip
         self.drawn = Plan.draw(
@@ -138,7 +144,7 @@ class Bagging(job.Job[Options]):
             return SearchSpace.from_mapping(self.record["space"])
         if self.options.space != "auto":
             return SearchSpace.load(self.options.space)
-        return SearchSpace.load("small" if self.dataset.image_shape else "mlp")
+        return SearchSpace.load("small" if self.dataset.image_shape else "table")
 
     def recall(self, session: Session) -> None:
         """Rows of candidates, and of the refits of members that are stored."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from pipelines.bagging.work import BaggingUnit, MemberUnit, Plan, carry_out
+from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.member import Member
 from pipelines.nn.units import CandidateUnit, Refitted, Row, failed_rows
@@ -35,6 +35,8 @@ def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
     list of units; a member that was refitted is among them if a candidate of it is, as that
     may turn out to be better
     """
+    if plan.groups:
+        return list(plan.groups)
     candidates = [unit for unit in plan.candidates if unit.name not in done]
     open_members = {unit.member for unit in candidates}
     members = [
@@ -52,7 +54,7 @@ def bag(
     done: Rows,
     refitted: Mapping[int, int],
     hear: Callable[[News], None] = lambda news: None,
-) -> Iterator[tuple[Outcome[BaggingUnit], list[Row], Made | None]]:
+) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Made | None]]:
     """Search and refit every member; one static graph, in which a refit waits for its own search.
 
     ``hear`` is called with what units at work tell of themselves.
@@ -74,15 +76,27 @@ def bag(
         if isinstance(outcome, News):
             hear(outcome)
             continue
-        unit, result = outcome.unit, outcome.result
-        if isinstance(unit, CandidateUnit):
-            rows = failed_rows(data, unit, outcome.error) if outcome.error else result
-            yield outcome, _with_worker(rows, outcome), None
-        elif result is None:
-            yield outcome, [], None
-        else:
-            row = {**result.row, "training_error": result.train_error}
-            yield outcome, _with_worker([row], outcome), _made(result)
+        for alone in _of_each_member(outcome):
+            unit, result = alone.unit, alone.result
+            if isinstance(unit, CandidateUnit):
+                rows = failed_rows(data, unit, alone.error) if alone.error else result
+                yield alone, _with_worker(rows, alone), None
+            elif result is None:
+                yield alone, [], None
+            else:
+                row = {**result.row, "training_error": result.train_error}
+                yield alone, _with_worker([row], alone), _made(result)
+
+
+def _of_each_member(outcome: Outcome[BaggingUnit]) -> list[Outcome[OfOneMember]]:
+    unit = outcome.unit
+    if not isinstance(unit, GroupUnit):
+        return [cast("Outcome[OfOneMember]", outcome)]
+    results = outcome.result or [None] * len(unit.members)
+    return [
+        cast("Outcome[OfOneMember]", replace(outcome, unit=member, result=result))
+        for member, result in zip(unit.members, results, strict=True)
+    ]
 
 
 def _made(refitted: Refitted) -> Made | None:

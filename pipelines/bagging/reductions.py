@@ -71,36 +71,44 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def reduce_members(probabilities: Array, client: Client | None = None) -> Answers:
+def reduce_members(probabilities: Array | np.ndarray, client: Client | None = None) -> Answers:
     """Votes, means, quantiles and disagreement, in one pass over the array.
 
     Parameters
     ----------
     probabilities : dask.array of shape (n_members, n_points, n_classes)
+        Or an array in memory, for which no graph of tasks is made.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process.
     """
+    if isinstance(probabilities, np.ndarray):
+        return Answers(*_parts(np, probabilities))
     import dask
     import dask.array as da
 
+    parts = _parts(da, probabilities)
+    return Answers(*dask.compute(*parts, scheduler="threads" if client is None else client))
+
+
+def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
+    """What ``Answers`` holds, by the functions of numpy or of dask.array."""
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)
-    favourite = da.argmax(p, axis=2)
+    favourite = xp.argmax(p, axis=2)
     votes = (favourite[:, :, None] == np.arange(n_classes)).sum(axis=0)
     # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
-    vote = da.argmax(votes + mean / 2, axis=1)
+    vote = xp.argmax(votes + mean / 2, axis=1)
     is_voted = vote[:, None] == np.arange(n_classes)
-    parts = (
+    return (
         mean,
         votes,
         vote,
-        da.argmax(mean, axis=1),
-        da.where(is_voted, mean, 0).sum(axis=1),
-        1 - da.where(is_voted, votes, 0).sum(axis=1) / n_members,
-        da.moveaxis(da.quantile(p, QUANTILES, axis=0), 0, -1),
+        xp.argmax(mean, axis=1),
+        xp.where(is_voted, mean, 0).sum(axis=1),
+        1 - xp.where(is_voted, votes, 0).sum(axis=1) / n_members,
+        xp.moveaxis(xp.quantile(p, QUANTILES, axis=0), 0, -1),
     )
-    return Answers(*dask.compute(*parts, scheduler="threads" if client is None else client))
 
 
 def hardest_points(answers: Answers, n_points: int) -> np.ndarray:

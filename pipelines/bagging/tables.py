@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
 from pipelines.run_folder import columns
+from pipelines.run_folder.ranking import candidates_of
 from pipelines.select.scores import reduce_scores, results_frame
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def reduce_candidates(
     that lacks a fold has no means. Best first within each member.
     """
     scored = results.assign(score=-results["loss"])
-    means = reduce_scores(scored, PLACE[:2], n_folds, client)
+    if client is None:  # a graph of tasks would take longer than the answer
+        means = candidates_of(scored, PLACE[:2], n_folds)
+    else:
+        means = reduce_scores(scored, PLACE[:2], n_folds, client)
     means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
     means = means.sort_values(["member", "rank"], ignore_index=True)
     means["rank"] = means.groupby("member").cumcount() + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,19 +10,23 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.parts import Told
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.train import Told
 from pipelines.nn.units import (
     CandidateUnit,
     Refitted,
+    RefitUnit,
     Row,
     cross_validate_unit,
     cut_units,
     refit,
+    refit_together,
     refit_unit,
 )
 from pipelines.run_folder.ranking import candidates_of
+
+MEMBERS_TOGETHER = 8
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,40 @@ class MemberUnit:
         return float(np.mean([unit.cost / (unit.n_folds - 1) for unit in self.candidates]))
 
 
-BaggingUnit = CandidateUnit | MemberUnit
+@dataclass(frozen=True)
+class GroupUnit:
+    """Members that need no search, trained together: all take the first one's candidate.
+
+    Attributes
+    ----------
+    members : tuple of MemberUnit, each with one candidate
+    """
+
+    members: tuple[MemberUnit, ...]
+
+    @property
+    def name(self) -> str:
+        """As the dashboard shows it."""
+        return f"refit-members={self.members[0].member} to {self.members[-1].member}"
+
+    @property
+    def cost(self) -> float:
+        """Predicted."""
+        return sum(member.cost for member in self.members)
+
+    def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitUnit]:
+        """What is to be trained."""
+        (candidate,) = self.members[0].candidates
+        return [
+            refit_unit(
+                replace(candidate, member=one.member), one.refit_seed, inputs, n_rows, training
+            )
+            for one in self.members
+        ]
+
+
+OfOneMember = CandidateUnit | MemberUnit
+BaggingUnit = OfOneMember | GroupUnit
 
 
 @dataclass(frozen=True)
@@ -72,12 +110,15 @@ class Plan:
     training : Training
     candidates : list of CandidateUnit, member by member
     members : list of MemberUnit
+    groups : list of GroupUnit
+        In place of both, where there is nothing to choose and nobody asks for folds.
     """
 
     inputs: Inputs
     training: Training
     candidates: list[CandidateUnit] = field(default_factory=list)
     members: list[MemberUnit] = field(default_factory=list)
+    groups: list[GroupUnit] = field(default_factory=list)
 
     @classmethod
     def draw(
@@ -108,6 +149,16 @@ class Plan:
             for member, refit_seed in enumerate(seeds)
         ]
         return cls(inputs, training, units, members)
+
+    def in_groups(self) -> Plan:
+        """The same members without a search, for plans of one candidate a member.
+
+        Their number alone decides on the groups, of nearly equal size.
+        """
+        n_groups = math.ceil(len(self.members) / MEMBERS_TOGETHER)
+        cuts = np.array_split(np.arange(len(self.members)), n_groups)
+        groups = [GroupUnit(tuple(self.members[number] for number in cut)) for cut in cuts]
+        return replace(self, candidates=[], members=[], groups=groups)
 
     def on(self, device: str) -> Plan:
         """The same plan for another device."""
@@ -147,13 +198,14 @@ def carry_out(
     inputs: Inputs,
     training: Training,
     tell: Told = lambda share: None,
-) -> list[Row] | Refitted | None:
+) -> list[Row] | list[Refitted] | Refitted | None:
     """The task of every unit; ``tell`` is called with the share of it that is done.
 
     Returns
     -------
     The rows of a candidate, one for each fold; what the refit of a member gave, or None
-    where the candidate to refit is the one that was refitted before.
+    where the candidate to refit is the one that was refitted before; what those of a group
+    gave, in its order.
 
     Raises
     ------
@@ -162,6 +214,9 @@ def carry_out(
     """
     if isinstance(unit, CandidateUnit):
         return cross_validate_unit(data, unit, inputs, training, tell)
+    if isinstance(unit, GroupUnit):
+        refits = unit.refits(inputs, len(data.y), training)
+        return refit_together(data, refits, inputs, training, tell)
     best = best_candidate(unit.candidates, needed)
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")

@@ -43,14 +43,28 @@ class Bootstrap:
         """What the best candidate is refitted on: the samples of all folds."""
         return np.concatenate(self.samples)
 
+    def left_out(self, fold: int | None = None) -> Rows:
+        """Rows that ``train(fold)``, or ``everything``, could have had and has not; ascending.
 
-def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator) -> Bootstrap:
+        About a third of them; none is in ``fold``.
+        """
+        others = [rows for other, rows in enumerate(self.folds) if other != fold]
+        drawn = self.everything() if fold is None else self.train(fold)
+        return np.setdiff1d(np.concatenate(others), drawn)
+
+
+def draw_bootstrap(
+    y: NDArray[Any],
+    n_folds: int,
+    generator: np.random.Generator,
+    weights: NDArray[np.float64] | None = None,
+) -> Bootstrap:
     """Shuffle, cut into folds, and resample with replacement within each.
 
     The shuffled rows of each class are dealt out to the folds in turn, so that sizes
     differ by at most one, and so does the number of rows of a class. The study cuts a
     plain shuffle; with few rows its folds would differ in difficulty by chance. The
-    resampling is plain.
+    resampling is plain, or in proportion to weights.
 
     Parameters
     ----------
@@ -58,6 +72,8 @@ def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator
     n_folds : at least 2, at most n_samples
     generator : numpy Generator
         Equal states give equal samples.
+    weights : of shape (n_samples,), optional
+        None below 0. A row of weight 0 is never drawn; it is in a fold all the same.
 
     Raises
     ------
@@ -74,5 +90,13 @@ def draw_bootstrap(y: NDArray[Any], n_folds: int, generator: np.random.Generator
     shuffled = generator.permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     folds = [np.sort(by_class[fold::n_folds]).astype(np.int32) for fold in range(n_folds)]
-    samples = [fold[generator.integers(0, len(fold), len(fold))] for fold in folds]
+    if weights is None:
+        samples = [fold[generator.integers(0, len(fold), len(fold))] for fold in folds]
+    else:
+        samples = [_in_proportion(fold, weights[fold], generator) for fold in folds]
     return Bootstrap(tuple(folds), tuple(samples))
+
+
+def _in_proportion(fold: Rows, weights: NDArray[Any], generator: np.random.Generator) -> Rows:
+    total = weights.sum()
+    return generator.choice(fold, len(fold), p=weights / total) if total else fold[:0]

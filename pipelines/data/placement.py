@@ -41,6 +41,8 @@ class FoldedData:
         Test rows, unscaled; of length 0 where there are none.
     folds : sequence of (training rows, validation rows), int32 arrays
     scaling : Scaling or Preparation
+    weights : float64 array of shape (n_samples,), optional
+        Of the training rows, as ``draw_bootstrap`` takes them.
     token : str
         Names this data set among all that a worker process has seen.
     """
@@ -51,6 +53,7 @@ class FoldedData:
     y_test: np.ndarray
     folds: Sequence[Fold]
     scaling: Scaling | Preparation
+    weights: np.ndarray | None = None
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod

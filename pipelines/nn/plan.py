@@ -58,9 +58,14 @@ def draw_member(
     return Draws(sample, refit_seed, candidates)
 
 
-def redraw_sample(y: np.ndarray, n_folds: int, seed: int, member: int) -> Bootstrap:
-    """The sample of ``draw_member``, where its seeds are known and its rows are not."""
-    return draw_bootstrap(y, n_folds, bootstrap_generator(seed, member))
+def redraw_sample(
+    y: np.ndarray, n_folds: int, seed: int, member: int, weights: np.ndarray | None = None
+) -> Bootstrap:
+    """The sample of ``draw_member``, where its seeds are known and its rows are not.
+
+    With ``weights`` of the rows the folds are the same, and the rows drawn in proportion.
+    """
+    return draw_bootstrap(y, n_folds, bootstrap_generator(seed, member), weights)
 
 
 def _seed(generator: np.random.Generator) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 PRECISIONS = ("fp32", "tf32")
+# Of a network for tables: rows of a step, and steps at most, in so many epochs.
+BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class Training:
     max_epochs : int
     least_fall : float
         Training ends with an epoch whose mean loss is not below that of the epoch before
-        by more than this part of it.
+        by more than this part of it; that of a network for tables ends as
+        ``pipelines.nn.left_out`` says.
     precision : {"fp32", "tf32"}
         Of products on a GPU; a CPU computes in single precision.
     device : {"cpu", "gpu"}
@@ -37,3 +42,15 @@ class Training:
     device: str = "cpu"
     n_threads: int = 1
     memory_bytes: int | None = None
+
+    @classmethod
+    def of(
+        cls, network: str, n_rows: int, batch_size: int | None = None,
+        max_epochs: int | None = None, **settings: Any,
+    ) -> Training:  # fmt: skip
+        """Settings, with the schedule that a kind of network has where it is not given."""
+        batch, epochs = cls.batch_size, cls.max_epochs
+        if network == "table":
+            batch, (fewest, most) = BATCH, EPOCHS
+            epochs = min(max(STEPS // math.ceil(n_rows / (batch_size or batch)), fewest), most)
+        return cls(batch_size or batch, max_epochs or epochs, **settings)

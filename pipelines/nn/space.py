@@ -15,8 +15,8 @@ from pipelines.select.space import Range, read_space, refuse_others
 if TYPE_CHECKING:
     from pipelines.nn.inputs import Inputs
 
-PRESETS = ("study", "small", "mlp")
-NETWORKS = ("conv", "mlp")
+PRESETS = ("study", "small", "mlp", "table")
+NETWORKS = ("conv", "mlp", "table")
 OF_CONVOLUTION = ("n_conv_layer", "kernel_size")
 WHOLE = (*OF_CONVOLUTION, "n_hidden_layer")
 PARAMETERS = (*WHOLE, "learning_rate", "momentum")
@@ -28,6 +28,7 @@ LIMITS = {
     "learning_rate": (1e-12, 1e3),
     "momentum": (0.0, 1.0),
 }
+OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # its means are divided by 1 - momentum
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,13 @@ class Candidate:
 
     Attributes
     ----------
-    network : {"conv", "mlp"}
-        Convolution, hidden layer, output; or without the convolution.
+    network : {"conv", "mlp", "table"}
+        Convolution, hidden layer, output; or without the convolution; or the latter, trained
+        as ``pipelines.nn.left_out`` says.
     n_hidden_layer : int
         Outputs of the hidden layer.
     learning_rate, momentum : float
-        Of stochastic gradient descent.
+        Of stochastic gradient descent; for "table" of Adam, the momentum its first beta.
     n_conv_layer : int
         Channels of the convolution; 0 where there is none.
     kernel_size : int
@@ -104,7 +106,7 @@ class SearchSpace:
             raise InputError(f"{where} must hold lines like 'momentum: [0, 0.9]', got {content!r}")
         network = content.get("network", "conv")
         if network not in NETWORKS:
-            raise InputError(f"{where}: network must be conv or mlp, got {network!r}")
+            raise InputError(f"{where}: network must be conv, mlp or table, got {network!r}")
         wanted = [name for name in PARAMETERS if network == "conv" or name not in OF_CONVOLUTION]
         refuse_others(content, ["network", *wanted], f"{where}: network {network}")
         missing = [name for name in wanted if name not in content]
@@ -114,7 +116,13 @@ class SearchSpace:
                 f"{', '.join(missing)} missing; add a line like '{missing[0]}: [low, high]'"
             )
         ranges = {
-            name: Range.of(name, content[name], where, LIMITS[name], whole=name in WHOLE)
+            name: Range.of(
+                name,
+                content[name],
+                where,
+                (OF_ADAM if network == "table" else LIMITS)[name],
+                whole=name in WHOLE,
+            )
             for name in wanted
         }
         return cls(network, **ranges)

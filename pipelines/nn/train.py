@@ -6,63 +6,21 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 
-from pipelines.data.scaling import FittedScaling
 from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.device_rows import DeviceRows
 from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.left_out import train_until_left_out
 from pipelines.nn.network import Stack, Tensors
+from pipelines.nn.parts import DIVERGED, OK, Part, Result, Told, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import epoch_order, first_weights
 
-Result = TypeVar("Result")
-Told = Callable[[float], None]
-OK, DIVERGED = "ok", "diverged"
 BATCHES_BETWEEN = 64  # of which the share done is told
-
-
-@dataclass(frozen=True)
-class Part:
-    """One network of a stack: what it is trained on.
-
-    Attributes
-    ----------
-    rows : int array
-        Of the data set; a row may occur more than once.
-    generator : numpy Generator
-        Draws its first weights, then the order of every epoch.
-    scaling : FittedScaling, optional
-        Of the placed rows; see ``relative_scaling``.
-    """
-
-    rows: np.ndarray
-    generator: np.random.Generator
-    scaling: FittedScaling | None = None
-
-
-@dataclass(frozen=True)
-class Trained(Generic[Result]):
-    """One network at its end.
-
-    Attributes
-    ----------
-    result : what ``collect`` made of it
-    losses : mean cross-entropy of each epoch, measured while the weights moved
-    status : "ok" or "diverged"
-    seconds : of the stack's training up to the end of this network, shared out among
-        the networks that were trained meanwhile
-    """
-
-    result: Result
-    losses: tuple[float, ...]
-    status: str
-    seconds: float
 
 
 def train(
@@ -96,8 +54,9 @@ def train(
     -------
     list of Trained, in the order of ``parts``
     """
+    way = train_until_left_out if candidate.network == "table" else _train
     with on_device(training):
-        return _train(candidate, inputs, rows, parts, training, collect, told)
+        return way(candidate, inputs, rows, parts, training, collect, told)
 
 
 def _train(

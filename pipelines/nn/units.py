@@ -18,14 +18,16 @@ from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relati
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
 from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.parts import OK, Part, Told, Trained
 from pipelines.nn.plan import draw_member, redraw_sample
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, predicted_cost, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate, SearchSpace
 from pipelines.nn.start import generators_of
-from pipelines.nn.train import OK, Part, Told, Trained, train
+from pipelines.nn.train import train
 
 Row = dict[str, Any]
+Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
 GIB = 2**30
 DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
 
@@ -168,7 +170,7 @@ def cross_validate_unit(
     found: list[Row] = []
     for first in range(0, unit.n_folds, at_once):
         folds = range(first, min(first + at_once, unit.n_folds))
-        drawn = [sample.train(fold) for fold in folds]
+        drawn = [(sample.train(fold), sample.left_out(fold)) for fold in folds]
         stack = _place(data, drawn, [generators[fold] for fold in folds], inputs, training)
 
         def score(
@@ -196,31 +198,68 @@ def refit(
     told: Told = lambda share: None,
 ) -> Refitted:
     """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
-    sample = _sample(data, unit)
-    drawn = sample.everything()
-    left_out = np.setdiff1d(np.arange(len(data.y), dtype=np.int32), drawn)
-    if not _networks_at_once(data, unit, inputs, training, 1):
-        row = _empty_row(unit, -1, len(drawn), len(left_out), _does_not_fit(
-            data, unit, inputs, training))  # fmt: skip
-        return Refitted(row, None, None, None)
-    stack = _place(data, [drawn], generators_of(unit.seed, 1), inputs, training)
+    (one,) = refit_together(data, [unit], inputs, training, told)
+    return one
+
+
+def refit_together(
+    data: FoldedData,
+    units: Sequence[RefitUnit],
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> list[Refitted]:
+    """The same of several bootstraps; all take the candidate of the first unit.
+
+    Where the device has no room for all of them at once they are trained in turns.
+    """
+    candidate, n = units[0].candidate, len(units)
+    at_once = _networks_at_once(data, units[0], inputs, training, n)
+    if 0 < at_once < n:
+        return [
+            one
+            for first in range(0, n, at_once)
+            for one in refit_together(data, units[first : first + at_once], inputs, training)
+        ]
+    samples = [_sample(data, unit) for unit in units]
+    drawn = [(sample.everything(), sample.left_out()) for sample in samples]
+    if at_once == 0:
+        reason = _does_not_fit(data, units[0], inputs, training)
+        return [
+            Refitted(_empty_row(unit, -1, len(own[0]), len(own[1]), reason), None, None, None)
+            for unit, own in zip(units, drawn, strict=True)
+        ]
+    generators = [generators_of(unit.seed, 1)[0] for unit in units]
+    stack = _place(data, drawn, generators, inputs, training)
 
     def collect(slot: int, weights: Tensors) -> tuple[_Score, _Score, dict[str, np.ndarray]]:
         def score(some: np.ndarray) -> _Score:
-            return _score(stack, 0, some, weights, unit.candidate, inputs)
+            return _score(stack, slot, some, weights, candidate, inputs)
 
+        rows, left_out = drawn[slot]
         # A copy: on a CPU, numpy() is a view.
         numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
-        return score(left_out), score(np.unique(drawn)), numbers
+        return score(left_out), score(np.unique(rows)), numbers
 
-    (one,) = train(unit.candidate, inputs, stack.rows, stack.parts, training, collect, told)
+    trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, told)
+    return [
+        _refitted(data, unit, inputs, training, own, one)
+        for unit, own, one in zip(units, drawn, trained, strict=True)
+    ]
+
+
+def _refitted(
+    data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training,
+    drawn: Drawn, one: Trained[tuple[_Score, _Score, dict[str, np.ndarray]]],
+) -> Refitted:  # fmt: skip
     of_left_out, of_drawn, weights = one.result
-    row = _row(unit, -1, len(drawn), len(left_out), Trained(
+    rows, left_out = drawn
+    row = _row(unit, -1, len(rows), len(left_out), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
     row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
     if one.status != OK:
         return Refitted(row, None, None, None)
-    member = Member(unit.candidate, inputs, weights, data.scaling_for(drawn))
+    member = Member(unit.candidate, inputs, weights, data.scaling_for(rows))
     proba = member.predict_proba(data.X_test, training)
     return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows)
 
@@ -246,7 +285,7 @@ def _sample(data: FoldedData, unit: Unit) -> Bootstrap:
     key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
     return kept(
         (data.token, key),
-        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member),
+        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member, data.weights),
     )
 
 
@@ -264,19 +303,25 @@ class _Placed:
 
 def _place(
     data: FoldedData,
-    drawn: Sequence[np.ndarray],
+    drawn: Sequence[Drawn],
     generators: Sequence[np.random.Generator],
     inputs: Inputs,
     training: Training,
 ) -> _Placed:
-    """Place what a stack is trained on; ``drawn`` are the rows of each of its networks."""
-    pairs = list(zip(drawn, generators, strict=True))
+    """Place what a stack is trained on: for each of its networks the rows drawn, and left out."""
+    trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
     if isinstance(data.scaling, Preparation):
-        placed, n = place_parts(data, drawn, inputs.n_classes, training.device), len(data.y)
-        return _Placed(
-            placed, [Part(slot * n + rows, own) for slot, (rows, own) in enumerate(pairs)], n
-        )
-    parts = [Part(rows, own, relative_scaling(data, rows)) for rows, own in pairs]
+        n, each = len(data.y), [rows for rows, _, _ in trios]
+        placed = place_parts(data, each, inputs.n_classes, training.device)
+        return _Placed(placed, [
+            Part(slot * n + rows, own, None, slot * n + left_out, weights[left_out])
+            for slot, (rows, left_out, own) in enumerate(trios)
+        ], n)  # fmt: skip
+    parts = [
+        Part(rows, own, relative_scaling(data, rows), left_out, weights[left_out])
+        for rows, left_out, own in trios
+    ]
     return _Placed(place_rows(data, inputs.n_classes, training.device), parts, 0)
 
 

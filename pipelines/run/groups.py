@@ -75,6 +75,9 @@ class TableOptions(LabelledOptions):
         "them, or merge them into one",
         choices=RARE,
     )  # fmt: skip
+    header: bool = option(
+        False, "the first line of the file names its columns, whatever it looks like"
+    )
     no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
     number: tuple[str, ...] | None = option(
         None, "columns of the file that are numbers to learn from, such as a year called id",
@@ -93,7 +96,7 @@ class TableOptions(LabelledOptions):
         """These options as ``load_dataset`` takes them."""
         reading = Reading(
             cast(Missing, self.missing), self.no_header, self.number or (), self.category or (),
-            self.leave_out or (),
+            self.leave_out or (), self.header,
         )  # fmt: skip
         return {"target": self.target, "reading": reading, "rare": cast(Any, self.rare)}
 

@@ -153,7 +153,7 @@ def _column(path: Path, name: str | None, reading: Reading, n_rows: int) -> np.n
     """A column of a file as it stands there."""
     if name is None:
         return None
-    frame, _ = read_frame(path, header=False if reading.no_header else None)
+    frame, _ = read_frame(path, header=reading.first_line_names)
     if name not in frame.columns:
         raise InputError(
             f"{opt('groups')} must be the name of a column of '{path}', got {name!r}; check it"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -22,8 +22,15 @@ SMALL: dict[str, Any] = {"n_bootstrap": 3, "n_tuning": 2, "cv": 2, "max_epochs":
 
 
 @parametrize_with_checks(
-    [BaggedNets(n_bootstrap=2, n_tuning=1, cv=2, space={
-        "network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5})]
+    [
+        BaggedNets(n_bootstrap=2, n_tuning=1, cv=2, space={
+            "network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5}),
+        BaggedNets(n_bootstrap=2),
+    ],
+    expected_failed_checks=lambda nets: {
+        "check_sample_weight_equivalence_on_dense_data":
+            "rows are drawn by their weight: two of weight 1 are other draws than one of 2",
+    },
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
@@ -109,3 +116,58 @@ def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):
         nets = BaggedNets(**SMALL).fit(X, y)
     assert nets.member_proba(X).shape == (2, 300, 10)
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[np.ndarray, np.ndarray]:
+    return load_wine(return_X_y=True)
+
+
+def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_workers: Client) -> None:
+    """Twelve members in two groups, each of one draw, with the same bits on any workers."""
+    some, others = (tuple(one[start::2] for one in wine) for start in (0, 1))
+    nets = BaggedNets(random_state=0).fit(*some)
+    assert nets.score(*others) > 0.93
+    assert nets.answers(others[0]).refer.mean() < 0.15
+    candidates = [member.candidate for member in nets.ensemble_.members]
+    assert [candidates.index(one) for one in candidates] == [0] * 6 + [6] * 6
+    assert all(one.network == "table" for one in candidates)
+    assert (nets.cv_results_.fold == -1).all()
+    assert len(nets.cv_results_) == len(nets.candidates_) == 12
+    assert nets.cv_results_.n_validation.between(15, 50).all()  # what a sample leaves out
+    there = clone(nets).set_params(client=four_workers).fit(*some)
+    np.testing.assert_array_equal(there.member_proba(wine[0]), nets.member_proba(wine[0]))
+
+
+def test_a_table_can_be_searched(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    nets = BaggedNets(n_bootstrap=2, n_tuning=2, cv=3, random_state=0).fit(*wine)
+    assert len(nets.cv_results_) == 12
+    assert set(nets.cv_results_.fold) == {0, 1, 2}
+    assert nets.cv_results_.error.mean() < 0.1
+
+
+def test_rows_are_drawn_by_their_weight(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    features, classes = wine
+    only_two = BaggedNets(n_bootstrap=4, random_state=0).fit(
+        features, classes, sample_weight=(classes != 1).astype(float)
+    )
+    assert not np.any(only_two.predict(features) == 1)
+    images = BaggedNets(**SMALL).fit(X, y, sample_weight=(y < 5).astype(float))
+    assert np.all(images.predict(X) < 5)
+    for weights, says in (
+        (-np.ones(178), "Negative values in data passed to `sample_weight`"),
+        (np.zeros(178), "Sample weights must contain at least one non-zero number"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            BaggedNets().fit(features, classes, sample_weight=weights)
+
+
+def test_the_parameter_space_is_named(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    table = {"network": "table", "n_hidden_layer": 8, "learning_rate": 0.01}
+    for space, says in (
+        (table | {"momentum": 1.0}, "^space: momentum must lie between 0 and 0.9999, got 1.0$"),
+        (table, "^space must say every hyper-parameter of network table, momentum missing"),
+        (table | {"momentum": 0.9, "kernel_size": 3}, "^space: network table takes .* 'kernel"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            BaggedNets(space=space).fit(*wine)

@@ -125,6 +125,19 @@ def test_no_header_may_be_said(file):
     assert table.target == "2"
 
 
+def test_a_header_may_be_said(file, refused):
+    """Names that hold a number look like a row."""
+    path = file("1990,2000,kind\n1.5,2.5,x\n2.5,3.5,y\n3.5,4.5,x\n")
+    assert read_raw_table(path).without_header
+    table = read_raw_table(path, header=True)
+    assert list(table.X.columns) == ["1990", "2000"]
+    assert (table.target, len(table.y)) == ("kind", 3)
+    refused(
+        lambda: read_raw_table(path, header=True, no_header=True),
+        "--header and --no-header say opposite things of the first line; leave one out",
+    )
+
+
 def test_a_duplicated_column_does_not_leak_the_label(file, refused):
     """pandas calls the second y ``y.1``, a feature that gives the label away."""
     path = file("y,a,y\n1,2,1\n0,3,0\n")

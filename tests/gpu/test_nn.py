@@ -58,8 +58,9 @@ def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
 
     from pipelines.nn.device_rows import place_rows
     from pipelines.nn.graph import EAGER_STEPS, Stepper
+    from pipelines.nn.parts import Part
     from pipelines.nn.start import generators_of
-    from pipelines.nn.train import Part, _stack, on_device
+    from pipelines.nn.train import _stack, on_device
 
     rows = place_rows(digits(), 10, "gpu")
     batches = torch.from_numpy(np.random.default_rng(0).integers(0, 1400, (40, 3, 10))).cuda()

@@ -13,9 +13,10 @@ from pipelines.nn import delayed
 from pipelines.nn.delayed import SETTLE_STEPS, DelayedUpdates, pays, steps_kept
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.parts import Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.train import Trained, train
+from pipelines.nn.train import train
 
 from .conftest import DIGITS
 from .test_train import assert_close, copied, parts_of

@@ -11,6 +11,7 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.parts import Part
 from pipelines.nn.size import (
     SCORING_BYTES,
     n_weights,
@@ -21,7 +22,7 @@ from pipelines.nn.size import (
 )
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import generators_of
-from pipelines.nn.train import Part, _stack
+from pipelines.nn.train import _stack
 
 from .conftest import DIGITS
 

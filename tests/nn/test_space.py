@@ -94,7 +94,7 @@ GOOD = {"network": "mlp", "n_hidden_layer": 7, "learning_rate": 0.1, "momentum":
     [
         ({"learning_rte": 1}, "takes network, n_hidden_layer.*got 'learning_rte'.*'learning_rate'"),
         ({"kernel_size": 3}, "network mlp takes .*got 'kernel_size'"),
-        ({"network": "lstm"}, "network must be conv or mlp, got 'lstm'"),
+        ({"network": "lstm"}, "network must be conv, mlp or table, got 'lstm'"),
         ({"momentum": "much"}, "momentum must be a number.*got 'much'"),
         ({"momentum": [0.5, 0.1]}, "low <= high"),
         ({"momentum": [0.5, 1.1]}, "momentum must lie between 0 and 1"),

@@ -13,10 +13,11 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.parts import Part, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import epoch_order, first_weights, generators_of
-from pipelines.nn.train import Part, Trained, _stack, train
+from pipelines.nn.train import _stack, train
 
 from .conftest import DIGITS, WINE
 

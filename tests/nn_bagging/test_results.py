@@ -119,7 +119,7 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     small = ["--n-bootstrap", "2", "--n-tuning", "2", "--folds", "3", "--workers", "1"]
     assert main([*options, *small, "--cluster", "local", "--results", str(folder)]) == 0
     about = record(folder)
-    assert about["space"]["network"] == "mlp"
+    assert about["space"]["network"] == "table"
     assert about["vote_test_error"] < 0.2
     assert "n_conv_layer" not in pd.read_csv(folder / "members.csv")
     said, classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())

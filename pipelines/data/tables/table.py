@@ -32,6 +32,23 @@ class Reading:
     number: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
+    header: bool = False
+
+    @property
+    def first_line_names(self) -> bool | None:
+        """As ``read_frame`` takes it: None where it is to be noticed.
+
+        Raises
+        ------
+        InputError
+            Both are said.
+        """
+        if self.header and self.no_header:
+            raise InputError(
+                f"{opt('header')} and {opt('no_header')} say opposite things of the first line; "
+                "leave one out"
+            )
+        return True if self.header else False if self.no_header else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +159,7 @@ def read_raw_table(
     number: Iterable[str] = (),
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
+    header: bool = False,
     device: str = "cpu",
 ) -> RawTable:
     """Read a table as it comes, and say what its columns are.
@@ -154,7 +172,7 @@ def read_raw_table(
     task : by default what the target's values say
     missing : "impute" keeps missing cells, for ``make_preprocessor``; "drop" leaves out rows
         with one; "refuse" is an error
-    no_header : the first line of a file of text is a row
+    header, no_header : the first line of a file of text names the columns, or is a row
     number, category, leave_out : columns whose kind is not to be guessed
     device : "gpu" reads with cudf where it is installed
 
@@ -165,9 +183,8 @@ def read_raw_table(
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
-    frame, layout = read_frame(
-        path, header=False if no_header else None, device=device, label=label
-    )
+    said = Reading(header=header, no_header=no_header).first_line_names
+    frame, layout = read_frame(path, header=said, device=device, label=label)
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:

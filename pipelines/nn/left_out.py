@@ -1,0 +1,262 @@
+"""Networks for tables, trained together, each until the rows it was not given say so.
+
+Every row goes through in large batches, weighted by how often a network drew it. A row that
+it left out weighs nothing in its gradient and takes part in the same products: so its loss,
+which says when to end, costs nothing more. A step of all networks is a few batched products,
+as in ``pipelines.nn.network``, whose hidden layer this is; what differs is the rule of
+the steps: Adam with decoupled weight decay, as ``torch.optim.AdamW`` has it (Loshchilov and
+Hutter, ICLR 2019), a rate that falls along a cosine, and smoothed labels (Szegedy et al.,
+CVPR 2016).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.network import Tensors
+from pipelines.nn.parts import DIVERGED, OK, Part, Result, Told, Trained
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.start import epoch_order, first_weights
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipelines.nn.device_rows import DeviceRows
+
+PATIENCE = 15  # epochs without a smaller loss of the left-out rows
+LEAST_FALL = 1e-3  # of that loss, in nats: rows that are told apart fall for ever
+SMOOTHING = 0.05  # share of a label that goes to all classes alike
+WEIGHT_DECAY = 0.1
+SQUARES, EPSILON = 0.999, 1e-8  # of Adam
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
+
+    Attributes
+    ----------
+    X : float32 tensor of shape (n_networks, size, n_features), scaled
+    one_hot : float32 tensor of shape (n_networks, size, n_classes)
+    drawn, left_out : float32 tensors of shape (n_networks, size)
+        Weights that sum to 1 over a network's rows.
+    n_drawn : int
+        Beyond these first rows of a line nothing is drawn: they have no part in a gradient.
+    """
+
+    X: torch.Tensor
+    one_hot: torch.Tensor
+    drawn: torch.Tensor
+    left_out: torch.Tensor
+    n_drawn: int
+
+
+class Together:
+    """Networks of one candidate, all weights of one in a line of ``flat``.
+
+    Attributes
+    ----------
+    flat, mean, squares : float32 tensors of shape (n_networks, n_weights)
+        Weights, and Adam's means of gradients and of their squares.
+    """
+
+    def __init__(
+        self, candidate: Candidate, inputs: Inputs, first: Tensors, max_steps: int
+    ) -> None:
+        import torch
+
+        self._torch, self._candidate, self._max_steps = torch, candidate, max_steps
+        self._shapes = weight_shapes(candidate, inputs)
+        self.flat = torch.cat([first[name].flatten(1) for name in self._shapes], 1)
+        self.mean, self.squares = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
+        self._gradient = torch.zeros_like(self.flat)
+        self._weights, self._by = self.named(self.flat), self.named(self._gradient)
+        # Biases do not decay.
+        self._decay = torch.zeros_like(self.flat[:1])
+        for name, one in self.named(self._decay).items():
+            one.fill_(0.0 if name.endswith("bias") else WEIGHT_DECAY)
+        self._steps = 0
+
+    def named(self, flat: torch.Tensor) -> Tensors:
+        """Views of lines like those of ``flat``: (n_networks, *shape), by name."""
+        views, first = {}, 0
+        for name, shape in self._shapes.items():
+            size = math.prod(shape)
+            views[name] = flat[:, first : first + size].unflatten(1, shape)
+            first += size
+        return views
+
+    def step(self, batch: Batch, n_batches: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of every network; the batch's share of both losses, before the step.
+
+        Returns
+        -------
+        loss of the rows drawn, and of those left out: float32 tensors of shape (n_networks,)
+        """
+        torch, w, by = self._torch, self._weights, self._by
+        hidden = torch.baddbmm(w["hidden.bias"], batch.X, w["hidden.weight"]).relu_()
+        outputs = torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
+        certainty = torch.log_softmax(outputs, 2)
+        losses = (certainty * batch.one_hot).sum(2).neg_()
+        of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.left_out).sum(1)
+
+        X, one_hot, hidden, certainty, weights = (
+            one[:, : batch.n_drawn]
+            for one in (batch.X, batch.one_hot, hidden, certainty, batch.drawn[..., None])
+        )
+        target = one_hot * (1 - SMOOTHING) + SMOOTHING / one_hot.shape[2]
+        by_output = certainty.exp().sub_(target).mul_(weights * n_batches)
+        by_hidden = torch.bmm(by_output, w["output.weight"].mT)
+        by_hidden = torch.ops.aten.threshold_backward(by_hidden, hidden, 0)
+        by["output.weight"].copy_(torch.bmm(hidden.mT, by_output))
+        by["output.bias"].copy_(by_output.sum(1, keepdim=True))
+        by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
+        by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
+        self._update()
+        return of_drawn, of_left_out
+
+    def _update(self) -> None:
+        done = self._steps / self._max_steps
+        rate = self._candidate.learning_rate * (1 + math.cos(math.pi * done)) / 2
+        self._steps += 1
+        momentum = self._candidate.momentum
+        self.flat.addcmul_(self.flat, self._decay, value=-rate)
+        self.mean.lerp_(self._gradient, 1 - momentum)
+        self.squares.mul_(SQUARES).addcmul_(self._gradient, self._gradient, value=1 - SQUARES)
+        corrected = math.sqrt(1 - SQUARES**self._steps)
+        scale = self.squares.sqrt().div_(corrected).add_(EPSILON)
+        self.flat.addcdiv_(self.mean, scale, value=-rate / (1 - momentum**self._steps))
+
+
+def train_until_left_out(
+    candidate: Candidate,
+    inputs: Inputs,
+    rows: DeviceRows,
+    parts: Sequence[Part],
+    training: Training,
+    collect: Callable[[int, Tensors], Result],
+    told: Told,
+) -> list[Trained[Result]]:
+    """Train one network for each of ``parts``; see ``pipelines.nn.train.train``.
+
+    A network is kept as it was after the epoch in which the loss of its left-out rows,
+    measured while the weights moved, was least; one that left out none, after that of the
+    least loss of the rows it drew. It ends when ``PATIENCE`` epochs have bettered nothing.
+    """
+    import torch
+
+    generators = [part.generator for part in parts]
+    first = first_weights(candidate, inputs, generators, rows.device)
+    given = _Given(rows, parts, training.batch_size)
+    nets = Together(candidate, inputs, first, training.max_epochs * given.n_batches)
+    kept = nets.flat.clone()
+    least = torch.full((len(parts),), math.inf, device=rows.device)
+    since = torch.zeros(len(parts), device=rows.device)
+    alone = torch.from_numpy(given.left_out_none).to(rows.device)
+    losses: list[torch.Tensor] = []
+    lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
+    started = time.perf_counter()
+    for epoch in range(training.max_epochs):
+        told(epoch / training.max_epochs)
+        sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
+        drawn, left_out = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
+        losses.append(drawn)
+        goes_on = since < PATIENCE
+        lasted += goes_on
+        judged = torch.where(alone, drawn, left_out)
+        better = (judged < least - LEAST_FALL) & goes_on
+        least = torch.where(better, judged, least)
+        kept = torch.where(better[:, None], nets.flat, kept)
+        since = torch.where(better, 0, since + 1)
+        if bool((since >= PATIENCE).all()):
+            break
+    seconds = (time.perf_counter() - started) / len(parts)
+    by_part = torch.stack(losses, 1).tolist()
+    weights = nets.named(kept)
+    made = []
+    for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least.tolist(), strict=True)):
+        own = {name: one[number] for name, one in weights.items()}
+        whole = math.isfinite(best) and bool(torch.isfinite(kept[number]).all())
+        made.append(
+            Trained(collect(number, own), tuple(by_part[number][:n_epochs]),
+                    OK if whole else DIVERGED, seconds)
+        )  # fmt: skip
+    return made
+
+
+class _Given:
+    """The rows of every network, in the order of an epoch, cut into as many batches for each.
+
+    Each draws its orders by its own generator, as if it were alone.
+    """
+
+    def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
+        self._rows, self._parts = rows, parts
+        self._own = [_weighted(part) for part in parts]
+        self.left_out_none = np.array([not own[2].any() for own in self._own])
+        self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
+        self._whole = next(self._cut()) if self.n_batches == 1 else None
+
+    def batches(self) -> Iterator[Batch]:
+        """One epoch."""
+        return iter([self._whole]) if self._whole else self._cut()
+
+    def _cut(self) -> Iterator[Batch]:
+        orders = [
+            epoch_order(np.arange(len(own[0])), part.generator)
+            for own, part in zip(self._own, self._parts, strict=True)
+        ]
+        cuts = [np.array_split(order, self.n_batches) for order in orders]
+        for pieces in zip(*cuts, strict=True):
+            yield self._batch(pieces)
+
+    def _batch(self, pieces: Sequence[np.ndarray]) -> Batch:
+        import torch
+
+        size = max(map(len, pieces))
+        # The rows drawn come first.
+        pieces = [
+            piece[np.argsort(own[1][piece] == 0, kind="stable")]
+            for piece, own in zip(pieces, self._own, strict=True)
+        ]
+        index = np.zeros((len(pieces), size), dtype=np.int64)
+        weights = np.zeros((2, len(pieces), size), dtype=np.float32)
+        for number, (piece, own) in enumerate(zip(pieces, self._own, strict=True)):
+            index[number, : len(piece)] = own[0][piece]
+            weights[0, number, : len(piece)] = own[1][piece]
+            weights[1, number, : len(piece)] = own[2][piece]
+        where = self._rows.device
+        flat = torch.from_numpy(index).to(where).view(-1)
+        X, one_hot = (
+            one.index_select(0, flat).view(len(pieces), size, -1)
+            for one in (self._rows.X, self._rows.one_hot)
+        )
+        if self._parts[0].scaling is not None:
+            for line, part in zip(X, self._parts, strict=True):
+                assert part.scaling is not None
+                center, scale = (
+                    torch.from_numpy(np.asarray(one, dtype=np.float32)).to(where)
+                    for one in (part.scaling.center, part.scaling.scale)
+                )
+                line.sub_(center).div_(scale)
+        drawn, left_out = torch.from_numpy(weights).to(where)
+        n_drawn = int((weights[0] > 0).sum(1).max())
+        return Batch(X, one_hot, drawn, left_out, n_drawn)
+
+
+def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A network's rows, each once, with the weights of those drawn and those left out."""
+    left_out = np.empty(0, np.int64) if part.left_out is None else part.left_out
+    distinct, counts = np.unique(part.rows, return_counts=True)
+    weights = np.ones(len(left_out)) if part.weights is None else part.weights
+    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(left_out))])
+    unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
+    return np.concatenate([distinct, left_out]).astype(np.int64), drawn, unseen

@@ -1,0 +1,59 @@
+"""One network of those that are trained together: what it is given, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from pipelines.data.scaling import FittedScaling
+
+Result = TypeVar("Result")
+Told = Callable[[float], None]
+OK, DIVERGED = "ok", "diverged"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network of a stack: what it is trained on.
+
+    Attributes
+    ----------
+    rows : int array
+        Of the data set; a row may occur more than once.
+    generator : numpy Generator
+        Draws its first weights, then the order of every epoch.
+    scaling : FittedScaling, optional
+        Of the placed rows; see ``relative_scaling``.
+    left_out : int array, optional
+        Rows that were not drawn, each once: they end the training of a network for tables.
+    weights : float array, optional
+        What each of those counts there; by default all alike.
+    """
+
+    rows: np.ndarray
+    generator: np.random.Generator
+    scaling: FittedScaling | None = None
+    left_out: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Trained(Generic[Result]):
+    """One network at its end.
+
+    Attributes
+    ----------
+    result : what ``collect`` made of it
+    losses : mean cross-entropy of each epoch, measured while the weights moved
+    status : "ok" or "diverged"
+    seconds : of the stack's training up to the end of this network, shared out among
+        the networks that were trained meanwhile
+    """
+
+    result: Result
+    losses: tuple[float, ...]
+    status: str
+    seconds: float

@@ -1,0 +1,153 @@
+"""Networks for tables: their steps against autograd and AdamW, and when they end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.data.placement import FoldedData
+from pipelines.nn import left_out
+from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
+from pipelines.nn.left_out import SMOOTHING, WEIGHT_DECAY, _Given
+from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.parts import DIVERGED, OK, Part, Trained
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.start import first_weights, generators_of
+from pipelines.nn.train import train
+
+from .conftest import WINE
+
+TABLE = Candidate("table", 9, 0.03, 0.9)
+CPU = torch.device("cpu")
+
+
+def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+    return {name: one.numpy().copy() for name, one in weights.items()}
+
+
+def parts_of(data: FoldedData, count: int = 3) -> list[Part]:
+    n, chosen = len(data.y), np.random.default_rng(0)
+    parts = []
+    for own in generators_of(5, count):
+        rows = chosen.integers(0, n, n)
+        unseen = np.setdiff1d(np.arange(n), rows)
+        parts.append(Part(rows, own, relative_scaling(data, rows), unseen))
+    return parts
+
+
+def trained(data: FoldedData, parts: list[Part], **settings: int) -> list[Trained]:
+    training = Training.of("table", len(data.y), **settings)
+    return train(TABLE, WINE, place_rows(data, 3, "cpu"), parts, training, copied)
+
+
+@pytest.mark.parametrize("batch_size", [1000, 40])
+def test_steps_are_those_of_autograd_and_adamw(
+    wine: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five epochs of each network alone, by the loss as one writes it."""
+    monkeypatch.setattr(left_out, "LEAST_FALL", -math.inf)  # the last epoch is kept
+    found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
+    rows, parts = place_rows(wine, 3, "cpu"), parts_of(wine)
+    first = first_weights(TABLE, WINE, [part.generator for part in parts], CPU)
+    given = _Given(rows, parts, batch_size)
+    epochs = [list(given.batches()) for _ in range(5)]
+    for number, one in enumerate(found):
+        w = {name: weights[number].clone().requires_grad_() for name, weights in first.items()}
+        decays = [own for name, own in w.items() if name.endswith("weight")]
+        biases = [own for name, own in w.items() if name.endswith("bias")]
+        optimiser = torch.optim.AdamW(
+            [{"params": decays}, {"params": biases, "weight_decay": 0.0}],
+            lr=TABLE.learning_rate, betas=(0.9, 0.999), weight_decay=WEIGHT_DECAY,
+        )  # fmt: skip
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 5 * given.n_batches)
+        for epoch, batches in enumerate(epochs):
+            total = 0.0
+            for batch in batches:
+                outputs = log_certainty(w, batch.X[number], TABLE, WINE)
+                truth, weights = batch.one_hot[number].argmax(1), batch.drawn[number]
+                plain = torch.nn.functional.nll_loss(outputs, truth, reduction="none")
+                total += float((plain * weights).sum().detach())
+                loss = torch.nn.functional.cross_entropy(
+                    outputs, truth, reduction="none", label_smoothing=SMOOTHING
+                )
+                optimiser.zero_grad()
+                ((loss * weights).sum() * given.n_batches).backward()
+                optimiser.step()
+                schedule.step()
+            assert one.losses[epoch] == pytest.approx(total, rel=1e-3)
+        for name, own in w.items():
+            np.testing.assert_allclose(one.result[name], own.detach().numpy(), atol=2e-3)
+
+
+def test_every_row_weighs_as_often_as_it_was_drawn(wine: FoldedData) -> None:
+    parts = parts_of(wine)
+    given = _Given(place_rows(wine, 3, "cpu"), parts, 50)
+    batches = list(given.batches())
+    assert len(batches) == given.n_batches == math.ceil(len(wine.y) / 50)
+    for number, part in enumerate(parts):
+        for name, expected in (("drawn", 1.0), ("left_out", 1.0)):
+            total = sum(float(getattr(batch, name)[number].sum()) for batch in batches)
+            assert total == pytest.approx(expected, rel=1e-5)
+        seen = torch.cat([batch.X[number][batch.drawn[number] > 0] for batch in batches])
+        weights = torch.cat([b.drawn[number][b.drawn[number] > 0] for b in batches])
+        assert len(seen) == len(np.unique(part.rows))
+        # Standardised on the network's own rows, as often as they were drawn.
+        mean = (seen * weights[:, None]).sum(0).numpy()
+        np.testing.assert_allclose(mean, 0, atol=1e-4)
+        for batch in batches:
+            assert not batch.drawn[number, batch.n_drawn :].any()
+
+
+def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
+    """Each ends by itself, whatever becomes of the others."""
+    together = trained(wine, parts_of(wine))
+    assert len({len(one.losses) for one in together}) > 1
+    for number, one in enumerate(together):
+        (alone,) = trained(wine, [parts_of(wine)[number]])
+        assert len(alone.losses) == len(one.losses)
+        for name, weights in alone.result.items():
+            np.testing.assert_allclose(weights, one.result[name], atol=1e-3)
+
+
+def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> None:
+    """Rows left out whose classes are wrong: the more is learned, the worse for them."""
+    data, parts = wine, parts_of(wine)
+    rows = place_rows(data, 3, "cpu")
+    wrong = DeviceRows(rows.X, rows.one_hot.clone())
+    (part,) = parts[:1]
+    assert part.left_out is not None
+    unseen = torch.from_numpy(part.left_out)
+    wrong.one_hot[unseen] = wrong.one_hot[unseen].roll(1, 1)
+    training = Training.of("table", len(data.y))
+    (misled,) = train(TABLE, WINE, wrong, [part], training, copied)
+    (led,) = train(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
+    assert len(misled.losses) <= left_out.PATIENCE + 5
+    assert len(led.losses) > 2 * left_out.PATIENCE
+
+
+def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
+    n = len(wine.y)
+    (own,) = generators_of(0, 1)
+    (one,) = trained(wine, [Part(np.arange(n), own, None, np.empty(0, dtype=np.int64))])
+    assert one.status == OK
+    assert one.losses[-1] < 0.1
+
+
+def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
+    rows = place_rows(wine, 3, "cpu")
+    wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.one_hot)
+    training = Training.of("table", len(wine.y), max_epochs=2)
+    (part,) = parts_of(wine)[:1]
+    (one,) = train(TABLE, WINE, wild, [Part(part.rows, part.generator)], training, copied)
+    assert one.status == DIVERGED
+
+
+@pytest.mark.parametrize(("n_rows", "epochs"), [(100, 200), (257, 100), (5000, 20)])
+def test_the_schedule_follows_the_rows(n_rows: int, epochs: int) -> None:
+    assert Training.of("table", n_rows).max_epochs == epochs
+    assert Training.of("table", n_rows, max_epochs=7).max_epochs == 7
+    assert Training.of("conv", n_rows) == Training()
