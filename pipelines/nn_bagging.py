@@ -27,6 +27,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, inside_unit_interval, option, positive
+from pipelines.run.outcomes import Unit
 
 number = partial(option, parse=int, check=at_least(1), metavar="N")
 
@@ -168,6 +169,10 @@ class Bagging(job.Job[Options]):
         done = sum(len(rows) for rows in self.rows.values()) + len(self.refits)
         candidates, members = self.drawn.candidates, self.drawn.members
         return done, sum(unit.n_folds for unit in candidates) + len(members)
+
+    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
+        """Candidates, and the refits that wait for them."""
+        return [*self.drawn.candidates, *self.drawn.members]
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """Where networks are trained."""

@@ -39,6 +39,7 @@ from pipelines.svm.grid import (
 from pipelines.svm.options import SVMOptions
 from pipelines.svm.solvers import resolve_solver
 from pipelines.svm.summary import of_grid, of_run
+from pipelines.svm.units import Unit
 
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
@@ -157,14 +158,21 @@ class Search(job.Job[Options]):
         Cs, gammas = self.axes
         return len(self.rows), len(Cs) * len(gammas) * len(self.folded.folds)
 
+    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
+        """The units of the grid."""
+        on_gpu = kind == "cuda" or self.options.device == "gpu"
+        grid = self._grid("gpu" if on_gpu else "cpu", 1)
+        return grid.units(self.folded, n_workers)
+
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the units."""
-        solver = resolve_solver(self.solver, cluster.device)
-        settings = self.options.settings(
-            n_threads=cluster.threads, device=cluster.device, scoring=self.scoring
-        )
-        self.grid = Grid(*self.axes, solver, settings)
-        return {"solver": solver}
+        self.grid = self._grid(cluster.device, cluster.threads)
+        return {"solver": self.grid.solver}
+
+    def _grid(self, device: str, n_threads: int) -> Grid:
+        solver = resolve_solver(self.solver, device)
+        settings = self.options.settings(n_threads=n_threads, device=device, scoring=self.scoring)
+        return Grid(*self.axes, solver, settings)
 
     def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Fit the cells that are left."""

@@ -180,6 +180,11 @@ class RunOptions(PlaceOptions):
         metavar="DIR", changes_results=False,
     )  # fmt: skip
     dry_run: bool = option(False, "say what would be run, and run nothing", changes_results=False)
+    pilot: str | None = option(
+        None, "folder of a smaller run: a dry run then says how many workers are worth asking "
+        "for, how long the run takes on them, and the walltime of their jobs",
+        metavar="DIR", changes_results=False, path="folder",
+    )  # fmt: skip
     quiet: bool = option(
         False, "print the run's folder at the end and nothing else", changes_results=False
     )
@@ -194,6 +199,8 @@ class RunOptions(PlaceOptions):
         """
         if self.results is not None and self.resume is not None:
             raise InputError("--results and --resume exclude each other; --resume names the folder")
+        if self.pilot is not None and not self.dry_run:
+            raise InputError("--pilot must go with --dry-run; add that, or leave it out")
 
 
 def options_of_resumed_run(

@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
-from pipelines.errors import InputError
+from pipelines.errors import InputError, opt
 from pipelines.run.cluster import (
     Cluster,
     choose_cluster,
@@ -28,6 +29,7 @@ from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.left import line_of_what_is_left
 from pipelines.run.lifecycle import Data, Session, held
 from pipelines.run.options import parse_options
+from pipelines.run.outcomes import Unit
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.folder import RunFolder, refuse_taken
 from pipelines.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
@@ -89,6 +91,13 @@ class Job(ABC, Generic[Chosen]):
     def n_fits(self) -> tuple[int, int] | None:
         """Fits that were done before, and all there are, after ``recall``; None: not known."""
         return None
+
+    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
+        """All units of the run, as so many workers of such a cluster get them; after ``plan``.
+
+        Empty where the command cannot tell before there is a cluster.
+        """
+        return ()
 
     def n_workers(self, kind: str) -> int | None:
         """Workers to open; None for as many as the cluster has GPUs or cores."""
@@ -206,14 +215,32 @@ def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
     data = _load_and_plan(job, kind, say)
     for line in job.preview(data):
         say(line)
+    if job.options.pilot:
+        for line in _lines_of_plan(job, kind):
+            say(line)
     if job.options.resume:
         folder = RunFolder.open(Path(job.options.resume), job.command)
         with folder.journal(write=False) as journal:
             session = Session(folder, journal, say)
             session.refuse_other_data(data)
             job.recall(session)
-            say(line_of_what_is_left(session, job.n_fits()))
+            cost = sum(unit.cost for unit in job.units_for(kind, 1))
+            say(line_of_what_is_left(session, job.n_fits(), cost))
     show_dry_run(job.options, kind, job.would_use(kind))
+
+
+def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
+    """What a smaller run says of this one."""
+    from pipelines.run import ahead  # reads tables: --help does not wait for that
+
+    if not job.units_for(kind, 1):
+        raise InputError(
+            f"{opt('pilot')} must go with a command that knows its units before it has workers, "
+            f"got {job.command}; leave it out"
+        )
+    pilot = ahead.Pilot.read(Path(job.options.pilot), job.command)
+    best = ahead.most_workers(pilot, partial(job.units_for, kind), most=job.options.workers)
+    return ahead.lines(best, ahead.EFFICIENCY)
 
 
 def _conclude(job: Job[Any], session: Session, say: Say) -> None:

@@ -45,6 +45,7 @@ class Ledger:
                 "worker": of.worker,
                 "started": of.started,
                 "seconds": of.seconds,
+                "cost": of.cost if of.cost is not None or isinstance(of, News) else of.unit.cost,
                 "rows": rows,
                 **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
             }

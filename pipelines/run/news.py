@@ -48,6 +48,7 @@ class News:
     started: float = 0.0
     seconds: float = 0.0
     part: str = ""
+    cost: float | None = None  # predicted, of a part
     compile_seconds: float = 0.0  # not told; what a unit compiles it says when it is done
 
 

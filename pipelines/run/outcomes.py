@@ -48,7 +48,8 @@ class Outcome(Generic[AnyUnit]):
     """What became of a unit: a result, or the error that ended its last try.
 
     ``part`` is what its rows are called where others were told before: the name that a unit
-    of them alone would have, empty where there are none; None for the unit's own.
+    of them alone would have, empty where there are none; None for the unit's own. ``cost`` is
+    what was predicted of that part.
     """
 
     unit: AnyUnit
@@ -59,6 +60,7 @@ class Outcome(Generic[AnyUnit]):
     seconds: float = 0.0
     compile_seconds: float = 0.0  # of these
     part: str | None = None
+    cost: float | None = None
 
 
 class Results:

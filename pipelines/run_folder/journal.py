@@ -27,7 +27,8 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class UnitRecord(Part, Generic[AnyRow]):
     """A line: a unit, where and when it was done, and its rows; none where it failed whole.
 
-    ``run`` is the fingerprint of the run it belongs to; older runs have none.
+    ``cost`` is what was predicted of it, in any unit of time, and ``run`` the fingerprint of the
+    run it belongs to; older runs have neither.
     """
 
     unit: str
@@ -35,6 +36,7 @@ class UnitRecord(Part, Generic[AnyRow]):
     started: Number
     seconds: Seconds
     compile_seconds: Seconds = 0.0
+    cost: Seconds | None = None
     rows: list[AnyRow]
     run: str | None = None
 

@@ -27,7 +27,8 @@ class Unit:
     """One unit of work: what it was, where and when it ran, and its rows.
 
     ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
-    Unix seconds; ``compile_seconds`` are among its ``seconds``.
+    Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a unit
+    of time of its own; None in the journals of older runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Unit:
     seconds: float
     rows: tuple[Mapping[str, Any], ...] = ()
     compile_seconds: float = 0.0
+    cost: float | None = None
 
     @property
     def workers(self) -> list[str]:
@@ -190,6 +192,7 @@ def units_of(journal: Iterable[Mapping[str, Any]]) -> tuple[Unit, ...]:
         Unit(
             record["unit"], str(record.get("worker", "")), record["started"], record["seconds"],
             tuple(record["rows"]), record.get("compile_seconds", 0.0),
+            record.get("cost"),
         )
         for record in journal
     ]  # fmt: skip

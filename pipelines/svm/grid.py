@@ -104,6 +104,7 @@ class Grid:
             shares_c=solver.shares_c,
             shares_folds=solver.shares_folds and not alone,
             n_groups=GROUPS_PER_WORKER * n_workers if solver.shares_gammas else None,
+            n_rows=len(data.X),
         )
 
 

@@ -33,8 +33,11 @@ class Parts:
         self._until[unit.name] = news.started + news.seconds
         seconds = news.seconds / len(by_fold)
         for turn, (fold, rows) in enumerate(by_fold.items()):
-            name, started = unit.part(fold).name, news.started + turn * seconds
-            yield replace(news, rows=rows, part=name, started=started, seconds=seconds), rows
+            part, started = unit.part(fold), news.started + turn * seconds
+            told = replace(
+                news, rows=rows, part=part.name, started=started, seconds=seconds, cost=part.cost
+            )
+            yield told, rows
 
     def rest(self, outcome: Outcome[Unit], rows: list[Row]) -> tuple[Outcome[Unit], list[Row]]:
         """A unit that is done, and those of its rows that were not given before."""
@@ -46,7 +49,10 @@ class Parts:
         seconds = max(0.0, outcome.started + outcome.seconds - began)
         name = left.name if left else ""
         # It compiled before its first rows were ready.
-        rest = replace(outcome, part=name, started=began, seconds=seconds, compile_seconds=0.0)
+        rest = replace(
+            outcome, part=name, started=began, seconds=seconds, compile_seconds=0.0,
+            cost=left.cost if left else 0.0,
+        )  # fmt: skip
         return rest, new
 
     def _new(self, rows: Sequence[Row]) -> list[Row]:

@@ -14,6 +14,8 @@ from pipelines.svm.solvers.base import Cell, Watch
 Row = dict[str, Any]
 Place = tuple[float, float, int]  # C, gamma, fold
 
+ROWS_OF_A_UNIT_OF_TIME = 1000
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -69,6 +71,7 @@ def cut_units(
     shares_c: bool = False,
     shares_folds: bool = False,
     n_groups: int | None = None,
+    n_rows: int = ROWS_OF_A_UNIT_OF_TIME,
 ) -> list[Unit]:
     """All units of a grid.
 
@@ -81,9 +84,11 @@ def cut_units(
     parts_of_gamma = [tuple(gammas[group::n_groups]) for group in range(n_groups)]
     parts_of_c = [tuple(sorted(Cs))] if shares_c else [(C,) for C in Cs]
     everything = tuple(range(n_folds))
+    # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
+    scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
     parts_of_folds = [everything] if shares_folds else [(fold,) for fold in everything]
     return [
-        Unit(some, part, folds, len(folds) * _cost(some, part, n_features))
+        Unit(some, part, folds, scale * len(folds) * _cost(some, part, n_features))
         for some in parts_of_gamma
         for part in parts_of_c
         for folds in parts_of_folds

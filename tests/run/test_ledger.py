@@ -17,18 +17,19 @@ def test_a_unit_is_written_down_as_it_arrives() -> None:
     with ledger(journal, RUNNER, UNITS, True) as books:
         books.enter(Outcome(UNITS[0], "r", None, "here", 5.0, 0.25), [{"fold": 0}])
         journal.append.assert_called_once_with(
-            {"unit": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "rows": [{"fold": 0}]}
-        )
+            {"unit": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
+             "rows": [{"fold": 0}]}
+        )  # fmt: skip
 
 
 def test_rows_of_a_unit_at_work_are_written_down_by_the_name_of_their_part() -> None:
     journal = Mock()
     with ledger(journal, RUNNER, UNITS, True) as books:
         books.follow(News("a", 0.2))
-        books.follow(News("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part"), [{"fold": 0}])
+        books.follow(News("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", 0.2), [{"fold": 0}])
         journal.append.assert_called_once_with(
             {"unit": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
-             "rows": [{"fold": 0}]}
+             "cost": 0.2, "rows": [{"fold": 0}]}
         )  # fmt: skip
         books.enter(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
         assert journal.append.call_args.args[0]["unit"] == "rest"

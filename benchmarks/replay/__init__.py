@@ -1,0 +1,1 @@
+"""Schedules replayed on unit times that real runs measured."""

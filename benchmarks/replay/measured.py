@@ -1,0 +1,140 @@
+"""Unit times that real runs measured, kept beside this file, and as many more as are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.run.pace import Pace
+from pipelines.run.schedule import Seconds
+from pipelines.run_folder.reading import Unit
+
+FOLDER = Path(__file__).parent
+REFIT = "refit-"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Units with their times, in the order of the grid, or member by member.
+
+    Attributes
+    ----------
+    seconds, costs : of shape (n,), on a worker of speed 1, and as predicted
+    fold : of shape (n,), or the member
+    needs : for the place of a refit, the places of its candidates
+    """
+
+    seconds: Seconds
+    costs: Seconds
+    fold: NDArray[np.int64]
+    needs: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The units of a run: gamma by gamma, fold by fold; or candidates and refits, by member."""
+
+    command: str
+    units: list[dict[str, Any]]
+
+    @classmethod
+    def load(cls, command: str) -> Measured:
+        """What is kept of a command."""
+        return cls(command, json.loads((FOLDER / f"units-{command}.json").read_text()))
+
+    @staticmethod
+    def is_kept(command: str) -> bool:
+        """Whether anything is."""
+        return (FOLDER / f"units-{command}.json").is_file()
+
+    @property
+    def n_units(self) -> int:
+        return len(self.units)
+
+    def draw(self, n: int, generator: np.random.Generator, mean: float | None = None) -> Drawn:
+        """About ``n`` units; their times are drawn anew around what was predicted of them.
+
+        Parameters
+        ----------
+        mean : seconds of a unit; None: as they were measured
+        """
+        refits = [one for one in self.units if one["name"].startswith(REFIT)]
+        drawn = self._members(n, generator, refits) if refits else self._grid(n, generator)
+        if mean is None:
+            return drawn
+        return Drawn(drawn.seconds * (mean / drawn.seconds.mean()), *_rest(drawn))
+
+    def _grid(self, n: int, generator: np.random.Generator) -> Drawn:
+        """A finer grid of the same form."""
+        place = np.arange(n) * self.n_units // n
+        costs = np.array([one["cost"] for one in self.units])[place]
+        n_folds = 1 + max(one["fold"] for one in self.units)
+        return Drawn(pace_of(self.units).draw(costs, generator), costs, np.arange(n) % n_folds)
+
+    def _members(self, n: int, generator: np.random.Generator, refits: list[Any]) -> Drawn:
+        """More members, each with as many candidates as there were, drawn among all."""
+        candidates = [one for one in self.units if one not in refits]
+        own = len(candidates) // len(refits)
+        n_members = max(1, round(n / (own + 1)))
+        of_all = np.array([one["cost"] for one in candidates])
+        costs = generator.choice(of_all, (n_members, own))
+        ends = generator.choice([one["cost"] for one in refits], (n_members, 1))
+        seconds = np.hstack(
+            [
+                pace_of(candidates).draw(costs.ravel(), generator).reshape(costs.shape),
+                pace_of(refits).draw(ends.ravel(), generator).reshape(ends.shape),
+            ]
+        )
+        width = own + 1
+        needs = {m * width + own: range(m * width, m * width + own) for m in range(n_members)}
+        return Drawn(
+            seconds.ravel(), np.hstack([costs, ends]).ravel(),
+            np.repeat(np.arange(n_members), width), needs,
+        )  # fmt: skip
+
+
+def pace_of(units: Sequence[dict[str, Any]]) -> Pace:
+    """The cost model that these units give."""
+    done = [Unit(one["name"], "", 0.0, one["seconds"], cost=one["cost"]) for one in units]
+    pace = Pace.of(done)
+    assert pace is not None
+    return pace
+
+
+def _rest(drawn: Drawn) -> tuple[Any, ...]:
+    return drawn.costs, drawn.fold, drawn.needs
+
+
+def take(run: Path) -> Path:
+    """Keep the unit times of a run's folder beside this file."""
+    from pipelines.run_folder.journal import read_journal
+    from pipelines.run_folder.names import JOURNAL
+    from pipelines.run_folder.record import read_record
+
+    kept = []
+    for record in read_journal(run / JOURNAL):
+        row = record["rows"][0] if record["rows"] else {}
+        folds = {row["member"]} if "member" in row else {one["fold"] for one in record["rows"]}
+        seconds = record["seconds"] - record.get("compile_seconds", 0.0)
+        # Folds that ended within a second were written down together: each has its equal part.
+        kept += [
+            {
+                "name": record["unit"],
+                "cost": record["cost"] / len(folds),
+                "seconds": round(seconds / len(folds), 4),
+                "fold": fold,
+                "gamma": row.get("gamma", 0.0),
+            }
+            for fold in sorted(folds)
+        ]
+    kept.sort(key=lambda one: (one["gamma"], one["fold"], one["name"].startswith(REFIT)))
+    path = FOLDER / f"units-{read_record(run)[1].command}.json"
+    lines = ",\n".join(json.dumps(one) for one in kept if one["seconds"] > 0)
+    path.write_text(f"[\n{lines}\n]\n")
+    return path

@@ -1,0 +1,101 @@
+"""Ways to share units among workers, each as a function of their times: seconds to the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.replay.measured import Drawn
+from pipelines.run.pace import queue_of
+from pipelines.run.schedule import Lives, Queue, Seconds, makespan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who works, and what the scheduler takes for each unit, in seconds."""
+
+    lives: Lives
+    per_task: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Unit:
+    name: str
+    cost: float
+    needs: tuple[str, ...] = ()
+
+
+def contiguous(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """The study's: the grid cut into as many equal pieces as there are workers."""
+    return _static(drawn.seconds, place.lives)
+
+
+def random_static(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """Equal numbers of units, dealt out by chance before the start."""
+    return _static(generator.permutation(drawn.seconds), place.lives)
+
+
+def barrier(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """The study's: equal pieces of one fold, and all wait for the last before the next fold.
+
+    Of members: all members' candidates, then all refits.
+    """
+    stage = drawn.fold
+    if drawn.needs:
+        stage = np.zeros(len(drawn.seconds), np.int64)
+        stage[list(drawn.needs)] = 1
+    now = 0.0
+    for one in np.unique(stage):
+        now = _static(drawn.seconds[stage == one], place.lives, now)
+    return now
+
+
+def first_come(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """A queue in the order of the grid."""
+    return makespan(Queue(drawn.seconds, drawn.needs, place.per_task), place.lives)
+
+
+def longest_first(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """A queue by the true times, which nobody knows beforehand (Graham 1969)."""
+    return _ordered(drawn, drawn.seconds, place)
+
+
+def ours(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
+    """The program's queue: by predicted cost, and what needs others as soon as it can."""
+    return _ordered(drawn, drawn.costs, place)
+
+
+SCHEDULES: dict[str, Callable[[Drawn, Place, np.random.Generator], float]] = {
+    "contiguous static split": contiguous,
+    "random static split": random_static,
+    "barrier after each fold": barrier,
+    "queue, in the grid's order": first_come,
+    "queue, longest first": longest_first,
+    "ours": ours,
+}
+
+
+def _ordered(drawn: Drawn, by: Seconds, place: Place) -> float:
+    if not drawn.needs:
+        queue = Queue(drawn.seconds[np.argsort(-by, kind="stable")], {}, place.per_task)
+        return makespan(queue, place.lives)
+    units = [
+        _Unit(str(i), cost, tuple(str(one) for one in drawn.needs.get(i, ())))
+        for i, cost in enumerate(by.tolist())
+    ]
+    return makespan(queue_of(units, drawn.seconds, place.per_task), place.lives)
+
+
+def _static(seconds: Seconds, lives: Lives, begun: float = 0.0) -> float:
+    """Nobody takes over what a worker leaves: one that goes too early holds up all for ever."""
+    n_workers = len(lives.speed)
+    cuts = np.arange(n_workers + 1) * len(seconds) // n_workers
+    before = np.concatenate(([0.0], np.cumsum(seconds)))
+    ends = np.maximum(begun, lives.begins) + np.diff(before[cuts]) / lives.speed
+    has_some = np.diff(cuts) > 0
+    if (ends > lives.begins + lives.lasts)[has_some].any():
+        return math.inf
+    return float(ends[has_some].max())

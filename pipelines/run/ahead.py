@@ -1,0 +1,148 @@
+"""What a run will take, told from a smaller one: for a dry run, and for ``benchmarks.plan``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import InputError, opt
+from pipelines.run.counts import clock
+from pipelines.run.outcomes import Unit
+from pipelines.run.pace import Pace, queue_of
+from pipelines.run.schedule import Lives, makespan
+from pipelines.run_folder.folder import RunFolder
+from pipelines.run_folder.reading import units_of
+from pipelines.run_folder.work_time import shown_seconds
+
+EFFICIENCY = 0.9
+DRAWS = 25
+GROWTH = 1.1  # from one number of workers to the next that is tried first
+# What a job's walltime has beyond the worst draw: its start, compilation, a slower node.
+MARGIN, MINUTES = 1.25, 5
+
+UnitsFor = Callable[[int], Sequence[Unit]]  # the units of a run on so many workers
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a smaller run says of a larger one.
+
+    Attributes
+    ----------
+    pace : Pace
+    around_seconds : of its wall time, before the first unit and after the last
+    """
+
+    pace: Pace
+    around_seconds: float
+
+    @classmethod
+    def read(cls, path: Path, command: str, option: str = "pilot") -> Pilot:
+        """From the folder of a run.
+
+        Raises
+        ------
+        InputError
+            It is not the folder of a run of that command, or none of its units is done.
+        """
+        folder = RunFolder.open(path, command)
+        with folder.journal(write=False) as journal:
+            done = units_of(journal.records)
+        pace = Pace.of(done)
+        if pace is None:
+            raise InputError(
+                f"{opt(option)} must name a run with units done whose costs it wrote down, got "
+                f"{path}; make a new small run"
+            )
+        wall = folder.record.get("wall_seconds") or 0.0
+        return cls(pace, max(0.0, wall - shown_seconds(done)))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A run on so many workers.
+
+    Attributes
+    ----------
+    n_workers, n_units : int
+    work_seconds : of all units together
+    seconds, worst : from the first unit to the end of the last: mean, and worst of the draws
+    around_seconds : before and after
+    """
+
+    n_workers: int
+    n_units: int
+    work_seconds: float
+    seconds: float
+    worst: float
+    around_seconds: float
+
+    @property
+    def efficiency(self) -> float:
+        """Time at work of the time that workers are there for units."""
+        return self.work_seconds / (self.n_workers * self.seconds)
+
+    @property
+    def walltime(self) -> str:
+        """To ask a queue for, as H:MM:SS."""
+        minutes = (MARGIN * self.worst + self.around_seconds) / 60
+        hours, minutes = divmod(MINUTES * math.ceil(1 + minutes / MINUTES), 60)
+        return f"{hours}:{minutes:02d}:00"
+
+
+def forecast(pilot: Pilot, units_for: UnitsFor, n_workers: int) -> Forecast:
+    """How long a run takes on so many equal workers."""
+    units = units_for(n_workers)
+    costs = np.array([unit.cost for unit in units])
+    ends, work = [], []
+    for draw in range(DRAWS):
+        seconds = pilot.pace.draw(costs, np.random.default_rng(draw))
+        ends.append(makespan(queue_of(units, seconds), Lives.equal(n_workers)))
+        work.append(seconds.sum())
+    return Forecast(
+        n_workers, len(units), float(np.mean(work)), float(np.mean(ends)), max(ends),
+        pilot.around_seconds,
+    )  # fmt: skip
+
+
+def most_workers(
+    pilot: Pilot, units_for: UnitsFor, efficiency: float = EFFICIENCY, most: int | None = None
+) -> Forecast:
+    """The most workers that are kept at work for that share of the time.
+
+    Parameters
+    ----------
+    most : not more than these; None: than there are units
+    """
+    limit = int(min(most or math.inf, len(units_for(1))))
+    best = tried = forecast(pilot, units_for, 1)
+    above = limit + 1
+    while tried.n_workers < limit and tried.efficiency > efficiency / 2:
+        n_workers = min(limit, math.ceil(GROWTH * tried.n_workers))
+        tried = forecast(pilot, units_for, n_workers)
+        if tried.efficiency >= efficiency:
+            best, above = tried, limit + 1
+        else:
+            above = min(above, n_workers)
+    for n_workers in range(above - 1, best.n_workers, -1):
+        tried = forecast(pilot, units_for, n_workers)
+        if tried.efficiency >= efficiency:
+            return tried
+    return best
+
+
+def lines(best: Forecast, efficiency: float) -> Iterator[str]:
+    """What is said of a forecast."""
+    many = "1 worker" if best.n_workers == 1 else f"{best.n_workers:,} workers"
+    yield (
+        f"plan       {best.n_units:,} units, {clock(best.work_seconds)} of work: {many} are worth "
+        f"asking for, at work {best.efficiency:.0%} of the time (at least {efficiency:.0%})"
+    )
+    yield (
+        f"           {clock(best.seconds + best.around_seconds)} on them, the worst of {DRAWS} "
+        f"draws {clock(best.worst + best.around_seconds)}; walltime to ask for {best.walltime}"
+    )

@@ -1,0 +1,82 @@
+"""The cost model: how long units take by what was predicted of them.
+
+Every unit has a predicted ``cost``, in a unit of time of its own: units are ordered by it, and the
+share that is done, and the time that is left, are told by it. Units that were done say how many
+seconds one of cost 1 takes, and how far from that they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.run.outcomes import Unit, needs_of
+from pipelines.run.schedule import Queue
+from pipelines.run_folder.reading import Unit as Done
+
+NEIGHBOURS = 10  # parts of the units done, of which one tells how far a new unit is off
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What units done say of those to come.
+
+    Attributes
+    ----------
+    costs, seconds : of shape (m,), of units that were done, ascending by cost
+    """
+
+    costs: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, done: Iterable[Done]) -> Pace | None:
+        """From a journal; None where nothing is done whose cost was written down."""
+        pairs = sorted(
+            (unit.cost, max(0.0, unit.seconds - unit.compile_seconds))
+            for unit in done
+            if unit.cost and not unit.n_failed
+        )
+        if not sum(seconds for _, seconds in pairs):
+            return None
+        costs, seconds = np.array(pairs).T
+        return cls(costs, seconds)
+
+    @property
+    def rate(self) -> float:
+        """Seconds of a unit of cost 1."""
+        return float(self.seconds.sum() / self.costs.sum())
+
+    def draw(
+        self, costs: NDArray[np.float64], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Seconds of units of other costs, of shape (n,).
+
+        Each is off by as much as a unit done whose cost is near, drawn by chance.
+        """
+        m, n = len(self.costs), len(costs)
+        near = max(1, m // NEIGHBOURS)
+        alike = [np.searchsorted(self.costs, costs, side) for side in ("left", "right")]
+        place = np.sum(alike, axis=0) // 2 + generator.integers(-near, near + 1, n)
+        ratios = self.seconds / self.costs
+        return np.asarray(costs * ratios[np.clip(place, 0, m - 1)])
+
+
+def queue_of(units: Sequence[Unit], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
+    """Units in the order in which the program hands them out: the most costly first.
+
+    Parameters
+    ----------
+    seconds : of shape (n,), how long each takes
+    """
+    order = sorted(range(len(units)), key=lambda i: -units[i].cost)
+    place = {units[i].name: k for k, i in enumerate(order)}
+    needs = {
+        place[unit.name]: [place[name] for name in needs_of(unit) if name in place]
+        for unit in units
+        if needs_of(unit)
+    }
+    return Queue(seconds[order], {k: some for k, some in needs.items() if some}, per_task)
