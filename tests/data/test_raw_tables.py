@@ -214,6 +214,18 @@ def test_names_of_rows_are_left_out(column, left_out, tmp_path):
     assert table.kinds.left_out == ((("first", "id"),) if left_out else ())
 
 
+@pytest.mark.parametrize(
+    ("name", "n_patients", "left_out"),
+    [("patient_id", 60, True), ("patient_id", 50, False), ("patients", 60, False)],
+)
+def test_an_id_that_rows_share_is_left_out(name, n_patients, left_out, tmp_path):
+    shared = np.arange(180) * 7 % n_patients
+    frame = pd.DataFrame({"a": np.arange(180) % 7, name: shared, "kind": list("xyz") * 60})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = read_raw_table(tmp_path / "t.csv")
+    assert table.kinds.left_out == (((name, "id"),) if left_out else ())
+
+
 def test_kinds_that_are_said(pay, refused):
     table = read_raw_table(pay, number=["id"], category=["pulse"], leave_out=["sex"])
     assert table.kinds.numbers == ("id", "age")

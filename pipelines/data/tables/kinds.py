@@ -68,7 +68,8 @@ def find_kinds(
     """Look at the columns of a table, the target not among them.
 
     Left out, beside what is named: a column without a value, of dates, or of names of rows: text
-    that differs in every row, numbers that count the rows or that are called an id and differ.
+    that differs in every row, numbers that count the rows, or that are called an id and differ in
+    every row or have more than ``MOST_LEVELS`` levels.
 
     Parameters
     ----------
@@ -147,13 +148,14 @@ def _are_numbers(present: pd.Series) -> bool:
 
 
 def _is_id(column: pd.Series, place: int) -> bool:
-    if len(column) < FEWEST_ROWS_OF_ID or column.isna().any() or column.nunique() < len(column):
+    if len(column) < FEWEST_ROWS_OF_ID or column.isna().any():
         return False
-    values = to_numbers(column)
+    values, n_levels = to_numbers(column), column.nunique()
     if np.any(values % 1 != 0):
         return False
-    counts_rows = place == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
-    return counts_rows or _NAMED_ID.fullmatch(str(column.name)) is not None
+    if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
+        return n_levels == len(column) or n_levels > MOST_LEVELS
+    return place == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
 
 
 def to_numbers(column: pd.Series) -> NDArray[np.float64]:
