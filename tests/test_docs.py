@@ -22,7 +22,11 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Those of the notebooks are one program each, and run as such.
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "notebooks"),
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
     r"(python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer|conda|\.venv/bin/uv) ?.*"
