@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipelines.run.counts import clock
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record, start, wait_for_units
@@ -126,18 +127,28 @@ def test_a_dry_run_says_what_is_left_of_a_run(
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder)
     lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    some = [json.loads(line) | {"seconds": 4.8} for line in lines[:25]]  # two minutes in all
-    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in some))
+    records = [json.loads(line) | {"seconds": 4.8} for line in lines]
+    some = records[:25]  # two minutes in all
+
+    def write() -> None:
+        (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in some))
+
+    write()
     about = record(folder) | {"status": "stopped", "wall_seconds": 90.0}
     about["cluster"]["n_workers"] = 2
     (folder / "run.json").write_text(json.dumps(about))
-    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
 
     def said(options: list[str]) -> str:
         assert main(["--resume", str(folder), "--dry-run", *options]) == 0
         (line,) = [one for one in capsys.readouterr().out.splitlines() if "resume" in one]
         return line
 
+    done, left = (sum(one["cost"] for one in part) for part in (some, records[25:]))
+    assert said([]).endswith(f"75 left, about {clock(120 / 2 * left / done)} on as many workers")
+    for one in some:
+        del one["cost"]  # of a journal without predictions
+    write()
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     assert said([]) == (
         f"resume     {folder}: 25 of 100 fits done in 1:30 min, 75 left, "
         "about 3:00 min on as many workers"
