@@ -72,6 +72,9 @@ def leave_quietly() -> None:
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    # CPython ends as if killed by SIGINT where a Ctrl-C came within an exec of text, as imports
+    # of dataclasses do it, even if it was answered since; another exec of text clears that.
+    exec("")
     atexit.unregister(_exit_at_once)
     atexit.register(_exit_at_once)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,21 @@ def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPa
     ]
     monkeypatch.setenv("COLUMNS", "100")
     assert fitted(line) == line
+
+
+def test_an_answered_ctrl_c_within_an_import_is_not_how_the_program_ends(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        """
+import sys
+from pipelines.say import leave_quietly
+try:
+    exec("raise KeyboardInterrupt")  # as in an import that makes a dataclass
+except KeyboardInterrupt:
+    pass
+leave_quietly()
+sys.exit(1)
+"""
+    )
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[1]}"}
+    ended = subprocess.run([sys.executable, "-m", "program"], env=environment, check=False)
+    assert ended.returncode == 1

@@ -12,6 +12,7 @@ from typing import Any
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.tracker import remember
 
+HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTS = 3  # of a cluster whose workers die before the first has registered
 
 
@@ -28,7 +29,7 @@ def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], 
     -------
     cluster : LocalCluster
     deliver_signals : function
-        Delivers the SIGINT and SIGTERM that came meanwhile; to be called where
+        Delivers the signals that came meanwhile; to be called where
         the cluster is closed if they raise.
 
     Raises
@@ -48,9 +49,9 @@ def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], 
 
 @contextmanager
 def _signals_held() -> Iterator[list[int]]:
-    """Note SIGINT and SIGTERM while a cluster starts, for Dask cannot close half of one.
+    """Note SIGINT, SIGTERM and SIGHUP while a cluster starts, for Dask cannot close half of one.
 
-    What is given are those that came.
+    What is given are those that came. A SIGHUP that is ignored stays so.
     """
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -60,7 +61,9 @@ def _signals_held() -> Iterator[list[int]]:
     def note(number: int, frame: FrameType | None) -> None:
         asked.append(number)
 
-    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    heeded = [number for number in HELD if hangs_up or number != signal.SIGHUP]
+    previous = {number: signal.signal(number, note) for number in heeded}
     try:
         yield asked
     finally:

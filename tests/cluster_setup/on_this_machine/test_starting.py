@@ -15,6 +15,7 @@ import pytest
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.on_this_machine.keeper import kept
 from cluster_setup.on_this_machine.starting import STARTS
+from pipelines.run.signals import interrupted_once
 
 from .nannies import next_is_killed
 
@@ -50,18 +51,19 @@ def pythons_own_handler() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("pythons_own_handler")
-def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int) -> None:
     closed = []
 
     class Slow:
         def __init__(self) -> None:
-            signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the midst of it
+            signal.raise_signal(number)  # as Ctrl-C in the midst of it
             self.whole = True
 
         def close(self, timeout: float) -> None:
             closed.append(self.whole)
 
-    with pytest.raises(KeyboardInterrupt), kept("local", Slow):
+    with pytest.raises(KeyboardInterrupt), interrupted_once(), kept("local", Slow):
         pytest.fail("it was not interrupted")
     assert closed == [True]
 
