@@ -251,8 +251,9 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             rows += [row for row in new_rows if plan.groups or row["fold"] >= 0]
         self.cv_results_ = tabulate(rows)
         self.candidates_ = reduce_candidates(
-            self.cv_results_, 1 if plan.groups else self.cv, self.client
-        )
+            self.cv_results_, 1 if plan.groups else self.cv, self.client,
+            without_dask=self.client is None,
+        )  # fmt: skip
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         if len(members) < self.n_bootstrap:

@@ -24,9 +24,20 @@ def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def reduce_candidates(
-    results: pd.DataFrame, n_folds: int, client: Client | None = None
+    results: pd.DataFrame,
+    n_folds: int,
+    client: Client | None = None,
+    *,
+    without_dask: bool = False,
 ) -> pd.DataFrame:
     """One line for each candidate: its parameters and its mean loss and error over the folds.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process.
+    without_dask : of few rows: a graph of tasks would take longer than the answer, whose last
+        digit may be another
 
     Returns
     -------
@@ -35,7 +46,7 @@ def reduce_candidates(
     that lacks a fold has no means. Best first within each member.
     """
     scored = results.assign(score=-results["loss"])
-    if client is None:  # a graph of tasks would take longer than the answer
+    if without_dask:
         means = candidates_of(scored, PLACE[:2], n_folds)
     else:
         means = reduce_scores(scored, PLACE[:2], n_folds, client)
