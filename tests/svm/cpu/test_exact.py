@@ -68,12 +68,18 @@ def test_walks_share_rows_where_all_fit(rows):
     assert len(small.of_all().store) == 149
 
 
-def test_what_has_no_room_is_solved_in_single_precision():
+def test_what_has_no_room_is_solved_in_single_precision(monkeypatch):
+    had_room, hold = [], ExactRows.hold
+    monkeypatch.setattr(
+        ExactRows, "hold", lambda rows, wanted: had_room.append(hold(rows, wanted)) or had_room[-1]
+    )
     X, y = make_table("phoneme", 700)
     folds = [(np.arange(550), np.arange(550, 700))]
     grid = X, y, [0.05, 0.5], [0.1, 10.0, 1000.0], folds
     whole = cross_validate_path(*grid)
+    assert all(had_room)
     # both kernels in single precision fit, and few rows in double precision
     narrow = cross_validate_path(*grid, memory_bytes=10 * 700 * 700, n_threads=4)
+    assert not all(had_room)
     assert not narrow.status.any()
     assert np.abs(narrow.n_errors - whole.n_errors).max() <= 1
