@@ -6,21 +6,18 @@ the seed and the epoch alone, whatever reads it and with how many ranks.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pipelines.data.batches.ahead import ahead
 from pipelines.data.batches.homes import CachedRows, Columns, Map, Rows
 from pipelines.data.batches.order import generator_of, share
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import torch
-
-SECONDS_TO_LOOK = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +135,7 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         batches = self._rest_of_epoch(self.epoch, self.position)
         if self._prefetch:
-            batches = _ahead(batches, self._prefetch)
+            batches = ahead(batches, self._prefetch, "prefetch")
         for batch in batches:
             self.position = batch.position
             yield batch
@@ -167,38 +164,3 @@ class Batches:
         if not self._cache:
             return self._home
         return CachedRows(self._home, self._map or (lambda columns: columns))
-
-
-def _ahead(batches: Iterator[Batch], n_ahead: int) -> Iterator[Batch]:
-    """The same batches, gathered by a thread; it ends with whoever takes them."""
-    handed: queue.Queue[Batch | BaseException | None] = queue.Queue(n_ahead)
-    left = threading.Event()
-
-    def hand(item: Batch | BaseException | None) -> None:
-        while not left.is_set():
-            try:
-                handed.put(item, timeout=SECONDS_TO_LOOK)
-                return
-            except queue.Full:
-                continue
-
-    def gather() -> None:
-        try:
-            for batch in batches:
-                hand(batch)
-                if left.is_set():
-                    return
-            hand(None)
-        except BaseException as error:  # it is the taker's
-            hand(error)
-
-    thread = threading.Thread(target=gather, name="prefetch", daemon=True)
-    thread.start()
-    try:
-        while (item := handed.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        left.set()
-        thread.join()

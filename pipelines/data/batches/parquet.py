@@ -1,16 +1,17 @@
-"""Rows on disk, larger than memory: a Parquet file is read row group by row group."""
+"""Rows on disk, larger than memory: a Parquet file is read through a buffer, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.data.batches.ahead import ahead
 from pipelines.data.batches.homes import Columns
 from pipelines.data.batches.order import Order, most_held, rounds
 from pipelines.errors import InputError, opt
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import torch
 
 ROWS_OF_A_GROUP = 4096
+BYTES_OF_BLOCK = 2**20  # decoded at once
+BYTES_OF_PAGE = 2**16  # of a column: what pyarrow decompresses at once
+BYTES_READ = 2**16  # from the file at once
 NUMBERS = ""  # the name under which the numbers of rows travel with them
 DTYPE = "dtype"  # of a column of bytes, in its metadata
 
@@ -33,7 +37,7 @@ def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_O
     path : of the file
     columns : arrays of numbers by name, of shape (n,) or (n, width). A row of two axes is stored
         as its bytes, which are read five times as fast as a list; its dtype stands with the column
-    group : rows of a row group, what is read at once
+    group : rows of a row group, what lies together and is mixed with others
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -50,14 +54,17 @@ def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_O
             dtype = {DTYPE: one.dtype.str}
         fields.append(pa.field(name, arrays[-1].type, metadata=dtype))
     table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-    pq.write_table(table, path, row_group_size=group, use_dictionary=False, compression="lz4")
+    pq.write_table(
+        table, path, row_group_size=group, use_dictionary=False, compression="lz4",
+        data_page_size=BYTES_OF_PAGE,
+    )  # fmt: skip
 
 
 class ParquetRows:
     """Rows of a Parquet file, of which a few row groups are in memory at a time.
 
-    A thread reads the next row group while the rows of the last are taken: a buffer of
-    ``n_together`` groups and two more are in memory, of each that reads.
+    A thread decodes the next rows while the last are taken. In memory are a buffer of
+    ``n_together`` row groups and, however large these are, a few blocks of a mebibyte.
 
     Parameters
     ----------
@@ -107,6 +114,10 @@ class ParquetRows:
         if not self.n_rows:
             raise InputError(f"{opt('path')} must hold a row, got {path}, which has none")
         self._n_together, self._device = n_together, device
+        n_bytes = sum(self._about.row_group(g).total_byte_size for g in range(n_groups))
+        largest = max(self._sizes)
+        n_blocks = -(-largest * n_bytes // (self.n_rows * BYTES_OF_BLOCK))
+        self._rows_of_block = -(-largest // n_blocks)  # equal parts of a row group
 
     def epoch(
         self, generator: np.random.Generator | None, parts: Iterable[slice]
@@ -120,86 +131,138 @@ class ParquetRows:
         """
         import torch
 
-        pieces = self._pieces(generator)
-        first, last, take = next(pieces)
-        for part in parts:
-            found = []
-            while True:
-                if part.start < last or part.start == part.stop == last:
-                    begin, end = max(part.start, first), min(part.stop, last)
-                    found.append(take(slice(begin - first, end - first)))
-                if part.stop <= last:
+        left = deque(parts)
+        begun: Columns = {}  # of a part that goes on in the next piece
+        for piece in self._pieces(generator):
+            mine = []  # what a rank wants of a piece is gathered at once, then cut into its batches
+            while left and (left[0].start < piece.last or left[0].stop <= piece.last):
+                mine.append(slice(max(left[0].start, piece.first), min(left[0].stop, piece.last)))
+                if left[0].stop > piece.last:
                     break
-                first, last, take = next(pieces)
+                left.popleft()
+            if not mine:
+                continue
+            goes_on = bool(left) and left[0].start < piece.last
+            lengths = [one.stop - one.start for one in mine]
+            gathered = piece.take(mine)
+            cut = {name: torch.from_numpy(one).split(lengths) for name, one in gathered.items()}
+            for i in range(len(mine)):
+                columns = {name: some[i] for name, some in cut.items()}
+                if begun:
+                    columns = {name: torch.cat([begun[name], columns[name]]) for name in begun}
+                    begun = {}
+                if goes_on and i + 1 == len(mine):
+                    begun = columns
+                else:
+                    yield self._given(columns)
+            if not left:
+                return
+
+    def _given(self, columns: Columns) -> tuple[torch.Tensor, Columns]:
+        """Columns of a batch, on the device, apart from the numbers of its rows."""
+        numbers = columns.pop(NUMBERS)
+        if self._device != "cpu":
             columns = {
-                name: torch.from_numpy(np.concatenate([one[name] for one in found]))
-                if len(found) > 1 else torch.from_numpy(found[0][name])
-                for name in found[0]
-            }  # fmt: skip
-            numbers = columns.pop(NUMBERS)
-            if self._device != "cpu":
-                columns = {
-                    name: one.pin_memory().to(self._device, non_blocking=True)
-                    for name, one in columns.items()
-                }
-            yield numbers, columns
+                name: one.pin_memory().to(self._device, non_blocking=True)
+                for name, one in columns.items()
+            }
+        return numbers, columns
 
-    def _pieces(
-        self, generator: np.random.Generator | None
-    ) -> Iterator[tuple[int, int, Callable[[slice], Arrays]]]:
-        """Successive pieces of the order: their places, and what copies rows of a piece.
-
-        Rows of one can be had until the next is asked for.
-        """
+    def _pieces(self, generator: np.random.Generator | None) -> Iterator[_Piece]:
+        """Successive pieces of the order; rows of one can be had until the next is asked for."""
         groups = list(range(len(self._sizes)))
         if generator is not None:
             groups = generator.permutation(len(groups)).tolist()
-        with self._reader() as read:
-            ahead = read(groups[0])
+        with closing(ahead(self._blocks(groups), 1, "row groups")) as blocks:
+            read = self._within_groups(blocks, groups)
             if generator is None:
-                first = 0
-                for g, following in zip(groups, [*groups[1:], None], strict=True):
-                    rows = ahead.result()
-                    ahead = read(following)
-                    yield first, first + self._sizes[g], partial(_copy, rows)
-                    first += self._sizes[g]
+                yield from _in_turn(read)
                 return
+            first, n_held, held = 0, 0, Arrays()
             sizes = [self._sizes[g] for g in groups]
-            held, first, n_held = dict[str, np.ndarray](), 0, 0
-            after = [*groups[1:], None]
             for i, places in enumerate(rounds(sizes, self._n_together, generator)):
-                if len(places):
-                    yield first, first + len(places), partial(_take, held, places)
-                    first += len(places)
-                if i == len(groups):
+                if i == len(groups):  # what is left
+                    for a in range(0, len(places), self._rows_of_block):
+                        here = places[a : a + self._rows_of_block]
+                        yield _Piece(first + a, first + a + len(here), held, here)
                     return
-                rows = ahead.result()
-                if not held:
-                    most = most_held(sizes, self._n_together)
-                    held = {name: np.empty((most, *one.shape[1:]), one.dtype)
-                            for name, one in rows.items()}  # fmt: skip
-                for name, one in held.items():
-                    _put(one, places, n_held, rows[name])
-                n_held += sizes[i] - len(places)
-                rows.clear()  # the next is read once these are in the buffer: there is no third
-                ahead = read(after[i])
+                n_read = 0
+                while n_read < sizes[i]:
+                    rows = next(read)
+                    n_rows = len(rows[NUMBERS])
+                    if not held:
+                        most = most_held(sizes, self._n_together)
+                        held = {name: np.empty((most, *one.shape[1:]), one.dtype)
+                                for name, one in rows.items()}  # fmt: skip
+                    here = places[n_read : n_read + n_rows]
+                    if len(here):
+                        yield _Piece(first, first + len(here), held, here)
+                        first += len(here)
+                    for name, one in held.items():
+                        _put(one, here, n_held, rows[name])
+                    n_read += n_rows
+                    n_held += n_rows - len(here)
 
-    @contextmanager
-    def _reader(self) -> Iterator[Callable[[int | None], Future[Arrays]]]:
-        """What has a thread read a row group, or nothing."""
+    def _within_groups(self, blocks: Iterable[Arrays], groups: Sequence[int]) -> Iterator[Arrays]:
+        """Blocks cut where a row group ends, with the numbers of their rows."""
+        left = iter(groups)
+        number = last = 0
+        for block in blocks:
+            begin, n_block = 0, len(next(iter(block.values())))
+            while begin < n_block:
+                while number == last:  # a group may have no row
+                    g = next(left)
+                    number, last = int(self._starts[g]), int(self._starts[g + 1])
+                end = min(n_block, begin + last - number)
+                yield {
+                    NUMBERS: np.arange(number, number + end - begin),
+                    **{name: one[begin:end] for name, one in block.items()},
+                }
+                number += end - begin
+                begin = end
+
+    def _blocks(self, groups: Sequence[int]) -> Iterator[Arrays]:
+        """The rows of some row groups, in this order, as they are decoded: a few at a time.
+
+        What lies in a file is read bit by bit, too: less than a row group is in memory.
+        """
         import pyarrow.parquet as pq
 
-        with (
-            pq.ParquetFile(self._path, metadata=self._about) as file,
-            ThreadPoolExecutor(1, "row groups") as pool,
-        ):
-            yield lambda g: pool.submit(self._group, file, g) if g is not None else Future()
-
-    def _group(self, file: Any, g: int) -> Arrays:
         names = [name for some in self._columns.values() for name in some]
-        table = file.read_row_group(g, columns=names, use_threads=False)
-        rows = {name: _array_of(table, some) for name, some in self._columns.items()}
-        return {NUMBERS: np.arange(self._starts[g], self._starts[g + 1]), **rows}
+        with pq.ParquetFile(
+            self._path, metadata=self._about, buffer_size=BYTES_READ, pre_buffer=False
+        ) as file:
+            for batch in file.iter_batches(
+                self._rows_of_block, row_groups=groups, columns=names, use_threads=False
+            ):
+                yield {name: _array_of(batch, some) for name, some in self._columns.items()}
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Places of the order from ``first`` to ``last``: where in some arrays their rows are."""
+
+    first: int
+    last: int
+    arrays: Arrays
+    places: Order
+
+    def take(self, parts: Sequence[slice]) -> Arrays:
+        """Copies of the rows at some parts of its places."""
+        first = self.first
+        some = np.concatenate([self.places[one.start - first : one.stop - first] for one in parts])
+        return {
+            name: np.take(one, some, axis=0, mode="clip") for name, one in self.arrays.items()
+        }  # fmt: skip
+
+
+def _in_turn(read: Iterable[Arrays]) -> Iterator[_Piece]:
+    """Rows as they lie."""
+    first = 0
+    for rows in read:
+        n_rows = len(rows[NUMBERS])
+        yield _Piece(first, first + n_rows, rows, np.arange(n_rows))
+        first += n_rows
 
 
 def _rows_as_one(array: np.ndarray) -> np.ndarray:
@@ -216,20 +279,11 @@ def _put(held: np.ndarray, places: Order, n_held: int, rows: np.ndarray) -> None
     held[n_held : n_held + n_more] = rows[n_places:]
 
 
-def _take(held: Arrays, places: Order, part: slice) -> Arrays:
-    some = places[part]
-    return {name: np.take(one, some, axis=0, mode="clip") for name, one in held.items()}
-
-
-def _copy(rows: Arrays, part: slice) -> Arrays:
-    return {name: one[part].copy() for name, one in rows.items()}
-
-
-def _array_of(table: Any, names: Sequence[str]) -> np.ndarray:
-    """Columns of a row group as one array, in the memory of the table where they lie there."""
+def _array_of(block: Any, names: Sequence[str]) -> np.ndarray:
+    """Columns of a record batch as one array, in its memory where they lie there."""
     arrays = []
     for name in names:
-        column, field = table.column(name).combine_chunks(), table.schema.field(name)
+        column, field = block.column(name), block.schema.field(name)
         dtype = (field.metadata or {}).get(DTYPE.encode())
         if dtype is not None:
             begin, width = column.offset * field.type.byte_width, field.type.byte_width

@@ -133,15 +133,45 @@ def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.parquet", {"y": Y}, group=5)
     home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
     read = []
-    group = ParquetRows._group
-    monkeypatch.setattr(
-        ParquetRows, "_group", lambda self, file, g: read.append(g) or group(self, file, g)
-    )
+    blocks = ParquetRows._blocks
+
+    def noting(self, groups):
+        for block in blocks(self, groups):
+            read.extend(block["y"].tolist())
+            yield block
+
+    monkeypatch.setattr(ParquetRows, "_blocks", noting)
     for number, batch in enumerate(Batches(home, batch_size=5)):
-        # A buffer of two, the one whose rows take the places of these, and the one ahead.
-        assert len(read) <= min(21, 2 + number + 2)
-        assert set(batch.rows.tolist()) <= {5 * g + i for g in read for i in range(5)}
-    assert sorted(read) == list(range(21))
+        # A buffer of two groups, the block whose rows take the places of these, one that waits,
+        # one that has just been read.
+        assert len(read) <= min(N, 5 * (2 + number + 3))
+        assert set(batch.rows.tolist()) <= set(read)
+    assert sorted(read) == list(range(N))
+
+
+def test_blocks_need_not_end_where_row_groups_do(tmp_path):
+    write_rows(tmp_path / "rows.parquet", {"X": X, "y": Y}, group=9)
+    path, columns = tmp_path / "rows.parquet", {"X": "X", "y": "y"}
+    whole = ParquetRows(path, columns, n_together=3)
+    orders = []
+    for n_rows in (1, 4, 9, 14, N):
+        home = ParquetRows(path, columns, n_together=3)
+        home._rows_of_block = n_rows
+        for n_ranks in (1, 2):
+            ranks = [Batches(home, batch_size=8 // n_ranks, rank=r, n_ranks=n_ranks)
+                     for r in range(n_ranks)]  # fmt: skip
+            orders.append(joined(joined(parts) for parts in zip(*map(seen, ranks), strict=True)))
+    alone = joined(seen(Batches(whole, batch_size=8)))
+    assert all(order == alone for order in orders)
+    assert sorted(alone) == list(range(N))
+
+
+def test_a_large_group_is_not_in_memory_as_a_whole_while_it_is_read(tmp_path):
+    rows = np.zeros((3000, 1000), np.uint8)
+    write_rows(tmp_path / "rows.parquet", {"X": rows}, group=1500)
+    home = ParquetRows(tmp_path / "rows.parquet", {"X": "X"})
+    longest = max(len(block["X"]) for block in home._blocks([1, 0]))
+    assert longest == 750  # half a group, which is more than a mebibyte
 
 
 @pytest.mark.parametrize("sizes", [[5, 5, 5], [1, 9, 2, 40, 3], [7], [3, 50]])
