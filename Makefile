@@ -38,8 +38,8 @@ slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses 
 chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
 	$(BIN)/python -m tests.chaos --keep
 
-chaos-gangs: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times
-	$(BIN)/python -m tests.chaos.gangs
+chaos-gangs: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
+	$(BIN)/python -m tests.chaos.gangs --keep
 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check

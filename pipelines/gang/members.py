@@ -147,7 +147,8 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 
     Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long, and
     workers may be loading yet. Else those that have loaded do not wait longer for those that have
-    not.
+    not; where none has, as after the death of all, the time begins with the first that has: the
+    others are seldom far behind, and a gang of one would stay one.
 
     Raises
     ------
@@ -156,20 +157,23 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
     """
     from pipelines.run.tasks import SECONDS_FOR_A_WORKER
 
-    began = time.monotonic()
+    began = first_ready = time.monotonic()
     while True:
         answers, ahead = muster(client), outlook(client)
-        waited = time.monotonic() - began
+        now = time.monotonic()
         members = [one for one, loaded in answers.items() if loaded or whole]
-        if not members and waited > seconds:
-            members = list(answers)
+        if not members:
+            first_ready = now
+            if answers and now - began > SECONDS_TO_JOIN:
+                return list(answers)[:wanted]  # a rank will say what is wrong with loading
         if len(members) >= wanted:
             return members[:wanted]
-        if members and waited > seconds and not (whole and ahead.coming):
+        if members and now - first_ready > seconds and not (whole and ahead.coming):
             return members
         if client.status != "running":
             raise RunStopped("the cluster cannot be reached any more")
-        if not answers and (ahead.reason or (waited > SECONDS_FOR_A_WORKER and not ahead.coming)):
+        lost = now - began > SECONDS_FOR_A_WORKER and not ahead.coming
+        if not answers and (ahead.reason or lost):
             raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 

@@ -14,9 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.machine import describe_machine, in_words
+from pipelines.run.environment import commit, versions
 
 COMMAND = [sys.executable, "-m", "pipelines.data_parallel"]
 RUN = ["--points", "4000", "--batch-size", "16", "--cluster", "local", "--workers", "2",
@@ -30,10 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=20, metavar="N", help="default: 20")
     parser.add_argument("--epochs", type=int, default=400, metavar="N", help="default: 400")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument(
+        "--keep", nargs="?", const=RESULTS, metavar="DIR", help=f"keep the table in {RESULTS}"
+    )
     options = parser.parse_args(argv)
     chance, epochs = random.Random(options.seed), ["--epochs", str(options.epochs)]
+    runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gangs-") as name:
-        quiet, all_held, killed = Path(name) / "quiet", True, 0
+        quiet, killed = Path(name) / "quiet", 0
         repeats = ["--repeats", str(UNDISTURBED), "--quiet", "--results", str(quiet)]
         subprocess.run([*COMMAND, *RUN, *epochs, *repeats], check=True)
         losses = [one["validation_loss"] for one in _record(quiet)["trainings"]]
@@ -42,18 +52,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         for number in range(options.kills):  # runs; each takes what it can until it ends
             if killed >= options.kills:
                 break
-            n_killed, held = _disturb(
-                Path(name) / f"run-{number}", epochs, chance, options.kills - killed, most
-            )
-            killed, all_held = killed + n_killed, all_held and held
-    all_held = all_held and killed == options.kills
+            folder = Path(name) / f"run-{number}"
+            runs.append(_disturb(folder, epochs, chance, options.kills - killed, most))
+            killed += runs[-1]["ranks"] + runs[-1]["launchers"]
+            print(_line(runs[-1]), flush=True)
+    all_held = killed == options.kills and all(run["held"] for run in runs)
     print(f"{killed} kills in all, all held" if all_held else "did not hold")
+    if options.keep:
+        record = {
+            "date": date.today().isoformat(),
+            "seed": options.seed,
+            "epochs": options.epochs,
+            "undisturbed": losses,
+            "runs": runs,
+            "machine": describe_machine(),
+            "versions": versions(),
+            "commit": commit(),
+        }
+        print(f"kept in {keep(Path(options.keep), 'chaos-gangs', record, page(record))}")
     return 0 if all_held else 1
 
 
 def _disturb(
     folder: Path, epochs: list[str], chance: random.Random, most_kills: int, most_loss: float
-) -> tuple[int, bool]:
+) -> dict[str, Any]:
     """How often a run was struck, and whether it ended well and left no process."""
     program = subprocess.Popen([*COMMAND, *RUN, *epochs, "--results", str(folder)])
     seen, killed = {program.pid}, {"ranks": 0, "launchers": 0}
@@ -74,18 +96,56 @@ def _disturb(
             seen.add(program.pid)
     status, record = program.wait(), _record(folder)
     time.sleep(5)  # workers notice that their launcher is gone
-    left = [pid for pid in seen if psutil.pid_exists(pid)]
+    left = sum(psutil.pid_exists(pid) for pid in seen)
     loss = record["trainings"][0]["validation_loss"]
-    seconds = ", ".join(f"{one['seconds']:.1f}" for one in record["restarts"])
-    print(
-        f"killed {killed['ranks']} ranks, {killed['launchers']} launchers: status {status}, loss "
-        f"{loss:.4g}, {len(left)} processes left, restarts took {seconds or 'no'} s",
-        flush=True,
+    return {
+        **killed,
+        "status": status,
+        "loss": loss,
+        "processes_left": left,
+        "restarts": record["restarts"],
+        "held": status == 0 and loss <= most_loss and not left,
+    }
+
+
+def _line(run: dict[str, Any]) -> str:
+    seconds = ", ".join(f"{one['seconds']:.1f}" for one in run["restarts"])
+    return (
+        f"killed {run['ranks']} ranks, {run['launchers']} launchers: status {run['status']}, loss "
+        f"{run['loss']:.4g}, {run['processes_left']} processes left, restarts took "
+        f"{seconds or 'no'} s"
     )
-    return sum(killed.values()), status == 0 and loss <= most_loss and not left
 
 
-def _record(folder: Path) -> dict:
+def page(record: dict[str, Any]) -> str:
+    """The record as Markdown."""
+    table = markdown_table(
+        ["run", "ranks killed", "launchers killed", "exit status", "loss", "processes left",
+         "restarts took, seconds", "held"],
+        [
+            [
+                str(number), str(run["ranks"]), str(run["launchers"]), str(run["status"]),
+                f"{run['loss']:.3g}", str(run["processes_left"]),
+                ", ".join(f"{one['seconds']:.1f}" for one in run["restarts"]),
+                "yes" if run["held"] else "no",
+            ]
+            for number, run in enumerate(record["runs"], start=1)
+        ],
+    )  # fmt: skip
+    losses = ", ".join(f"{one:.3g}" for one in record["undisturbed"])
+    return (
+        f"# Ranks and launchers killed, {record['date']}\n\n"
+        f"`make chaos-gangs`, seed {record['seed']}, commit {(record['commit'] or 'unknown')[:12]},"
+        f" on {in_words(record['machine'])}.\n\n"
+        f"The approximator on two ranks, {record['epochs']} epochs, a kill every 5 to 15 s; a "
+        "launcher is started anew with `--resume`. Undisturbed trainings ended with losses of "
+        f"{losses}.\n\n{table}\n\n"
+        "A restart lasts from a loss being noticed to the new ranks' first step, all that was lost "
+        "meanwhile with it; what a launcher's death costs is not in it.\n"
+    )
+
+
+def _record(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 SECONDS_TO_LOOK = 0.1
@@ -12,7 +12,7 @@ SECONDS_TO_LOOK = 0.1
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T], n_ahead: int, name: str) -> Iterator[T]:
+def ahead(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
     """The same items, made by a thread of this name; it ends with whoever takes them.
 
     Parameters

@@ -1,0 +1,53 @@
+"""Who is in the next gang: whoever is ready, and those that are not far behind."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipelines.gang import members
+
+CLIENT: Any = SimpleNamespace(status="running")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, dict[str, bool]]:
+    """Which workers answer from which second on, and whether they have loaded; no real second."""
+    now, given = [0.0], dict[float, dict[str, bool]]()
+
+    def muster(client: Any) -> dict[str, bool]:
+        return given[max(one for one in given if one <= now[0])]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(members, "time", clock)
+    monkeypatch.setattr(members, "muster", muster)
+    monkeypatch.setattr(members, "outlook", lambda client: SimpleNamespace(coming=0, reason=""))
+    return given
+
+
+def test_survivors_wait_a_while_for_a_replacement(answers: Any) -> None:
+    answers |= {0: {"a": True}, 2: {"a": True, "b": False}}
+    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a"]
+    answers[4] = {"a": True, "b": True}
+    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
+
+
+def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers: Any) -> None:
+    answers |= {0: {}, 10: {"a": False}, 12: {"a": False, "b": False},
+                30: {"a": True, "b": False}, 32: {"a": True, "b": True}}  # fmt: skip
+    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
+
+
+def test_workers_that_never_load_are_taken_in_the_end(answers: Any) -> None:
+    answers |= {0: {"a": False}}
+    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a"]
+
+
+def test_a_first_gang_begins_with_workers_that_load_yet(answers: Any) -> None:
+    answers |= {0: {"a": False, "b": False}}
+    assert members.wait_for_members(CLIENT, 2, 60.0, whole=True) == ["a", "b"]
