@@ -27,8 +27,9 @@ class FlatModel:
     Attributes
     ----------
     weights : float32 parameter of shape (n_weights,)
-    shared : float32 tensor of shape (n_weights + 1,)
-        The gradient, and after it a place for the loss, which travels with it.
+    shared : float32 tensor of shape (n_weights + 2,)
+        The gradient, and after it places for its square and the loss, which travel with it.
+    gradient : the first n_weights of these
     buffers : tensors by name, those of the network that are floating-point numbers
     """
 
@@ -41,8 +42,8 @@ class FlatModel:
         parameters = list(self.network.parameters())
         flat = torch.cat([one.detach().reshape(-1) for one in parameters])
         self.weights = torch.nn.Parameter(flat)
-        self.shared = torch.zeros(len(flat) + 1, device=device)
-        self.weights.grad = self.shared[:-1]
+        self.shared = torch.zeros(len(flat) + 2, device=device)
+        self.gradient = self.weights.grad = self.shared[:-2]
         first = 0
         for one in parameters:
             last = first + one.numel()
@@ -60,7 +61,7 @@ class FlatModel:
 
     def step(self, rate: float) -> None:
         """A step of the optimiser."""
-        self.optimizer.step(self.weights.detach(), self.shared[:-1], rate)
+        self.optimizer.step(self.weights.detach(), self.gradient, rate)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Weights, buffers and the optimiser's vectors, by name; the tensors themselves."""

@@ -13,6 +13,7 @@ from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Parquet
 from pipelines.gang.group import GangBroken, Group
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
+from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import Moment, strategy_of
@@ -112,6 +113,7 @@ class Rank:
         )
         self._kept: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
+        self._noise = NoiseScale()
         self._last_news = self._last_write = time.monotonic()
 
     def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
@@ -188,10 +190,22 @@ class Rank:
             self._loss += loss.detach()
         if shares:
             model.shared[-1] = self._loss
+            looks = self._looks_at_noise(batch, now)
+            if looks:
+                model.shared[-2] = model.gradient.dot(model.gradient) * group.n_ranks
             group.sum(model.shared)
             self._count(model.shared[-1])
+            if looks:
+                square = model.gradient.dot(model.gradient)
+                self._noise.add(model.shared[-2].clone(), square, n_mine, batch.n_union)
         if shares or n_mine:
             model.step(self._settings.rate(now.step, group.n_ranks))
+
+    def _looks_at_noise(self, batch: Batch, now: Moment) -> bool:
+        """Whether the gradients of this step say how much they scatter: all are of one model."""
+        whole = batch.n_union == self._settings.batch_size * self._group.n_ranks
+        several = self._group.n_ranks > 1 and self._strategy.always_equal
+        return several and whole and self._noise.is_due(now.step)
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
@@ -237,10 +251,11 @@ class Rank:
             "communication_seconds": communication,
             "wait_seconds": wait,
             "n_ranks": group.n_ranks,
+            "noise_scale": self._noise.take(),
         }
         diverged = not math.isfinite(row["loss"]) or not math.isfinite(loss)
         if diverged:
-            row = {name: _finite(value) for name, value in row.items()}
+            row = {name: value and _finite(value) for name, value in row.items()}
         progress.epochs = [*progress.epochs, row]
         progress.done = (
             last or diverged

@@ -30,7 +30,7 @@ RESTART_TABLE = (
 TIMES_TABLE = (
     ("strategy and ranks", "text"), ("ms a step", "number"), ("compute", "number"),
     ("communication", "number"), ("wait", "number"), ("communication %", "number"),
-    ("rows a second", "number"),
+    ("rows a second", "number"), ("noise scale, rows", "number"),
 )  # fmt: skip
 BUBBLE_TABLE = (
     ("training", "text"), ("schedule", "text"), ("micro-batches", "number"),
@@ -64,7 +64,8 @@ def times_of(run: TrainingRun) -> pd.DataFrame:
     """
     epochs = run.epochs
     if epochs.empty:
-        return pd.DataFrame(columns=["label", *TIMES, "strategy", "ranks", "rows_a_second"])
+        return pd.DataFrame(columns=["label", *TIMES, "strategy", "ranks", "rows_a_second",
+                                     "noise_scale"])  # fmt: skip
     epochs = epochs.sort_values(list(PLACE))
     trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
     steps = trainings["step"].diff().fillna(epochs["step"])
@@ -82,9 +83,15 @@ def times_of(run: TrainingRun) -> pd.DataFrame:
                 "strategy": strategy,
                 "ranks": int(ranks),
                 "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
+                "noise_scale": _middle(some["noise_scale"]) if "noise_scale" in some else None,
             }
         )
     return pd.DataFrame(rows)
+
+
+def _middle(numbers: pd.Series) -> float | None:
+    """The median, or None where there is no number."""
+    return None if numbers.isna().all() else float(numbers.median())
 
 
 def _times(run: TrainingRun) -> Made:
@@ -163,7 +170,8 @@ def _times_rows(run: TrainingRun) -> list[list[Cell]]:
         parts = [float(row[name]) for name in TIMES]
         numbers = [sum(parts), *parts, 100 * parts[1] / max(1e-9, sum(parts)),
                    float(row["rows_a_second"])]  # fmt: skip
-        rows.append([Cell(row["label"], row["label"]), *map(_number, numbers)])
+        noise = None if pd.isna(row["noise_scale"]) else float(row["noise_scale"])
+        rows.append([Cell(row["label"], row["label"]), *map(_number, [*numbers, noise])])
     return rows
 
 
