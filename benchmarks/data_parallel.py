@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -166,9 +167,14 @@ def page(record: dict[str, Any]) -> str:
             "two is communication."
         )
     if found := record.get("every-k"):
+        bands = {
+            name: f"{statistics.median(some):.2f} s ({min(some):.2f} to {max(some):.2f})"
+            for name, some in found["seconds"].items()
+        }
         parts.append(
-            "The approximator until a validation loss of 0.02, two ranks: gradients shared at each "
-            f"tenth step take {found['ratio']:.2f} of the time of each step (medians)."
+            "The approximator until a validation loss of 0.02, two ranks, median and range of the "
+            f"repeats: gradients shared at each step {bands['every-step']}, at each tenth "
+            f"{bands['every-k=10']}, {found['ratio']:.2f} of that."
         )
     if found := record.get("stages"):
         parts += [
