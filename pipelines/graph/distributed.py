@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -265,22 +266,22 @@ class _Run:
         changes, seconds = state["changes"], state["seconds"]
         personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
         bare = Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
-        held = Held(self._client, split, bare, dealt.weighted)
         most = stop.most(walk.alpha)
         done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
-        while not done and len(changes) < most:
-            earlier, began = len(changes), time.perf_counter()
-            total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
-            done = total.done
-            spent = (time.perf_counter() - began) / len(total.changes)
-            for change in total.changes:
-                changes.append(change)
-                seconds.append(spent)
-                told(len(changes), change)
-            _write(self._folder / STATE, {**state, "iteration": len(changes)})
-            _forget(split, earlier)
-        residual = held.batch(len(changes), 1, None, np.float64).changes[0]
-        _forget(split, len(changes) + 1)
+        with closing(Held(self._client, split, bare, dealt.weighted)) as held:
+            while not done and len(changes) < most:
+                earlier, began = len(changes), time.perf_counter()
+                total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
+                done = total.done
+                spent = (time.perf_counter() - began) / len(total.changes)
+                for change in total.changes:
+                    changes.append(change)
+                    seconds.append(spent)
+                    told(len(changes), change)
+                _write(self._folder / STATE, {**state, "iteration": len(changes)})
+                _forget(split, earlier)
+            residual = held.batch(len(changes), 1, None, np.float64).changes[0]
+            _forget(split, len(changes) + 1)
         ranks = np.concatenate(
             [np.load(tasks.checkpoint(split, p, len(changes))) for p in range(split.n_partitions)]
         )

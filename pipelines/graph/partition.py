@@ -8,9 +8,11 @@ worker reaches.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,7 +54,7 @@ class Source:
         """The nodes that occur in a part."""
         assert isinstance(self.edges, EdgeFile)
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return names_in(self.edges.read(part, self.text))
 
     def read(self, part: Part | int, nodes: pd.Index) -> Piece:
@@ -62,7 +64,7 @@ class Source:
             source, target = self.edges.block(part)
             return source, target, None
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return self._numbered(part, nodes)
 
     def _numbered(self, part: Part, nodes: pd.Index) -> Piece:
@@ -96,12 +98,23 @@ class Split:
 
 
 @contextmanager
-def _memory_given_back() -> Iterator[None]:
-    """Afterwards pyarrow keeps none of the memory that it read with: hundreds of MB by default."""
+def memory_given_back() -> Iterator[None]:
+    """Afterwards pyarrow and the C library keep none of the memory that was used and is free.
+
+    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
+    """
     try:
         yield
     finally:
         pa.default_memory_pool().release_unused()
+        if trim := _malloc_trim():
+            trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    """glibc's; other C libraries have none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 def survey(source: Source, part: Part | int) -> pa.Array | None:
@@ -173,6 +186,7 @@ def deal(source: Source, split: Split, nodes: pd.Index, part: Part | int, number
     return len(piece[0])
 
 
+@memory_given_back()
 def compress(split: Split, p: int, n_pieces: int) -> int:
     """Turn a partition's pieces into rows, with sources in its own numbers, and write them.
 
@@ -180,6 +194,7 @@ def compress(split: Split, p: int, n_pieces: int) -> int:
     these it writes which they are and the weight by which they point here, for their owners.
     Returns the number of edges.
     """
+    _kept_nodes.cache_clear()  # edges are numbered: names, and the table that finds them, may go
     begin, end = split.bounds[p], split.bounds[p + 1]
     rows = make_rows(
         lambda: _pieces(split, p, n_pieces), end - begin, begin, split.self_loops, split.repeated
@@ -244,6 +259,7 @@ def sees(path: str) -> bool:
     return Path(path).is_file()
 
 
+@memory_given_back()
 def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partition:
     """A partition from the folder; ``walk`` is without its vectors, which are there too."""
     out = np.load(split.path(p, "out-own"))
@@ -257,6 +273,55 @@ def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partitio
     jump = np.load(split.path(p, "jump"))
     n_needed = sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(len(sends)))
     return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed)
+
+
+# In a worker's process and not among Dask's data: when memory is short Dask writes these to disk,
+# and what every iteration needs would be written, or read again, by each of its tasks.
+_held: dict[Holding, Partition] = {}
+_holding = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A partition that a worker's process holds; ``token`` tells one run from another."""
+
+    token: str
+    split: Split
+    walk: Walk
+    p: int
+    weighted: bool
+
+    def __hash__(self) -> int:
+        return hash((self.token, self.p))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Holding) and (self.token, self.p) == (other.token, other.p)
+
+    def partition(self) -> Partition:
+        """Loaded where this process does not have it."""
+        with _holding:
+            if self not in _held:
+                _held[self] = load_partition(self.split, self.walk, self.p, self.weighted)
+            return _held[self]
+
+
+def hold(token: str, split: Split, walk: Walk, p: int, weighted: bool) -> Holding:
+    """Load a partition into this process, until ``let_go``."""
+    held = Holding(token, split, walk, p, weighted)
+    held.partition()
+    return held
+
+
+def let_go(token: str) -> None:
+    """Give back the memory of a run's partitions."""
+    with _holding:
+        for held in [one for one in _held if one.token == token]:
+            del _held[held]
+
+
+def with_held(function: Callable[..., Any], held: Holding, *arguments: Any) -> Any:
+    """A function of a partition and more, where the partition is."""
+    return function(held.partition(), *arguments)
 
 
 @dataclass(frozen=True)
