@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Nodes are dealt to partitions in ranges cut between so many cells for each.
+# Edges are written by ranges of the nodes they point at, cells; partitions are cut between these.
+CELLS = 4096
 CELLS_FOR_EACH = 64
+# Parts of a text that a thread's memory would hold: names and numbers take ten times a part.
+PARTS_IN_MEMORY = 96
 SPLIT = "split.json"
 STATE = "state.json"
 PROBE = ".seen-by-all"
@@ -83,7 +86,7 @@ def distributed_pagerank(
     start: pd.DataFrame | None = None,
     n_partitions: int | None = None,
     checkpoint_every: int = 10,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
     told: Told = lambda iteration, change: None,
 ) -> Partitioned:
     """PageRank of a graph whose edges fit into the memory of all workers together.
@@ -95,7 +98,7 @@ def distributed_pagerank(
         arguments left there, partitions and ranks, is used
     n_partitions : None: one for each worker
     checkpoint_every : iterations between checkpoints, at least 1; what a worker's death can cost
-    part_bytes : of a file that a worker reads at once
+    part_bytes : of a text that a worker reads at once; None: what its memory bears
 
     The other parameters are those of ``pagerank``.
 
@@ -121,6 +124,7 @@ def distributed_pagerank(
     run = _Run(client, Path(folder), checkpoint_every)
     run.refuse_unshared()
     Walk(1, alpha, None, dangling)
+    part_bytes = part_bytes or _part_bytes(client)
     dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
     nodes = tasks.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
     personal, names = None, ["rank"]
@@ -190,17 +194,17 @@ class _Run:
         first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
         where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
         parts = source.parts(part_bytes)
-        n_cells = min(len(nodes), CELLS_FOR_EACH * n_partitions)
-        counted = self._over_parts(partial(_count_in, source, where, n_cells), parts)
-        bounds = tasks.balanced_bounds(sum(counted), len(nodes), n_partitions)
-        split = Split(str(self._folder), bounds, self_loops, repeated)
+        n_cells = min(len(nodes), max(CELLS, CELLS_FOR_EACH * n_partitions))
         numbered = list(enumerate(parts))
-        self._over_parts(partial(_deal, source, split, where), numbered)
-        n_edges = self._over_parts(partial(_compress, split, len(parts)), list(range(n_partitions)))
+        deal = partial(_deal, source, str(self._folder), where, n_cells)
+        n_in = sum(self._over_parts(deal, numbered))
+        bounds = tasks.balanced_bounds(n_in, len(nodes), n_partitions)
+        split = Split(str(self._folder), bounds, self_loops, repeated)
+        compress = partial(_compress, split, n_in, len(parts))
+        n_edges = self._over_parts(compress, list(range(n_partitions)))
         if not sum(n_edges):
             raise _no_edges()
-        for p in range(n_partitions):
-            shutil.rmtree(split.path(p, tasks.PIECES).with_suffix(""), ignore_errors=True)
+        shutil.rmtree(self._folder / tasks.PIECES, ignore_errors=True)
         weighted = isinstance(edges, EdgeFile) and edges.weight is not None
         dealt = _Dealt(split, len(nodes), first_name, sum(n_edges), weighted)
         record = {
@@ -304,6 +308,13 @@ class _Run:
         return state
 
 
+def _part_bytes(client: Client) -> int:
+    """Of a text, so that each thread of a worker has memory for what becomes of a part."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    limits = [one["memory_limit"] // one["nthreads"] for one in workers if one["memory_limit"]]
+    return min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits)])
+
+
 def _forget(split: Split, iteration: int) -> None:
     """Remove a checkpoint."""
     for p in range(split.n_partitions):
@@ -320,17 +331,13 @@ def _union_of(names: Any) -> Any:
     return tasks.union(list(names))
 
 
-def _count_in(source: Source, nodes: Any, n_cells: int, part: Any) -> Any:
-    return tasks.count_in(source, part, nodes(), n_cells)
-
-
-def _deal(source: Source, split: Split, nodes: Any, numbered: Any) -> int:
+def _deal(source: Source, folder: str, nodes: Any, n_cells: int, numbered: Any) -> Any:
     number, part = numbered
-    return tasks.deal(source, split, nodes(), part, number)
+    return tasks.deal(source, folder, nodes(), n_cells, part, number)
 
 
-def _compress(split: Split, n_pieces: int, p: int) -> int:
-    return tasks.compress(split, p, n_pieces)
+def _compress(split: Split, n_in: Any, n_pieces: int, p: int) -> int:
+    return tasks.compress(split, p, n_in, n_pieces)
 
 
 def _fingerprint(edges: EdgeFile | RandomGraph) -> list[Any]:
