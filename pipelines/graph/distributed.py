@@ -21,6 +21,7 @@ import pandas as pd
 from dask import bag
 
 from pipelines.errors import InputError, opt
+from pipelines.graph import on_gpus
 from pipelines.graph import partition as tasks
 from pipelines.graph.edges import refuse_many
 from pipelines.graph.files import PART_BYTES, EdgeFile
@@ -87,6 +88,7 @@ def distributed_pagerank(
     n_partitions: int | None = None,
     checkpoint_every: int = 10,
     part_bytes: int | None = None,
+    variant: str = "pull",
     told: Told = lambda iteration, change: None,
 ) -> Partitioned:
     """PageRank of a graph whose edges fit into the memory of all workers together.
@@ -98,6 +100,7 @@ def distributed_pagerank(
         arguments left there, partitions and ranks, is used
     n_partitions : None: one for each worker
     checkpoint_every : iterations between checkpoints, at least 1; what a worker's death can cost
+    variant : "pull", or "cugraph": ``cugraph.dask`` on GPUs, which tells of no iteration
     part_bytes : of a text that a worker reads at once; None: what its memory bears
 
     The other parameters are those of ``pagerank``.
@@ -110,6 +113,8 @@ def distributed_pagerank(
     RunStopped
         Workers died so often that nothing was gained; ranks so far are in the folder.
     """
+    if variant == "cugraph":
+        on_gpus.refuse(dangling, personalise is not None)
     if checkpoint_every < 1:
         raise InputError(
             f"{opt('checkpoint_every')} must be at least 1, got {checkpoint_every}; take 10"
@@ -134,7 +139,10 @@ def distributed_pagerank(
     begin = walk.start()
     if start is not None:
         begin = warm_start(start, nodes, begin)
-    iterated, residual = run.iterate(dealt, walk, begin, stop, told)
+    if variant == "cugraph":
+        iterated, residual = run.iterate_on_gpus(dealt, walk, begin, stop)
+    else:
+        iterated, residual = run.iterate(dealt, walk, begin, stop, told)
     return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges, residual)
 
 
@@ -190,6 +198,7 @@ class _Run:
             )
         for earlier in self._folder.glob("partition-*"):
             shutil.rmtree(earlier)
+        (self._folder / tasks.WHOLE_NUMBERS).unlink(missing_ok=True)
         source, nodes = self._nodes(edges, part_bytes)
         first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
         where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
@@ -198,6 +207,7 @@ class _Run:
         numbered = list(enumerate(parts))
         deal = partial(_deal, source, str(self._folder), where, n_cells)
         n_in = sum(self._over_parts(deal, numbered))
+        self._client.run(tasks.forget_nodes, on_error="ignore")
         bounds = tasks.balanced_bounds(n_in, len(nodes), n_partitions)
         split = Split(str(self._folder), bounds, self_loops, repeated)
         compress = partial(_compress, split, n_in, len(parts))
@@ -268,11 +278,9 @@ class _Run:
         split, kind = dealt.split, precision(stop, walk.alpha)
         state = self._state(split, walk, begin)
         changes, seconds = state["changes"], state["seconds"]
-        personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
-        bare = Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
         most = stop.most(walk.alpha)
         done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
-        with closing(Held(self._client, split, bare, dealt.weighted)) as held:
+        with closing(Held(self._client, split, _bare(walk), dealt.weighted)) as held:
             while not done and len(changes) < most:
                 earlier, began = len(changes), time.perf_counter()
                 total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
@@ -294,18 +302,40 @@ class _Run:
         nbytes = sum(size.nbytes for size in sizes)
         return Iterated(ranks, changes, done, roundoff, seconds, 0.0, nbytes), residual
 
+    def iterate_on_gpus(
+        self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop
+    ) -> tuple[Iterated, float]:
+        """By cuGraph to the end; then the residual, by one iteration of ours."""
+        split = dealt.split
+        iterated = on_gpus.iterate(self._client, split, walk, begin, stop)
+        _write_start(split, walk, iterated.ranks)
+        (self._folder / STATE).unlink(missing_ok=True)
+        with closing(Held(self._client, split, _bare(walk), dealt.weighted)) as held:
+            return iterated, held.batch(0, 1, None, np.float64).changes[0]
+
     def _state(self, split: Split, walk: Walk, begin: Array) -> dict[str, Any]:
         """Where an earlier call left off, if it was one of this walk; else a beginning."""
         described = _described(walk, begin)
         state: dict[str, Any] | None = _read(self._folder / STATE)
         if state is None or state["walk"] != described:
             state = {"walk": described, "iteration": 0, "changes": [], "seconds": []}
-            for p in range(split.n_partitions):
-                mine = slice(split.bounds[p], split.bounds[p + 1])
-                jump = walk.jump if walk.personal is None else walk.jump[mine]
-                tasks.write_start(split, p, begin[mine], jump)
+            _write_start(split, walk, begin)
             _write(self._folder / STATE, state)
         return state
+
+
+def _bare(walk: Walk) -> Walk:
+    """Without its vectors, which are in the folder."""
+    personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
+    return Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
+
+
+def _write_start(split: Split, walk: Walk, begin: Array) -> None:
+    """Where each partition's ranks begin."""
+    for p in range(split.n_partitions):
+        mine = slice(split.bounds[p], split.bounds[p + 1])
+        jump = walk.jump if walk.personal is None else walk.jump[mine]
+        tasks.write_start(split, p, begin[mine], jump)
 
 
 def _part_bytes(client: Client) -> int:

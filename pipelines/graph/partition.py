@@ -36,6 +36,7 @@ from pipelines.graph.walk import inverse as inverse_of
 from pipelines.svm.compiled import compiled
 
 NODES = "nodes.parquet"
+WHOLE_NUMBERS = "nodes.npy"
 PIECES = "pieces"
 PIECE = ("source", "target", "weight")
 # Edges that become rows together: 4 to 12 bytes each.
@@ -141,21 +142,33 @@ def union(names: Sequence[pa.Array | None]) -> pa.Array | None:
 
 def write_nodes(folder: str, nodes: pd.Index) -> None:
     """The names of all nodes, for all workers."""
-    frame = pd.DataFrame({"node": nodes})
-    _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
+    if nodes.dtype == np.int64:
+        _save(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
+    else:
+        frame = pd.DataFrame({"node": nodes})
+        _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
 
 
 def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
     """The nodes: whole numbers from ``first`` on, or the names that ``write_nodes`` wrote."""
     if first is not None:
         return pd.RangeIndex(first, first + n_nodes)
-    path = Path(folder) / NODES
+    numbers = Path(folder) / WHOLE_NUMBERS
+    path = numbers if numbers.exists() else Path(folder) / NODES
     return _kept_nodes(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _kept_nodes(path: Path, written: int) -> pd.Index:
+    if path.name == WHOLE_NUMBERS:
+        return pd.Index(np.load(path))
     return pd.Index(pd.read_parquet(path)["node"])
+
+
+@memory_given_back()
+def forget_nodes() -> None:
+    """Edges are numbered: names, and the table that finds them, may go."""
+    _kept_nodes.cache_clear()
 
 
 def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
@@ -206,7 +219,6 @@ def compress(split: Split, p: int, n_in: NDArray[np.int64], n_pieces: int) -> in
     -------
     the number of edges
     """
-    _kept_nodes.cache_clear()  # edges are numbered: names, and the table that finds them, may go
     begin, end, n_nodes = split.bounds[p], split.bounds[p + 1], split.bounds[-1]
     ends = cell_ends(len(n_in), n_nodes)
     cells = np.searchsorted(ends, [begin, end])
@@ -263,9 +275,7 @@ def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
     return [*groups, (begin, len(n_in))]
 
 
-def _join(
-    split: Split, p: int, name: str, n_groups: int, n_edges: int, number: Any
-) -> None:
+def _join(split: Split, p: int, name: str, n_groups: int, n_edges: int, number: Any) -> None:
     """The groups' columns in one file, sources by their new numbers."""
 
     def write(path: Path) -> None:
@@ -339,11 +349,13 @@ def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partitio
         wanted = np.load(split.path(q, f"needs-{p:03d}"))
         out[wanted] += np.load(split.path(q, f"out-{p:03d}"))
         sends.append(wanted)
-    edges = [_mapped(split.path(p, name)) for name in ("source", "weight")[: 2 if weighted else 1]]
+    edges: list[Any] = [
+        _mapped(split.path(p, name)) for name in ("source", "weight")[: 2 if weighted else 1]
+    ]
     weight = np.asarray(edges[1]) if weighted else None
     rows = Rows(np.load(split.path(p, "first")), np.asarray(edges[0]), weight)
     jump = np.load(split.path(p, "jump"))
-    maps = tuple(some.base for some in edges if isinstance(some.base, mmap.mmap))
+    maps = tuple(one for one in (some.base for some in edges) if isinstance(one, mmap.mmap))
     return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), maps)
 
 
