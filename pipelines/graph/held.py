@@ -184,7 +184,9 @@ class Held:
         for home in ran:
             if home not in there or there[home]["status"] != "paused":
                 ran[home] = now
-            elif now - ran[home] > SECONDS_PAUSED:
+                continue
+            self._client.run(tasks.give_back_memory, workers=[home], on_error="ignore")
+            if now - ran[home] > SECONDS_PAUSED:
                 raise RunStopped(
                     f"worker {home} has been paused for {SECONDS_PAUSED} s, its memory of "
                     f"{there[home]['memory_limit'] / 2**20:,.0f} MiB nearly full; give each "

@@ -405,6 +405,14 @@ def hold(token: str, split: Split, walk: Walk, p: int, weighted: bool) -> Holdin
     return held
 
 
+@memory_given_back()
+def give_back_memory() -> None:
+    """What a paused worker can give back without running a task."""
+    with _holding:
+        for partition in _held.values():
+            partition.give_back()
+
+
 def let_go(token: str) -> None:
     """Give back the memory of a run's partitions."""
     with _holding:
