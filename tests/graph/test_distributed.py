@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from cluster_setup import open_cluster
 from pipelines.errors import InputError
@@ -126,27 +127,38 @@ def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 
-def test_a_partition_stays_with_its_worker_while_that_is_paused(four_workers, tmp_path):
+@pytest.fixture
+def pausing():
+    """Workers as a cluster that is not ours may have them: they pause when memory is short."""
+    with (
+        dask.config.set({"distributed.worker.memory.pause": 0.8}),
+        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_path):
     graph, stop = RandomGraph("rmat", 20_000, 6, 5), Stop(tol=None, iterations=8)
     undisturbed = distributed_pagerank(
-        four_workers, graph, tmp_path / "undisturbed", stop=stop, checkpoint_every=4
+        pausing, graph, tmp_path / "undisturbed", stop=stop, checkpoint_every=4
     )
-    paused = sorted(four_workers.scheduler_info(n_workers=-1)["workers"])[1]
-    resume = threading.Timer(3, four_workers.run, (_pause_above, 0.8), {"workers": [paused]})
+    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
+    resume = threading.Timer(3, pausing.run, (_pause_above, 0.8), {"workers": [paused]})
     held: dict[int, list[int]] = {}
 
     def told(number: int, change: float) -> None:
-        holders = four_workers.has_what().values()
+        holders = pausing.has_what().values()
         held[number] = [sum("load-" in str(key) for key in keys) for keys in holders]
         if number == 4:
-            four_workers.run(_pause_above, 1e-9, workers=[paused])
-            while _status(four_workers, paused) != "paused":
+            pausing.run(_pause_above, 1e-9, workers=[paused])
+            while _status(pausing, paused) != "paused":
                 pass
             resume.start()
 
     try:
         ours = distributed_pagerank(
-            four_workers, graph, tmp_path, stop=stop, checkpoint_every=4, told=told
+            pausing, graph, tmp_path, stop=stop, checkpoint_every=4, told=told
         )
     finally:
         resume.join()
@@ -154,22 +166,22 @@ def test_a_partition_stays_with_its_worker_while_that_is_paused(four_workers, tm
     assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
 
 
-def test_a_worker_that_stays_paused_ends_the_run_in_words(four_workers, tmp_path, monkeypatch):
+def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.graph.held.SECONDS_PAUSED", 2)
-    paused = sorted(four_workers.scheduler_info(n_workers=-1)["workers"])[1]
+    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
 
     def told(number: int, change: float) -> None:
         if number == 4:
-            four_workers.run(_pause_above, 1e-9, workers=[paused])
+            pausing.run(_pause_above, 1e-9, workers=[paused])
 
     try:
         with pytest.raises(RunStopped, match=rf"worker {paused} has been paused for 2 s"):
             distributed_pagerank(
-                four_workers, RandomGraph("rmat", 20_000, 6, 5), tmp_path, checkpoint_every=4,
+                pausing, RandomGraph("rmat", 20_000, 6, 5), tmp_path, checkpoint_every=4,
                 stop=Stop(tol=None, iterations=8), told=told,
             )  # fmt: skip
     finally:
-        four_workers.run(_pause_above, 0.8, workers=[paused])
+        pausing.run(_pause_above, 0.8, workers=[paused])
 
 
 def test_memory_that_was_used_and_is_free_is_given_back():
