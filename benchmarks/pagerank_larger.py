@@ -52,14 +52,15 @@ def write_edges(path: Path, n_nodes: int, n_bytes: int) -> int:
     import pyarrow as pa
     from pyarrow import csv
 
-    from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
+    from pipelines.graph.random_graphs import RandomGraph
 
     graph = RandomGraph("rmat", n_nodes, n_nodes // 2)  # more blocks than will be drawn
     names, n_edges, block = pa.schema([("source", pa.int32()), ("target", pa.int32())]), 0, 0
     with path.open("wb") as file, csv.CSVWriter(file, names) as writer:
         while file.tell() < n_bytes:
-            writer.write_table(pa.table(list(graph.block(block)), schema=names))
-            block, n_edges = block + 1, n_edges + BLOCK_EDGES
+            edges = pa.table(list(graph.block(block)), schema=names)
+            writer.write_table(edges)
+            block, n_edges = block + 1, n_edges + len(edges)
     return n_edges
 
 
@@ -101,6 +102,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     launcher = peak_bytes()
     whole = pagerank(path)
     assert (whole.nodes == ours.nodes).all()
+    assert ours.n_edges == n_edges
     return {
         "benchmark": "pagerank_larger",
         "date": date.today().isoformat(),
