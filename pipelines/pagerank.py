@@ -83,11 +83,15 @@ class PageRank(job.Job[Options]):
         options, self.source = self.options, data
         walk = f"walk       alpha {options.alpha:g}, dangling {options.dangling}"
         if options.distributed:
-            if options.variant not in ("auto", "pull"):
+            if options.variant not in ("auto", "pull", "cugraph"):
                 raise InputError(
-                    f"--variant must be pull with --distributed, got {options.variant}; leave it "
-                    f"out"
+                    f"--variant must be pull with --distributed, or cugraph on GPUs, got "
+                    f"{options.variant}; leave it out"
                 )
+            if options.variant == "cugraph":
+                from pipelines.graph import on_gpus
+
+                on_gpus.refuse(options.dangling, options.personalise is not None)
             return [f"graph      {data.name}, dealt to all workers", walk]
         self.problem, self.vectors = options.problem(data)
         graph = self.problem.graph
@@ -114,9 +118,19 @@ class PageRank(job.Job[Options]):
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The variants, by what the workers have."""
-        if self.options.distributed:
-            self.chosen = ["distributed"]
+        options = self.options
+        if options.distributed:
+            from pipelines.graph import on_gpus
+            from pipelines.graph.variants import find_variant
+
+            self.chosen, self.together = ["distributed"], options.variant
             left_out: dict[str, str] = {}
+            if options.variant == "auto":
+                fits = on_gpus.spreads(options.dangling, options.personalise is not None)
+                able = cluster.device == "gpu" and fits and on_gpus.lacks() is None
+                self.together = "cugraph" if able else "pull"
+            elif options.variant == "cugraph":
+                find_variant("cugraph", cluster.device, 0, None)
         else:
             from pipelines.graph.variants import choose_variants
 
@@ -171,7 +185,8 @@ class PageRank(job.Job[Options]):
                 cluster.client, self.source.edges, session.path / PARTITIONS,
                 self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
                 personalise=options.personalise, dangling=options.dangling, stop=options.stop(),
-                start=options.earlier_ranks(), checkpoint_every=every, told=told,
+                start=options.earlier_ranks(), checkpoint_every=every, variant=self.together,
+                told=told,
             )  # fmt: skip
         except InputError as error:
             session.folder.update(status="stopped", reason=str(error))

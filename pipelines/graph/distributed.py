@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import pandas as pd
 from dask import bag
 
 from pipelines.errors import InputError, opt
+from pipelines.graph import on_gpus
 from pipelines.graph import partition as tasks
 from pipelines.graph.edges import refuse_many
 from pipelines.graph.files import PART_BYTES, EdgeFile
@@ -38,8 +40,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Nodes are dealt to partitions in ranges cut between so many cells for each.
+# Edges are written by ranges of the nodes they point at, cells; partitions are cut between these.
+CELLS = 4096
 CELLS_FOR_EACH = 64
+# Parts of a text that a thread's memory would hold: names and numbers take ten times a part.
+PARTS_IN_MEMORY = 96
 SPLIT = "split.json"
 STATE = "state.json"
 PROBE = ".seen-by-all"
@@ -82,7 +87,8 @@ def distributed_pagerank(
     start: pd.DataFrame | None = None,
     n_partitions: int | None = None,
     checkpoint_every: int = 10,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
+    variant: str = "pull",
     told: Told = lambda iteration, change: None,
 ) -> Partitioned:
     """PageRank of a graph whose edges fit into the memory of all workers together.
@@ -94,7 +100,8 @@ def distributed_pagerank(
         arguments left there, partitions and ranks, is used
     n_partitions : None: one for each worker
     checkpoint_every : iterations between checkpoints, at least 1; what a worker's death can cost
-    part_bytes : of a file that a worker reads at once
+    variant : "pull", or "cugraph": ``cugraph.dask`` on GPUs, which tells of no iteration
+    part_bytes : of a text that a worker reads at once; None: what its memory bears
 
     The other parameters are those of ``pagerank``.
 
@@ -106,6 +113,8 @@ def distributed_pagerank(
     RunStopped
         Workers died so often that nothing was gained; ranks so far are in the folder.
     """
+    if variant == "cugraph":
+        on_gpus.refuse(dangling, personalise is not None)
     if checkpoint_every < 1:
         raise InputError(
             f"{opt('checkpoint_every')} must be at least 1, got {checkpoint_every}; take 10"
@@ -120,6 +129,7 @@ def distributed_pagerank(
     run = _Run(client, Path(folder), checkpoint_every)
     run.refuse_unshared()
     Walk(1, alpha, None, dangling)
+    part_bytes = part_bytes or _part_bytes(client)
     dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
     nodes = tasks.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
     personal, names = None, ["rank"]
@@ -129,7 +139,10 @@ def distributed_pagerank(
     begin = walk.start()
     if start is not None:
         begin = warm_start(start, nodes, begin)
-    iterated, residual = run.iterate(dealt, walk, begin, stop, told)
+    if variant == "cugraph":
+        iterated, residual = run.iterate_on_gpus(dealt, walk, begin, stop)
+    else:
+        iterated, residual = run.iterate(dealt, walk, begin, stop, told)
     return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges, residual)
 
 
@@ -185,21 +198,23 @@ class _Run:
             )
         for earlier in self._folder.glob("partition-*"):
             shutil.rmtree(earlier)
+        (self._folder / tasks.WHOLE_NUMBERS).unlink(missing_ok=True)
         source, nodes = self._nodes(edges, part_bytes)
         first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
         where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
         parts = source.parts(part_bytes)
-        n_cells = min(len(nodes), CELLS_FOR_EACH * n_partitions)
-        counted = self._over_parts(partial(_count_in, source, where, n_cells), parts)
-        bounds = tasks.balanced_bounds(sum(counted), len(nodes), n_partitions)
-        split = Split(str(self._folder), bounds, self_loops, repeated)
+        n_cells = min(len(nodes), max(CELLS, CELLS_FOR_EACH * n_partitions))
         numbered = list(enumerate(parts))
-        self._over_parts(partial(_deal, source, split, where), numbered)
-        n_edges = self._over_parts(partial(_compress, split, len(parts)), list(range(n_partitions)))
+        deal = partial(_deal, source, str(self._folder), where, n_cells)
+        n_in = sum(self._over_parts(deal, numbered))
+        self._client.run(tasks.forget_nodes, on_error="ignore")
+        bounds = tasks.balanced_bounds(n_in, len(nodes), n_partitions)
+        split = Split(str(self._folder), bounds, self_loops, repeated)
+        compress = partial(_compress, split, n_in, len(parts))
+        n_edges = self._over_parts(compress, list(range(n_partitions)))
         if not sum(n_edges):
             raise _no_edges()
-        for p in range(n_partitions):
-            shutil.rmtree(split.path(p, tasks.PIECES).with_suffix(""), ignore_errors=True)
+        shutil.rmtree(self._folder / tasks.PIECES, ignore_errors=True)
         weighted = isinstance(edges, EdgeFile) and edges.weight is not None
         dealt = _Dealt(split, len(nodes), first_name, sum(n_edges), weighted)
         record = {
@@ -263,24 +278,22 @@ class _Run:
         split, kind = dealt.split, precision(stop, walk.alpha)
         state = self._state(split, walk, begin)
         changes, seconds = state["changes"], state["seconds"]
-        personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
-        bare = Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
-        held = Held(self._client, split, bare, dealt.weighted)
         most = stop.most(walk.alpha)
         done = bool(changes) and stop.tol is not None and changes[-1] <= stop.tol
-        while not done and len(changes) < most:
-            earlier, began = len(changes), time.perf_counter()
-            total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
-            done = total.done
-            spent = (time.perf_counter() - began) / len(total.changes)
-            for change in total.changes:
-                changes.append(change)
-                seconds.append(spent)
-                told(len(changes), change)
-            _write(self._folder / STATE, {**state, "iteration": len(changes)})
-            _forget(split, earlier)
-        residual = held.batch(len(changes), 1, None, np.float64).changes[0]
-        _forget(split, len(changes) + 1)
+        with closing(Held(self._client, split, _bare(walk), dealt.weighted)) as held:
+            while not done and len(changes) < most:
+                earlier, began = len(changes), time.perf_counter()
+                total = held.batch(earlier, min(self._every, most - earlier), stop.tol, kind)
+                done = total.done
+                spent = (time.perf_counter() - began) / len(total.changes)
+                for change in total.changes:
+                    changes.append(change)
+                    seconds.append(spent)
+                    told(len(changes), change)
+                _write(self._folder / STATE, {**state, "iteration": len(changes)})
+                _forget(split, earlier)
+            residual = held.batch(len(changes), 1, None, np.float64).changes[0]
+            _forget(split, len(changes) + 1)
         ranks = np.concatenate(
             [np.load(tasks.checkpoint(split, p, len(changes))) for p in range(split.n_partitions)]
         )
@@ -289,18 +302,47 @@ class _Run:
         nbytes = sum(size.nbytes for size in sizes)
         return Iterated(ranks, changes, done, roundoff, seconds, 0.0, nbytes), residual
 
+    def iterate_on_gpus(
+        self, dealt: _Dealt, walk: Walk, begin: Array, stop: Stop
+    ) -> tuple[Iterated, float]:
+        """By cuGraph to the end; then the residual, by one iteration of ours."""
+        split = dealt.split
+        iterated = on_gpus.iterate(self._client, split, walk, begin, stop)
+        _write_start(split, walk, iterated.ranks)
+        (self._folder / STATE).unlink(missing_ok=True)
+        with closing(Held(self._client, split, _bare(walk), dealt.weighted)) as held:
+            return iterated, held.batch(0, 1, None, np.float64).changes[0]
+
     def _state(self, split: Split, walk: Walk, begin: Array) -> dict[str, Any]:
         """Where an earlier call left off, if it was one of this walk; else a beginning."""
         described = _described(walk, begin)
         state: dict[str, Any] | None = _read(self._folder / STATE)
         if state is None or state["walk"] != described:
             state = {"walk": described, "iteration": 0, "changes": [], "seconds": []}
-            for p in range(split.n_partitions):
-                mine = slice(split.bounds[p], split.bounds[p + 1])
-                jump = walk.jump if walk.personal is None else walk.jump[mine]
-                tasks.write_start(split, p, begin[mine], jump)
+            _write_start(split, walk, begin)
             _write(self._folder / STATE, state)
         return state
+
+
+def _bare(walk: Walk) -> Walk:
+    """Without its vectors, which are in the folder."""
+    personal = None if walk.personal is None else np.empty((0, walk.n_vectors))
+    return Walk(walk.n_nodes, walk.alpha, personal, walk.dangling)
+
+
+def _write_start(split: Split, walk: Walk, begin: Array) -> None:
+    """Where each partition's ranks begin."""
+    for p in range(split.n_partitions):
+        mine = slice(split.bounds[p], split.bounds[p + 1])
+        jump = walk.jump if walk.personal is None else walk.jump[mine]
+        tasks.write_start(split, p, begin[mine], jump)
+
+
+def _part_bytes(client: Client) -> int:
+    """Of a text, so that each thread of a worker has memory for what becomes of a part."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    limits = [one["memory_limit"] // one["nthreads"] for one in workers if one["memory_limit"]]
+    return min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits)])
 
 
 def _forget(split: Split, iteration: int) -> None:
@@ -319,17 +361,13 @@ def _union_of(names: Any) -> Any:
     return tasks.union(list(names))
 
 
-def _count_in(source: Source, nodes: Any, n_cells: int, part: Any) -> Any:
-    return tasks.count_in(source, part, nodes(), n_cells)
-
-
-def _deal(source: Source, split: Split, nodes: Any, numbered: Any) -> int:
+def _deal(source: Source, folder: str, nodes: Any, n_cells: int, numbered: Any) -> Any:
     number, part = numbered
-    return tasks.deal(source, split, nodes(), part, number)
+    return tasks.deal(source, folder, nodes(), n_cells, part, number)
 
 
-def _compress(split: Split, n_pieces: int, p: int) -> int:
-    return tasks.compress(split, p, n_pieces)
+def _compress(split: Split, n_in: Any, n_pieces: int, p: int) -> int:
+    return tasks.compress(split, p, n_in, n_pieces)
 
 
 def _fingerprint(edges: EdgeFile | RandomGraph) -> list[Any]:

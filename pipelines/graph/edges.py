@@ -143,7 +143,15 @@ def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     wanted = pd.Index(names.to_pandas())
     if wanted.dtype.kind != nodes.dtype.kind and not isinstance(nodes, pd.RangeIndex):
         wanted = wanted.astype(nodes.dtype)
-    positions = nodes.get_indexer(wanted)
+    if isinstance(nodes, pd.RangeIndex):
+        positions = nodes.get_indexer(wanted)
+    elif wanted.dtype.kind == "i" and nodes.dtype == wanted.dtype and nodes.is_monotonic_increasing:
+        # Halving takes no memory, a table of all nodes many times theirs.
+        known_nodes, values = nodes.to_numpy(), wanted.to_numpy()
+        positions = np.minimum(np.searchsorted(known_nodes, values), len(nodes) - 1)
+        positions[known_nodes[positions] != values] = -1
+    else:
+        positions = nodes.get_indexer(wanted)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(

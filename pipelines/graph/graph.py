@@ -143,7 +143,7 @@ def known(name: str, value: str, choices: tuple[str, ...]) -> None:
 def weights_out(rows: Rows, n_nodes: int) -> NDArray[np.float64]:
     """For each of ``n_nodes`` the sum of the weights of the rows' edges that leave it."""
     out = np.zeros(n_nodes)
-    _add_out(rows.source, rows.weight, out)
+    add_out(rows.source, rows.weight, out)
     return out
 
 
@@ -154,8 +154,11 @@ def _only(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
 
 
 @compiled()
-def _add_out(source: np.ndarray, weight: np.ndarray | None, out: np.ndarray) -> None:
-    """What ``np.bincount`` does, which first makes a copy of the sources twice their size."""
+def add_out(source: np.ndarray, weight: np.ndarray | None, out: np.ndarray) -> None:
+    """Add to each node the weights of edges that leave it, in place.
+
+    What ``np.bincount`` does, which first makes a copy of the sources twice their size.
+    """
     for k in range(len(source)):
         out[source[k]] += 1.0 if weight is None else weight[k]
 

@@ -2,20 +2,27 @@
 
 An iteration is a few tasks for each partition and one reduction; a batch of them, from one
 checkpoint of the ranks to the next, is submitted at once, and its first tasks read the
-checkpoint. So a worker that dies takes nothing along that Dask cannot make again from there.
+checkpoint. A partition's tasks are bound to the worker that holds it, also while that worker is
+paused for its memory: elsewhere they would bring the partition along, and memory for two of them
+may be nowhere. When a worker is gone its partitions are loaded again where there is room, and the
+batch begins again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 import uuid
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from distributed import KilledWorker, wait
+from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
+from pipelines.gang.members import gone_of
 from pipelines.graph import partition as tasks
 from pipelines.graph.partition import Split, Total
 from pipelines.graph.walk import Walk
@@ -27,8 +34,11 @@ if TYPE_CHECKING:
 # In a row, with nothing gained between them.
 MOST_FAILURES = 10
 SECONDS_FOR_A_WORKER = 300
+SECONDS_FOR_A_REPLACEMENT = 10
 # Between two looks at who is there.
-SECONDS_TO_LOOK = 5
+SECONDS_TO_LOOK = 1
+# Of a worker that holds too much to go on, after it has written to disk what it can.
+SECONDS_PAUSED = 120
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
 
@@ -38,6 +48,8 @@ class Held:
     def __init__(self, client: Client, split: Split, walk: Walk, weighted: bool):
         self._client, self._split, self._walk, self._weighted = client, split, walk, weighted
         self._partitions: list[Future] = []
+        self._token = uuid.uuid4().hex
+        self._n_workers = 0  # that held them last
 
     def batch(self, begun: int, count: int, tol: float | None, kind: type) -> Total:
         """Iterations from a checkpoint to the next; tried again where workers died too often.
@@ -51,19 +63,30 @@ class Held:
             try:
                 return self._submit_batch(self._place(), begun, count, tol, kind)
             except LOST as error:
-                self._partitions = []
                 last = str(error)
         raise RunStopped(
             f"workers died {MOST_FAILURES} times since iteration {begun} ({last}); give each more "
             f"memory, or take more of them"
         )
 
+    def close(self) -> None:
+        """Give the partitions' memory back, on the workers that are left."""
+        self._partitions = []
+        with suppress(OSError):
+            self._client.run(tasks.let_go, self._token, on_error="ignore")
+
     def _place(self) -> list[str]:
-        """Load what is in no worker's memory; the workers, each partition's."""
+        """Load what is in no worker's memory; the workers, each partition's.
+
+        One that died may be about to come back: two partitions may be too many for another.
+        """
         before, split = self._partitions, self._split
         self._client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
+        until = time.monotonic() + SECONDS_FOR_A_REPLACEMENT
+        while len(self._there()) < self._n_workers and time.monotonic() < until:
+            time.sleep(0.1)
         holders = self._client.who_has(before) if before else {}
-        load = dict.fromkeys(sorted(self._client.scheduler_info(n_workers=-1)["workers"]), 0)
+        load = dict.fromkeys(sorted(self._there()), 0)
         homes: list[str | None] = [
             next(iter(holders.get(future.key) or ()), None) for future in before
         ] or [None] * split.n_partitions
@@ -76,14 +99,14 @@ class Held:
             if home is None:
                 owner = min(load, key=lambda one: (load[one], one))
                 load[owner] += 1
-                arguments = (split, self._walk, p, self._weighted)
-                loaded = self._submit(token, f"load-{p}", owner, tasks.load_partition, *arguments)
+                arguments = (self._token, split, self._walk, p, self._weighted)
+                loaded = self._submit(token, f"load-{p}", owner, tasks.hold, *arguments)
                 futures.append(loaded)
             else:
                 owner = home
                 futures.append(before[p])
             owners.append(owner)
-        self._partitions = futures
+        self._partitions, self._n_workers = futures, len(set(owners))
         return owners
 
     def _submit_batch(
@@ -94,7 +117,16 @@ class Held:
         partitions, split = self._partitions, self._split
         everyone = range(split.n_partitions)
         states = [
-            submit(f"begin-{p}", homes[p], tasks.begin_state, partitions[p], split, p, begun)
+            submit(
+                f"begin-{p}",
+                homes[p],
+                tasks.with_held,
+                tasks.begin_state,
+                partitions[p],
+                split,
+                p,
+                begun,
+            )
             for p in everyone
         ]
         parts = [submit(f"sums-0-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
@@ -102,16 +134,16 @@ class Held:
         for i in range(1, count + 1):
             handed = [
                 [
-                    submit(f"hand-{i}-{q}-{p}", homes[q], tasks.hand_over, partitions[q],
-                           states[q], total, p, kind)
+                    submit(f"hand-{i}-{q}-{p}", homes[q], tasks.with_held, tasks.hand_over,
+                           partitions[q], states[q], total, p, kind)
                     for q in everyone
                     if q != p
                 ]
                 for p in everyone
             ]  # fmt: skip
             states = [
-                submit(f"advance-{i}-{p}", homes[p], tasks.advance, partitions[p], states[p],
-                       total, kind, *handed[p])
+                submit(f"advance-{i}-{p}", homes[p], tasks.with_held, tasks.advance, partitions[p],
+                       states[p], total, kind, *handed[p])
                 for p in everyone
             ]  # fmt: skip
             parts = [submit(f"sums-{i}-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
@@ -120,35 +152,58 @@ class Held:
             submit(f"save-{p}", homes[p], tasks.save_state, split, p, states[p], total, begun)
             for p in everyone
         ]
-        self._wait(saved, homes)
-        self._client.gather(saved)
-        result: Total = total.result()
+        result: Total = self._gather([total, *saved], homes)[0]
         return result
 
-    def _wait(self, futures: list[Future], homes: list[str]) -> None:
-        """Until all have ended, or every worker is gone that they were submitted for.
+    def _gather(self, futures: list[Future], homes: list[str]) -> list[Any]:
+        """What all of them give.
 
-        Tasks that were bound to a worker, however loosely, when there was none at all stay
-        without one: Dask asks whoever joins later whether it is theirs.
+        Raises
+        ------
+        TimeoutError
+            A worker is gone that they are bound to.
+        RunStopped
+            Such a worker is paused, and memory that it could give back has not come.
         """
-        while True:
-            try:
-                with self._client.as_current():
-                    wait(futures, timeout=SECONDS_TO_LOOK)
-                return
-            except TimeoutError:
-                there = self._client.scheduler_info(n_workers=-1)["workers"]
-                if not set(homes) & set(there):
-                    raise TimeoutError("all workers were replaced") from None
+        ran = dict.fromkeys(homes, time.monotonic())
+        loop = self._client.loop.asyncio_loop
+        coming = asyncio.run_coroutine_threadsafe(self._client._gather(futures), loop)
+        try:
+            while not wait([coming], timeout=SECONDS_TO_LOOK).done:
+                self._look(homes, ran)
+            return list(coming.result())
+        finally:
+            coming.cancel()
+
+    def _look(self, homes: list[str], ran: dict[str, float]) -> None:
+        """Raise where a worker is gone, or has been paused for long; ``ran``: when it last ran."""
+        if gone := gone_of(self._client, homes):
+            raise TimeoutError(f"worker {gone[0]} is gone")
+        there = self._there()
+        now = time.monotonic()
+        for home in ran:
+            if home not in there or there[home]["status"] != "paused":
+                ran[home] = now
+                continue
+            self._client.run(tasks.give_back_memory, workers=[home], on_error="ignore")
+            if now - ran[home] > SECONDS_PAUSED:
+                raise RunStopped(
+                    f"worker {home} has been paused for {SECONDS_PAUSED} s, its memory of "
+                    f"{there[home]['memory_limit'] / 2**20:,.0f} MiB nearly full; give each "
+                    f"more memory, or take more of them"
+                )
+
+    def _there(self) -> dict[str, Any]:
+        workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return workers
 
     def _submit(
         self, batch: str, name: str, home: str | None, function: Any, *arguments: Any
     ) -> Future:
-        """A task of a name of its own, on a worker; elsewhere if that one is gone."""
+        """A task of a name of its own, on a worker and nowhere else; or on any."""
         return self._client.submit(
             function,
             *arguments,
             key=f"{name}-{batch}",
             workers=home,
-            allow_other_workers=home is not None,
         )

@@ -8,12 +8,15 @@ worker reaches.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 
 from pipelines.graph.edges import names_in, number_nodes, sorted_names
 from pipelines.graph.files import EdgeFile, NamesAreText, Part
-from pipelines.graph.graph import Piece, Rows, make_rows, weights_out
+from pipelines.graph.graph import Piece, Rows, add_out, make_rows
 from pipelines.graph.iteration import Array, rounding_of
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.variants.pull import RowsToPull, pull
@@ -33,7 +36,13 @@ from pipelines.graph.walk import inverse as inverse_of
 from pipelines.svm.compiled import compiled
 
 NODES = "nodes.parquet"
+WHOLE_NUMBERS = "nodes.npy"
 PIECES = "pieces"
+PIECE = ("source", "target", "weight")
+# Edges that become rows together: 4 to 12 bytes each.
+EDGES_AT_ONCE = 1 << 22
+# Of an iteration, after each of which the edges that were read are given back.
+SHARES = 16
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Source:
         """The nodes that occur in a part."""
         assert isinstance(self.edges, EdgeFile)
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return names_in(self.edges.read(part, self.text))
 
     def read(self, part: Part | int, nodes: pd.Index) -> Piece:
@@ -62,7 +71,7 @@ class Source:
             source, target = self.edges.block(part)
             return source, target, None
         assert isinstance(part, Part)
-        with _memory_given_back():
+        with memory_given_back():
             return self._numbered(part, nodes)
 
     def _numbered(self, part: Part, nodes: pd.Index) -> Piece:
@@ -96,12 +105,23 @@ class Split:
 
 
 @contextmanager
-def _memory_given_back() -> Iterator[None]:
-    """Afterwards pyarrow keeps none of the memory that it read with: hundreds of MB by default."""
+def memory_given_back() -> Iterator[None]:
+    """Afterwards pyarrow and the C library keep none of the memory that was used and is free.
+
+    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
+    """
     try:
         yield
     finally:
         pa.default_memory_pool().release_unused()
+        if trim := _malloc_trim():
+            trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    """glibc's; other C libraries have none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 def survey(source: Source, part: Part | int) -> pa.Array | None:
@@ -122,27 +142,33 @@ def union(names: Sequence[pa.Array | None]) -> pa.Array | None:
 
 def write_nodes(folder: str, nodes: pd.Index) -> None:
     """The names of all nodes, for all workers."""
-    frame = pd.DataFrame({"node": nodes})
-    _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
+    if nodes.dtype == np.int64:
+        _save(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
+    else:
+        frame = pd.DataFrame({"node": nodes})
+        _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
 
 
 def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
     """The nodes: whole numbers from ``first`` on, or the names that ``write_nodes`` wrote."""
     if first is not None:
         return pd.RangeIndex(first, first + n_nodes)
-    path = Path(folder) / NODES
+    numbers = Path(folder) / WHOLE_NUMBERS
+    path = numbers if numbers.exists() else Path(folder) / NODES
     return _kept_nodes(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _kept_nodes(path: Path, written: int) -> pd.Index:
+    if path.name == WHOLE_NUMBERS:
+        return pd.Index(np.load(path))
     return pd.Index(pd.read_parquet(path)["node"])
 
 
-def count_in(source: Source, part: Part | int, nodes: pd.Index, n_cells: int) -> NDArray[np.int64]:
-    """How many edges of a part point into each of ``n_cells`` equal ranges of nodes."""
-    _, target, _ = source.read(part, nodes)
-    return np.bincount(target.astype(np.int64) * n_cells // len(nodes), minlength=n_cells)
+@memory_given_back()
+def forget_nodes() -> None:
+    """Edges are numbered: names, and the table that finds them, may go."""
+    _kept_nodes.cache_clear()
 
 
 def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
@@ -152,69 +178,139 @@ def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) ->
     ----------
     n_in : edges that point into each of equal ranges of nodes
     """
-    ends = np.array([-(-n_nodes * (i + 1) // len(n_in)) for i in range(len(n_in))])
+    ends = cell_ends(len(n_in), n_nodes)[1:]
     work = np.cumsum(n_in) + ends
     wanted = work[-1] * np.arange(1, n_partitions) / n_partitions
     inner = ends[np.minimum(np.searchsorted(work, wanted), len(ends) - 1)]
     return (0, *(int(bound) for bound in inner), n_nodes)
 
 
-def deal(source: Source, split: Split, nodes: pd.Index, part: Part | int, number: int) -> int:
-    """Write each partition's edges of a part to the folder; how many there were."""
-    piece = source.read(part, nodes)
-    owner = np.searchsorted(split.bounds, piece[1], side="right") - 1
-    for p in range(split.n_partitions):
-        mine = owner == p
-        columns = {"source": piece[0][mine], "target": piece[1][mine]}
-        if piece[2] is not None:
-            columns["weight"] = piece[2][mine]
-        for name, values in columns.items():
-            _save(split.path(p, f"{PIECES}/{number:06d}-{name}"), values)
-    return len(piece[0])
+def deal(
+    source: Source, folder: str, nodes: pd.Index, n_cells: int, part: Part | int, number: int
+) -> NDArray[np.int64]:
+    """Write the edges of a part to the folder, by cell of their target.
 
-
-def compress(split: Split, p: int, n_pieces: int) -> int:
-    """Turn a partition's pieces into rows, with sources in its own numbers, and write them.
-
-    Its own nodes come first, then those of the others that its edges come from, ascending. Of
-    these it writes which they are and the weight by which they point here, for their owners.
-    Returns the number of edges.
+    Returns how many edges point into each of ``n_cells`` equal ranges of nodes.
     """
-    begin, end = split.bounds[p], split.bounds[p + 1]
-    rows = make_rows(
-        lambda: _pieces(split, p, n_pieces), end - begin, begin, split.self_loops, split.repeated
-    )
-    n_nodes = split.bounds[-1]
-    others = _others(rows.source, n_nodes, begin, end)
-    number = np.empty(n_nodes, np.int32)
-    number[begin:end] = np.arange(end - begin)
-    number[others] = np.arange(end - begin, end - begin + len(others))
-    _rename(rows.source, number)
-    out = weights_out(rows, end - begin + len(others))
-    _save(split.path(p, "out-own"), out[: end - begin])
+    piece = source.read(part, nodes)
+    cell = (piece[1].astype(np.int64) * n_cells // len(nodes)).astype(np.int32)
+    counts = np.bincount(cell, minlength=n_cells)
+    order = np.argsort(cell, kind="stable")
+    for name, values in zip(PIECE, piece, strict=True):
+        if values is not None:
+            _save(_piece(folder, number, name), values[order])
+    _save(_piece(folder, number, "ends"), np.concatenate(([0], np.cumsum(counts))))
+    return counts
+
+
+@memory_given_back()
+def compress(split: Split, p: int, n_in: NDArray[np.int64], n_pieces: int) -> int:
+    """Turn a partition's edges into rows, with sources in its own numbers, and write them.
+
+    Some cells at a time, so that no process holds all edges of a partition. Its own nodes come
+    first, then those of the others that its edges come from, ascending. Of these it writes which
+    they are and the weight by which they point here, for their owners.
+
+    Parameters
+    ----------
+    n_in : edges that point into each cell, as all calls of ``deal`` gave it
+
+    Returns
+    -------
+    the number of edges
+    """
+    begin, end, n_nodes = split.bounds[p], split.bounds[p + 1], split.bounds[-1]
+    ends = cell_ends(len(n_in), n_nodes)
+    cells = np.searchsorted(ends, [begin, end])
+    out, occurs, lengths = np.zeros(n_nodes), np.zeros(n_nodes, np.bool_), [np.zeros(1, np.int64)]
+    groups = _groups(n_in[cells[0] : cells[1]])
+    for number, (low, high) in enumerate(groups):
+        low, high = int(cells[0]) + low, int(cells[0]) + high
+        pieces = partial(_pieces, split.folder, n_pieces, low, high)
+        some = slice(int(ends[low]), int(ends[high]))
+        rows = make_rows(
+            pieces, some.stop - some.start, some.start, split.self_loops, split.repeated
+        )
+        _mark(rows.source, occurs)
+        add_out(rows.source, rows.weight, out)
+        lengths.append(np.diff(rows.first))
+        _save(split.path(p, f"group-{number:06d}-source"), rows.source)
+        if rows.weight is not None:
+            _save(split.path(p, f"group-{number:06d}-weight"), rows.weight)
+    first = np.cumsum(np.concatenate(lengths))
+    occurs[begin:end] = False
+    others = np.flatnonzero(occurs)
+    number_of = np.empty(n_nodes, np.int32)
+    number_of[begin:end] = np.arange(end - begin)
+    number_of[others] = np.arange(end - begin, end - begin + len(others))
+    _save(split.path(p, "out-own"), out[begin:end])
     cuts = np.searchsorted(others, split.bounds)
     for q in range(split.n_partitions):
-        mine = slice(cuts[q], cuts[q + 1])
-        _save(split.path(p, f"needs-{q:03d}"), (others[mine] - split.bounds[q]).astype(np.int32))
-        _save(split.path(p, f"out-{q:03d}"), out[end - begin :][mine])
-    _save(split.path(p, "first"), rows.first)
-    _save(split.path(p, "source"), rows.source)
-    if rows.weight is not None:
-        _save(split.path(p, "weight"), rows.weight)
-    return rows.n_edges
+        mine = others[cuts[q] : cuts[q + 1]]
+        _save(split.path(p, f"needs-{q:03d}"), (mine - split.bounds[q]).astype(np.int32))
+        _save(split.path(p, f"out-{q:03d}"), out[mine])
+    _save(split.path(p, "first"), first)
+    _join(split, p, "source", len(groups), int(first[-1]), number_of)
+    if split.path(p, "group-000000-weight").exists():
+        _join(split, p, "weight", len(groups), int(first[-1]), None)
+    for number in range(len(groups)):
+        for name in ("source", "weight"):
+            split.path(p, f"group-{number:06d}-{name}").unlink(missing_ok=True)
+    return int(first[-1])
+
+
+def cell_ends(n_cells: int, n_nodes: int) -> NDArray[np.int64]:
+    """Cell c has the nodes ends[c] to ends[c + 1] - 1."""
+    return -(-np.arange(n_cells + 1, dtype=np.int64) * n_nodes // n_cells)
+
+
+def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Ranges of cells with at most ``EDGES_AT_ONCE`` edges, or one cell with more."""
+    groups, begin, held = list[tuple[int, int]](), 0, 0
+    for cell, n_edges in enumerate(n_in):
+        if cell > begin and held + n_edges > EDGES_AT_ONCE:
+            groups.append((begin, cell))
+            begin, held = cell, 0
+        held += int(n_edges)
+    return [*groups, (begin, len(n_in))]
+
+
+def _join(split: Split, p: int, name: str, n_groups: int, n_edges: int, number: Any) -> None:
+    """The groups' columns in one file, sources by their new numbers."""
+
+    def write(path: Path) -> None:
+        kind = "<i4" if name == "source" else "<f8"
+        header = {"descr": kind, "fortran_order": False, "shape": (n_edges,)}
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for group in range(n_groups):
+                values = np.load(split.path(p, f"group-{group:06d}-{name}"))
+                file.write((values if number is None else number[values]).data)
+
+    _atomically(split.path(p, name), write)
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A partition in memory: what does not change while ranks do.
+    """A partition as iterations read it: what does not change while ranks do.
 
     sends : for each partition, the positions of the nodes it needs from here
+    maps : the files that its edges are read from
     """
 
     walk: Walk
     rows: RowsToPull
     sends: tuple[NDArray[np.int32], ...]
-    n_needed: int
+    maps: tuple[mmap.mmap, ...]
+
+    def give_back(self) -> None:
+        """Count the edges that were read no longer as memory of this process.
+
+        They stay in the system's cache as long as that has room; Dask pauses, and its nanny ends,
+        a worker for what is mapped into it.
+        """
+        for one in self.maps:
+            one.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +340,7 @@ def sees(path: str) -> bool:
     return Path(path).is_file()
 
 
+@memory_given_back()
 def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partition:
     """A partition from the folder; ``walk`` is without its vectors, which are there too."""
     out = np.load(split.path(p, "out-own"))
@@ -252,11 +349,80 @@ def load_partition(split: Split, walk: Walk, p: int, weighted: bool) -> Partitio
         wanted = np.load(split.path(q, f"needs-{p:03d}"))
         out[wanted] += np.load(split.path(q, f"out-{p:03d}"))
         sends.append(wanted)
-    weight = np.load(split.path(p, "weight")) if weighted else None
-    rows = Rows(np.load(split.path(p, "first")), np.load(split.path(p, "source")), weight)
+    edges: list[Any] = [
+        _mapped(split.path(p, name)) for name in ("source", "weight")[: 2 if weighted else 1]
+    ]
+    weight = np.asarray(edges[1]) if weighted else None
+    rows = Rows(np.load(split.path(p, "first")), np.asarray(edges[0]), weight)
     jump = np.load(split.path(p, "jump"))
-    n_needed = sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(len(sends)))
-    return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), n_needed)
+    maps = tuple(one for one in (some.base for some in edges) if isinstance(one, mmap.mmap))
+    return Partition(walk, RowsToPull.of(rows, inverse_of(out), jump), tuple(sends), maps)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A file as an array whose pages come when they are read, and can be given back.
+
+    Copied on write, though nothing is written: what is compiled for arrays in memory serves it.
+    """
+    values: NDArray[Any] = np.load(path, mmap_mode="c")
+    return values
+
+
+# In a worker's process and not among Dask's data: when memory is short Dask writes these to disk,
+# and what every iteration needs would be written, or read again, by each of its tasks.
+_held: dict[Holding, Partition] = {}
+_holding = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A partition that a worker's process holds; ``token`` tells one run from another."""
+
+    token: str
+    split: Split
+    walk: Walk
+    p: int
+    weighted: bool
+
+    def __hash__(self) -> int:
+        return hash((self.token, self.p))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Holding) and (self.token, self.p) == (other.token, other.p)
+
+    def partition(self) -> Partition:
+        """Loaded where this process does not have it."""
+        with _holding:
+            if self not in _held:
+                _held[self] = load_partition(self.split, self.walk, self.p, self.weighted)
+            return _held[self]
+
+
+def hold(token: str, split: Split, walk: Walk, p: int, weighted: bool) -> Holding:
+    """Load a partition into this process, until ``let_go``."""
+    held = Holding(token, split, walk, p, weighted)
+    held.partition()
+    return held
+
+
+@memory_given_back()
+def give_back_memory() -> None:
+    """What a paused worker can give back without running a task."""
+    with _holding:
+        for partition in _held.values():
+            partition.give_back()
+
+
+def let_go(token: str) -> None:
+    """Give back the memory of a run's partitions."""
+    with _holding:
+        for held in [one for one in _held if one.token == token]:
+            del _held[held]
+
+
+def with_held(function: Callable[..., Any], held: Holding, *arguments: Any) -> Any:
+    """A function of a partition and more, where the partition is."""
+    return function(held.partition(), *arguments)
 
 
 @dataclass(frozen=True)
@@ -302,7 +468,10 @@ def advance(
     own = partition.rows.hands_out(state.ranks, precision)
     handed_out = np.concatenate([own, *received])
     ranks = state.ranks.copy()
-    change, lost = pull(partition.rows, partition.walk, total.lost, ranks, handed_out, own)
+    change, lost = pull(
+        partition.rows, partition.walk, total.lost, ranks, handed_out, own,
+        n_shares=SHARES, after_share=partition.give_back,
+    )  # fmt: skip
     return State(ranks, change, lost)
 
 
@@ -340,23 +509,25 @@ def write_start(split: Split, p: int, ranks: Array, jump: Array) -> None:
     _save(split.path(p, "jump"), jump)
 
 
-def _pieces(split: Split, p: int, n_pieces: int) -> Iterator[Piece]:
+def _piece(folder: str, number: int, name: str) -> Path:
+    return Path(folder) / PIECES / f"{number:06d}-{name}.npy"
+
+
+def _pieces(folder: str, n_pieces: int, low: int, high: int) -> Iterator[Piece]:
+    """Of each part the edges that point into some cells."""
     for number in range(n_pieces):
-        stem = f"{PIECES}/{number:06d}"
-        weight = split.path(p, f"{stem}-weight")
-        yield (
-            np.load(split.path(p, f"{stem}-source")),
-            np.load(split.path(p, f"{stem}-target")),
-            np.load(weight) if weight.exists() else None,
-        )
+        ends = np.load(_piece(folder, number, "ends"), mmap_mode="r")
+        some = slice(int(ends[low]), int(ends[high]))
+        if some.start == some.stop and number:  # the first of them says whether there are weights
+            continue
+        yield tuple(_some(_piece(folder, number, name), some) for name in PIECE)  # type: ignore[misc]
 
 
-def _others(source: NDArray[np.int32], n_nodes: int, begin: int, end: int) -> NDArray[np.int64]:
-    """Sources outside a range, each once, ascending."""
-    occurs = np.zeros(n_nodes, np.bool_)
-    _mark(source, occurs)
-    occurs[begin:end] = False
-    return np.flatnonzero(occurs)
+def _some(path: Path, some: slice) -> NDArray[Any] | None:
+    """A part of an array in a file, or None where there is no file."""
+    if not path.exists():
+        return None
+    return np.array(np.load(path, mmap_mode="r")[some])
 
 
 @compiled()
@@ -364,13 +535,6 @@ def _mark(source: np.ndarray, occurs: np.ndarray) -> None:
     """``occurs[source] = True``, for which numpy copies the sources as 64-bit numbers."""
     for k in range(len(source)):
         occurs[source[k]] = True
-
-
-@compiled()
-def _rename(source: np.ndarray, number: np.ndarray) -> None:
-    """In place: no second copy of the edges."""
-    for k in range(len(source)):
-        source[k] = number[source[k]]
 
 
 def _save(path: Path, values: NDArray[Any]) -> None:

@@ -7,10 +7,13 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client, LocalCluster
 
 from cluster_setup import open_cluster
 from pipelines.errors import InputError
@@ -18,7 +21,9 @@ from pipelines.graph import pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
+from pipelines.graph.partition import memory_given_back
 from pipelines.graph.random_graphs import RandomGraph
+from pipelines.run.errors import RunStopped
 
 
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
@@ -122,6 +127,73 @@ def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 
+@pytest.fixture
+def pausing():
+    """Workers as a cluster that is not ours may have them: they pause when memory is short."""
+    with (
+        dask.config.set({"distributed.worker.memory.pause": 0.8}),
+        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_path):
+    graph, stop = RandomGraph("rmat", 20_000, 6, 5), Stop(tol=None, iterations=8)
+    undisturbed = distributed_pagerank(
+        pausing, graph, tmp_path / "undisturbed", stop=stop, checkpoint_every=4
+    )
+    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
+    resume = threading.Timer(3, pausing.run, (_pause_above, 0.8), {"workers": [paused]})
+    held: dict[int, list[int]] = {}
+
+    def told(number: int, change: float) -> None:
+        holders = pausing.has_what().values()
+        held[number] = [sum("load-" in str(key) for key in keys) for keys in holders]
+        if number == 4:
+            pausing.run(_pause_above, 1e-9, workers=[paused])
+            while _status(pausing, paused) != "paused":
+                pass
+            resume.start()
+
+    try:
+        ours = distributed_pagerank(
+            pausing, graph, tmp_path, stop=stop, checkpoint_every=4, told=told
+        )
+    finally:
+        resume.join()
+    assert held[1] == held[8] == [1, 1, 1, 1]
+    assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
+
+
+def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.graph.held.SECONDS_PAUSED", 2)
+    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
+
+    def told(number: int, change: float) -> None:
+        if number == 4:
+            pausing.run(_pause_above, 1e-9, workers=[paused])
+
+    try:
+        with pytest.raises(RunStopped, match=rf"worker {paused} has been paused for 2 s"):
+            distributed_pagerank(
+                pausing, RandomGraph("rmat", 20_000, 6, 5), tmp_path, checkpoint_every=4,
+                stop=Stop(tol=None, iterations=8), told=told,
+            )  # fmt: skip
+    finally:
+        pausing.run(_pause_above, 0.8, workers=[paused])
+
+
+def test_memory_that_was_used_and_is_free_is_given_back():
+    small = [np.ones(1000) for _ in range(30_000)]  # 240 MB that the C library may keep
+    keep = [small[i] for i in range(0, 30_000, 1000)]
+    before = _resident()
+    with memory_given_back():
+        del small
+    assert _resident() < before - 150e6
+    assert len(keep) == 30
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -148,6 +220,18 @@ def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, 
     with pytest.raises(InputError, match=r"must be one that all workers reach.*4 of 4"):
         distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def _pause_above(fraction: float, dask_worker: Any) -> None:
+    dask_worker.memory_manager.memory_pause_fraction = fraction
+
+
+def _status(client: Client, worker: str) -> str:
+    return client.scheduler_info(n_workers=-1)["workers"][worker]["status"]
+
+
+def _resident() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _iteration(state: Path) -> int | None:

@@ -22,13 +22,14 @@ def _deal(folder, source: Source, n_partitions: int, **rules: str) -> tuple[Spli
         tasks.write_nodes(str(folder), nodes)
         n_nodes, first = len(nodes), None
     nodes = tasks.read_nodes(str(folder), n_nodes, first)
-    counted = sum(tasks.count_in(source, part, nodes, min(n_nodes, 64)) for part in parts)
-    bounds = tasks.balanced_bounds(counted, n_nodes, n_partitions)
+    n_in = sum(
+        tasks.deal(source, str(folder), nodes, min(n_nodes, 64), part, number)
+        for number, part in enumerate(parts)
+    )
+    bounds = tasks.balanced_bounds(n_in, n_nodes, n_partitions)
     split = Split(str(folder), bounds, **rules)
-    for number, part in enumerate(parts):
-        tasks.deal(source, split, nodes, part, number)
     for p in range(n_partitions):
-        tasks.compress(split, p, len(parts))
+        tasks.compress(split, p, n_in, len(parts))
     return split, n_nodes
 
 
@@ -62,8 +63,10 @@ def test_partitions_together_give_the_ranks_of_one_machine(tmp_path, n_partition
     assert np.abs(ours - pagerank(graph, tol=1e-10).values).sum() < 1e-14
 
 
+@pytest.mark.parametrize("at_once", [1, 50, 1000])
 @pytest.mark.parametrize("rules", [{}, {"self_loops": "drop"}, {"repeated": "once"}])
-def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, rules):
+def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, monkeypatch, rules, at_once):
+    monkeypatch.setattr(tasks, "EDGES_AT_ONCE", at_once)
     rng = np.random.default_rng(2)
     rows = zip(rng.integers(60, size=400), rng.integers(60, size=400), rng.random(400), strict=True)
     path = tmp_path / "edges.txt"
@@ -74,6 +77,17 @@ def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, rules):
     ours = _iterate(split, Walk(n_nodes), True, 1e-10, np.float64)
     whole = pagerank(path, weight="3", tol=1e-10, **rules)
     assert np.abs(ours - whole.values).sum() < 1e-14
+
+
+def test_partitions_and_parts_without_edges(tmp_path):
+    """All edges point at one node of many, from parts that may be empty."""
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b,w\n" + "".join(f"{a},0,{a + 1}\n" for a in range(300)))
+    source = Source(open_edges(path, weight="w"))
+    split, n_nodes = _deal(tmp_path / "work", source, 7)
+    assert 0 in np.diff(split.bounds) or len(set(split.bounds)) == 8
+    ours = _iterate(split, Walk(n_nodes), True, 1e-10, np.float64)
+    assert np.abs(ours - pagerank(path, weight="w", tol=1e-10).values).sum() < 1e-14
 
 
 def test_only_what_a_partition_needs_is_handed_over(tmp_path):
@@ -88,7 +102,7 @@ def test_only_what_a_partition_needs_is_handed_over(tmp_path):
         assert [len(wanted) for wanted in partition.sends] == [
             int(q == (p + 1) % 4) for q in range(4)
         ]
-        assert partition.n_needed == 1
+        assert sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(4)) == 1
 
 
 def test_bounds_balance_edges_and_nodes():

@@ -122,7 +122,11 @@ BAD = {
     "personalise": (["--personalise", "none.csv"], "--personalise must be an existing .csv"),
     "both": (
         ["--distributed", "--variant", "torch-dense-inside"],
-        "--variant must be pull with --distributed, got torch-dense-inside",
+        "--variant must be pull with --distributed, or cugraph on GPUs, got torch-dense-inside",
+    ),
+    "no cugraph": (
+        ["--distributed", "--variant", "cugraph"],
+        "--variant must be pull where cugraph.dask cannot run, got cugraph: cugraph is not",
     ),
     "memory": (
         ["--variant", "scipy-dense-product", "--memory", "0.001"],

@@ -9,6 +9,7 @@ follow each other.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -150,7 +151,8 @@ def pull(
     handed_out: NDArray[Any],
     hands_out: NDArray[Any],
     pool: Executor | None = None,
-    n_threads: int = 1,
+    n_shares: int = 1,
+    after_share: Callable[[], None] = lambda: None,
 ) -> tuple[Array, Array]:
     """One iteration of some rows.
 
@@ -160,6 +162,8 @@ def pull(
     ranks : float64 of shape (n_rows, k), read and written
     handed_out : float32 or float64 of shape (n_sources, k)
     hands_out : the same type, of at least n_rows, written: what the rows hand out next
+    n_shares : of the chunks, each one call; at once in the threads of ``pool``, else in turn
+    after_share : called when one is through
 
     Returns
     -------
@@ -183,7 +187,9 @@ def pull(
                 ranks, hands_out, changes, losses,
             )  # fmt: skip
 
-    shares = [(CHUNKS * i // n_threads, CHUNKS * (i + 1) // n_threads) for i in range(n_threads)]
+        after_share()
+
+    shares = [(CHUNKS * i // n_shares, CHUNKS * (i + 1) // n_shares) for i in range(n_shares)]
     list((map if pool is None else pool.map)(pull_chunks, shares))
     return changes.sum(axis=0), losses.sum(axis=0)
 
