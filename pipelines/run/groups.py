@@ -129,7 +129,7 @@ class PlaceOptions:
     group: ClassVar[str] = "cluster"
 
     cluster: str = option(
-        "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
+        "auto", "auto, threads, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
         "scheduler: tls://host:port",
         metavar="KIND", changes_results=False,
     )  # fmt: skip

@@ -10,6 +10,7 @@ these are done, whatever the others do.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,8 @@ def measured(
 
 def _here() -> str:
     """Address of the worker this runs on."""
+    if "distributed" not in sys.modules:  # then this is no worker, and need not import it
+        return "in process"
     from distributed import get_worker
 
     try:
