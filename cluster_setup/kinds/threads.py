@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cluster_setup.dashboard import scheduler_dashboard
+from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.on_this_machine.limits import in_time
 from cluster_setup.on_this_machine.starting import whole
@@ -28,8 +28,12 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
 
     It opens no port, but for the dashboard's where that is asked for.
     """
+    import dask
     from distributed import Client, LocalCluster
 
+    # Dask would name the pages' host by the scheduler's address, which is none of a network.
+    host = (options.dashboard or "").rpartition(":")[0] or LOOPBACK
+    link = dask.config.get("distributed.dashboard.link").replace("{host}", host)
     threads = options.threads_per_worker
     start = partial(
         in_time(LocalCluster),
@@ -40,5 +44,17 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         worker_dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
-    with whole(options.kind, start) as cluster, Client(cluster, set_as_default=False) as client:
+    with (
+        dask.config.set({"distributed.dashboard.link": link}),
+        whole(options.kind, start) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.sync(_close_ports, cluster, also_of_scheduler=options.dashboard in (None, "off"))
         yield client
+
+
+async def _close_ports(cluster: Any, also_of_scheduler: bool) -> None:
+    """Close what Dask has opened for pages, asked or not: nothing here needs a connection."""
+    servers = [*cluster.workers.values(), *([cluster.scheduler] if also_of_scheduler else [])]
+    for server in servers:
+        server.http_server.stop()

@@ -49,7 +49,10 @@ def make_folds(
         )
     fold_of = stratified.folds(y, n_folds, seed)
     return [
-        (np.flatnonzero(fold_of != k).astype(np.int32), np.flatnonzero(fold_of == k).astype(np.int32))
+        (
+            np.flatnonzero(fold_of != k).astype(np.int32),
+            np.flatnonzero(fold_of == k).astype(np.int32),
+        )
         for k in range(n_folds)
     ]
 

@@ -80,9 +80,7 @@ def test_class_with_fewer_rows_than_folds(refused):
 def test_test_split_is_that_of_scikit_learn(counts, test_size, seed):
     y = codes(counts, seed)
     train, test = split_test(y, test_size, seed, np.arange(len(counts)))
-    theirs = train_test_split(
-        np.arange(len(y)), test_size=test_size, random_state=seed, stratify=y
-    )
+    theirs = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed, stratify=y)
     np.testing.assert_array_equal(train, theirs[0])
     np.testing.assert_array_equal(test, theirs[1])
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_host
+from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.path_result import PathResult
 from pipelines.svm.solvers.base import Settings
 from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
