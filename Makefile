@@ -67,11 +67,12 @@ UV_VERSION := 0.13.8
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
 
+# Compiled here once, in parallel: else the first run compiles what it imports, one by one.
 .venv/.base: .venv/.uv $(CONFIG)
-	$(INSTALL) --editable .
+	$(INSTALL) --compile-bytecode --editable .
 	@touch $@
 
-# Compiled here once, since tests start hundreds of processes, and not all may write what they compile.
+# Compiled, too, since tests start hundreds of processes, and not all may write what they compile.
 .venv/.dev: .venv/.uv $(CONFIG)
 	$(INSTALL) --compile-bytecode --editable '.[dev,docs,intel,nn,hpc,notebooks]'
 	@touch $@ .venv/.base

@@ -11,6 +11,7 @@ from cluster_setup.errors import ClusterError
 # A new kind is one file in kinds/ and one line here: its name, which is the file's, and the
 # options that it takes and not all do.
 KINDS: dict[str, tuple[str, ...]] = {
+    "threads": (),
     "local": (),
     "cuda": (),
     "slurm": ("profile", "adaptive"),

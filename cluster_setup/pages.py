@@ -33,7 +33,7 @@ log = logging.getLogger("cluster_setup.pages")
 def dask_setup(scheduler: Any) -> None:
     """Guard the ports of a scheduler; close that of its pages where there are none."""
     for listener in scheduler.listeners:
-        if listener.encrypted:
+        if getattr(listener, "encrypted", False):  # one within a process is no port
             port = listener.tcp_server
             port.handle_stream = partial(_introduced, port.handle_stream, [])
     server = scheduler.http_server

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import InputError, flag_of
+from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.needs import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
@@ -64,6 +64,11 @@ class DataParallel(job.Job[Options]):
 
     def load(self, kind: str) -> Problem:
         """Rows, and the network that is to learn them."""
+        if kind == "threads":
+            raise InputError(
+                f"{opt('cluster')} must be of processes, as each holds one rank of torch, got "
+                f"threads; use {opt('cluster', 'local')}"
+            )
         need_torch()
         from pipelines.parallel.networks import refuse_unknown
 

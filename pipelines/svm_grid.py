@@ -41,6 +41,7 @@ from pipelines.svm.solvers import resolve_solver
 from pipelines.svm.summary import of_grid, of_run
 from pipelines.svm.units import Unit
 
+SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
 number = partial(option, parse=int, check=at_least(1), metavar="N")
@@ -132,7 +133,7 @@ class Search(job.Job[Options]):
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
-        if kind not in ("local", "cuda"):
+        if kind not in ("threads", "local", "cuda"):
             return ""
         device = "gpu" if kind == "cuda" else "cpu"
         return f"the solver {resolve_solver(self.options.solver, device)}"
@@ -144,7 +145,8 @@ class Search(job.Job[Options]):
 
     def n_workers(self, kind: str) -> int | None:
         """Few, where the solver fills several cores from one process."""
-        if self.options.workers is None and kind == "local" and self.solver in ("auto", "path"):
+        fills_cores = kind in ("threads", "local") and self.solver in ("auto", "path")
+        if self.options.workers is None and fills_cores:
             return workers_for("path", available_cores())
         return self.options.workers
 
@@ -157,6 +159,13 @@ class Search(job.Job[Options]):
         """Cells: every C and gamma on every fold."""
         Cs, gammas = self.axes
         return len(self.rows), len(Cs) * len(gammas) * len(self.folded.folds)
+
+    def is_short(self) -> bool:
+        """By predicted costs; of the solver that fills the cores from one process."""
+        if self.solver not in ("auto", "path"):
+            return False
+        cost = sum(unit.cost for unit in self.units_for("threads", 1))
+        return cost < SHORT * available_cores()
 
     def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
         """The units of the grid."""

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from cluster_setup.closing import close_in_time
-from cluster_setup.on_this_machine.starting import start_whole
+from cluster_setup.on_this_machine.starting import whole
 
 SECONDS_BETWEEN_LOOKS = 2
 
@@ -33,13 +32,9 @@ def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     ClusterError
         Its workers die while they start.
     """
-    cluster, deliver_signals = start_whole(kind, start)
-    try:
-        deliver_signals()
+    with whole(kind, start) as cluster:
         Keeper(cluster)
         yield cluster
-    finally:
-        close_in_time(cluster)
 
 
 class Keeper:

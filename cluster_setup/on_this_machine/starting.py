@@ -9,11 +9,23 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.tracker import remember
 
 HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTS = 3  # of a cluster whose workers die before the first has registered
+
+
+@contextmanager
+def whole(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
+    """A cluster of this machine, started as ``start_whole`` does it; closed at the end."""
+    cluster, deliver_signals = start_whole(kind, start)
+    try:
+        deliver_signals()
+        yield cluster
+    finally:
+        close_in_time(cluster)
 
 
 def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data import stratified
 from pipelines.errors import InputError, opt
 
 Rows = NDArray[np.int32]
@@ -33,8 +34,6 @@ def make_folds(
     InputError
         Too few folds, or a class with fewer rows than folds.
     """
-    from sklearn.model_selection import StratifiedKFold
-
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
     codes, counts = np.unique(y, return_counts=True)
@@ -48,10 +47,13 @@ def make_folds(
             f"{str(label)!r} has {counts[rarest]}; {fewer}add rows (a larger {opt('limit')}) or "
             f"drop the class"
         )
-    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    fold_of = stratified.folds(y, n_folds, seed)
     return [
-        (train.astype(np.int32), validation.astype(np.int32))
-        for train, validation in splitter.split(np.zeros(len(y)), y)
+        (
+            np.flatnonzero(fold_of != k).astype(np.int32),
+            np.flatnonzero(fold_of == k).astype(np.int32),
+        )
+        for k in range(n_folds)
     ]
 
 
@@ -71,8 +73,6 @@ def split_test(
     InputError
         A fraction out of bounds, or one that leaves a class without a training row.
     """
-    from sklearn.model_selection import train_test_split
-
     if not 0 < test_size < 1:
         raise InputError(
             f"{opt('test_size')} must lie between 0 and 1, got {test_size}; 0.2 is usual"
@@ -91,9 +91,7 @@ def split_test(
             f"{test_size}: {smaller} of {len(y)} rows on one side for {len(classes)} classes; "
             f"choose it nearer to 0.5 or add rows"
         )
-    train, test = train_test_split(
-        np.arange(len(y)), test_size=test_size, random_state=seed, stratify=y
-    )
+    train, test = stratified.split(y, n_test, seed)
     lost = np.setdiff1d(y, y[train])
     if len(lost):
         raise InputError(

@@ -113,11 +113,21 @@ def fitting(width: float) -> float:
 def svg_of(figure: Figure) -> bytes:
     """A figure as SVG, which is dark where its reader has asked for that."""
     file = BytesIO()
+    _lay_out_once(figure)
     with warnings.catch_warnings():
         # A class named in a script our font lacks is drawn as boxes; the page has its name.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue().replace(b"</style>", _dark_rules() + b"</style>", 1)
+
+
+def _lay_out_once(figure: Figure) -> None:
+    """Give everything its place now: matplotlib would find it anew, by drawing twice, each time
+    that the figure is saved."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _dark_rules() -> bytes:

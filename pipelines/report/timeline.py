@@ -32,6 +32,8 @@ MOST_LABELS = 40
 
 def worker_name(address: str) -> str:
     """A worker's address without its protocol, short enough for a label."""
+    if address.startswith("inproc://"):  # what stands between says only that it is this machine
+        return f"threads {address.rpartition('/')[2]}"
     return shortened(address.rpartition("://")[2] or "unknown", 24)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,6 +74,21 @@ def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
     return kind
 
 
+def where(options: PlaceOptions, kind: str, is_short: Callable[[], bool]) -> str:
+    """The kind of cluster once the run is planned: what is over soon waits for no processes.
+
+    ``auto`` then takes threads of this one, unless more is asked of the cluster than to compute.
+    """
+    left_to_us = (
+        options.cluster == "auto"
+        and kind == "local"
+        and options.workers is None
+        and options.dashboard in (None, "off")
+        and not options.performance_report
+    )
+    return "threads" if left_to_us and is_short() else kind
+
+
 def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
     """Say where a run would be carried out, with the job script where there is one."""
     script = render(_asked(options, kind, options.workers))
@@ -91,7 +106,7 @@ def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
     InputError
         The workers would be processes of this machine, and it has no GPU.
     """
-    if options.device == "gpu" and kind == "local" and not visible_gpus():
+    if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
         raise InputError(
             f"{NEEDS_GPU} a GPU, and this machine has none; use {opt('device', 'cpu')}, "
             f"or a {opt('cluster')} that has GPUs"

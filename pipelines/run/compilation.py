@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -25,6 +26,29 @@ def with_compile_seconds(
         return result | {"compile_seconds": sum(seconds)}
 
     return timed
+
+
+@contextmanager
+def compilation_told(tell: Callable[[int], None]) -> Iterator[None]:
+    """Inside this, ``tell`` is called with how many functions of ours numba has begun to compile.
+
+    What it finds in its cache it does not compile; then it is never called.
+    """
+    from numba.core.event import Listener, install_listener
+
+    class Count(Listener):
+        n = 0
+
+        def on_start(self, event: Any) -> None:
+            if str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+                self.n += 1
+                tell(self.n)
+
+        def on_end(self, event: Any) -> None:
+            """The next begins, or the unit tells of its fits."""
+
+    with install_listener("numba:compile", Count()):
+        yield
 
 
 def without_compilation(

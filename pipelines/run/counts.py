@@ -27,6 +27,8 @@ class Counts:
     ----------
     best : str
         What is said of the best candidate so far; empty where nothing is known.
+    compiled : int
+        Functions that the unit at work has begun to compile; 0 where it is at its fits.
     """
 
     def __init__(self, n_units: int, cost: float, n_workers: Callable[[], int] | None) -> None:
@@ -34,6 +36,7 @@ class Counts:
         self.total = cost
         self.n_done = self.n_failed = 0
         self.best = ""
+        self.compiled = 0
         self._cost_done = 0.0
         self._inside: dict[str, tuple[float, float]] = {}  # of a unit at work: cost, share done
         self._started = time.monotonic()
@@ -42,12 +45,16 @@ class Counts:
     def add(self, unit: Unit, failed: bool) -> None:
         """One more unit is done."""
         self._inside.pop(unit.name, None)
+        self.compiled = 0
         self.n_done += 1
         self.n_failed += failed
         self._cost_done += unit.cost
 
-    def follow(self, unit: Unit, share: float) -> None:
-        """A unit at work has done a share, between 0 and 1."""
+    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
+        """A unit at work has done a share, between 0 and 1; or it compiles so many functions."""
+        self.compiled = compiled
+        if compiled and not share:
+            return
         self._inside.pop(unit.name, None)  # what was heard last stands last
         self._inside[unit.name] = unit.cost, share
 
@@ -91,6 +98,11 @@ class Counts:
         """The time that has passed, and the time that is left where that can be told."""
         left = self.seconds_left
         return clock(self.elapsed) + ("" if left is None else f", about {clock(left)} left")
+
+    @property
+    def compiling(self) -> str:
+        """That a unit compiles; empty where none does."""
+        return f"compiling, {self.compiled} functions by now" if self.compiled else ""
 
     @property
     def at_work(self) -> str:

@@ -129,8 +129,8 @@ class PlaceOptions:
     group: ClassVar[str] = "cluster"
 
     cluster: str = option(
-        "auto", "auto, local, cuda, slurm, pbs, sge, mpi, srun, or the address of a running "
-        "scheduler: tls://host:port",
+        "auto", "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, srun, or the "
+        "address of a running scheduler: tls://host:port",
         metavar="KIND", changes_results=False,
     )  # fmt: skip
     workers: int | None = option(

@@ -23,6 +23,7 @@ from pipelines.run.cluster import (
     opened,
     refuse_missing_gpu,
     show_dry_run,
+    where,
 )
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
@@ -91,6 +92,10 @@ class Job(ABC, Generic[Chosen]):
     def n_fits(self) -> tuple[int, int] | None:
         """Fits that were done before, and all there are, after ``recall``; None: not known."""
         return None
+
+    def is_short(self) -> bool:
+        """Whether the fits are over before worker processes would have started; after ``plan``."""
+        return False
 
     def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
         """All units of the run, as so many workers of such a cluster get them; after ``plan``.
@@ -188,6 +193,7 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
             session.refuse_other_data(data)
             job.recall(session)
             if not job.is_whole(session.record):
+                kind = where(options, kind, job.is_short)
                 n_workers = job.n_workers(kind)
                 with opened(options, kind, n_workers, session.path, say) as cluster:
                     session.begin(job.options, argv, data, cluster, job.settle(cluster))
@@ -226,6 +232,7 @@ def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
             job.recall(session)
             cost = sum(unit.cost for unit in job.units_for(kind, 1))
             say(line_of_what_is_left(session, job.n_fits(), cost))
+    kind = where(job.options, kind, job.is_short)
     show_dry_run(job.options, kind, job.would_use(kind))
 
 

@@ -32,7 +32,7 @@ class Ledger:
         if rows:
             self._write(news.part, news, rows)
         if news.unit in self._units:
-            self._progress.follow(self._units[news.unit], news.share)
+            self._progress.follow(self._units[news.unit], news.share, news.compiled)
 
     def best(self, text: str) -> None:
         """Show what is best by now."""

@@ -102,9 +102,11 @@ class Session:
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
         solver = f", solver {facts['solver']}" if "solver" in facts else ""
         self.say(f"cluster    {cluster.kind}, {counted}{with_gpus}{solver}")
-        watched = options.dashboard != "off"
-        for line in how_to_watch(cluster.client) if watched else ["dashboard  off"]:
-            self.say(line)
+        # A run of a few seconds has none to wait for, unless it is asked for.
+        watched = options.dashboard not in ("off", None if cluster.kind == "threads" else "off")
+        if watched or cluster.kind != "threads":
+            for line in how_to_watch(cluster.client) if watched else ["dashboard  off"]:
+                self.say(line)
         if self.journal.n_foreign:
             self.say(
                 f"attention  {self.journal.n_foreign} records of the journal are of another run "

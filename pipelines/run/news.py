@@ -8,6 +8,7 @@ this travels as an event of Dask's, over the connections that are there.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -49,6 +50,7 @@ class News:
     seconds: float = 0.0
     part: str = ""
     cost: float | None = None  # predicted, of a part
+    compiled: int = 0  # functions, where the unit is not yet at its fits
     compile_seconds: float = 0.0  # not told; what a unit compiles it says when it is done
 
 
@@ -100,6 +102,7 @@ class Teller:
         self._share = self._told = 0.0
         self._rows: list[Any] = []
         self._last, self._rows_began = time.monotonic(), time.time()
+        self._compiled = -math.inf  # when it was told of
 
     def __call__(self, share: float, rows: Sequence[Any] = ()) -> None:
         """Tell of the share that is done, and of rows that are ready."""
@@ -113,6 +116,13 @@ class Teller:
                 return
             self._last, self._told = now, self._share
             self._send(self._message())
+
+    def compiling(self, n: int) -> None:
+        """Tell that so many functions are or were compiled; of the first at once."""
+        with self._guard:
+            if (now := time.monotonic()) - self._compiled >= SECONDS_BETWEEN:
+                self._compiled = now
+                self._send({"unit": self._unit, "share": self._share, "compiled": n})
 
     def _message(self) -> Message:
         message: Message = {"unit": self._unit, "share": self._share}

@@ -10,13 +10,15 @@ these are done, whatever the others do.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from pipelines.run.compilation import with_compile_seconds
+from pipelines.run.compilation import compilation_told, with_compile_seconds
 from pipelines.run.news import Line, Teller
 
 
@@ -99,15 +101,19 @@ def measured(
     With a ``line`` the work can tell how far it is.
     """
     arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []
-    named = {"tell": Teller(unit.name, _here(), line.open())} if line else {}
+    teller = Teller(unit.name, _here(), line.open()) if line else None
+    named = {"tell": teller} if teller else {}
     started, clock = time.time(), time.perf_counter()
-    result = work(shared, unit, *arguments, **named)
+    with compilation_told(teller.compiling) if teller else nullcontext():
+        result = work(shared, unit, *arguments, **named)
     seconds = time.perf_counter() - clock
     return {"result": result, "worker": _here(), "started": started, "seconds": seconds}
 
 
 def _here() -> str:
     """Address of the worker this runs on."""
+    if "distributed" not in sys.modules:  # then this is no worker, and need not import it
+        return "in process"
     from distributed import get_worker
 
     try:

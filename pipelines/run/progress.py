@@ -29,8 +29,8 @@ class Progress(Protocol):
     def advance(self, unit: Unit, failed: bool) -> None:
         """One more unit is done."""
 
-    def follow(self, unit: Unit, share: float) -> None:
-        """A unit at work has done that share of its cost."""
+    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
+        """A unit at work has done that share of its cost; or it compiles so many functions."""
 
     def best(self, text: str) -> None:
         """What is best by now."""
@@ -74,9 +74,15 @@ class _View:
         """A unit is done."""
         raise NotImplementedError
 
-    def follow(self, unit: Unit, share: float) -> None:
+    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
         with self._guard:
-            self._counts.follow(unit, share)
+            began = compiled and not self._counts.compiled
+            self._counts.follow(unit, share, compiled)
+            if began:
+                self.began_to_compile()
+
+    def began_to_compile(self) -> None:
+        """A unit has not found all that it needs compiled."""
 
     def best(self, text: str) -> None:
         with self._guard:
@@ -87,7 +93,7 @@ class _Silent:
     def advance(self, unit: Unit, failed: bool) -> None:
         return None
 
-    def follow(self, unit: Unit, share: float) -> None:
+    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
         return None
 
     def best(self, text: str) -> None:
@@ -98,6 +104,7 @@ class _Lines(_View):
     def __init__(self, counts: Counts) -> None:
         super().__init__(counts)
         self._last = time.monotonic()
+        self._has_compiled = False
 
     def look(self) -> None:
         if time.monotonic() - self._last >= SECONDS_OF_SILENCE:
@@ -108,11 +115,19 @@ class _Lines(_View):
         if silent >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
             self._print()
 
+    def began_to_compile(self) -> None:
+        if not self._has_compiled:
+            self._say("compiling  the solver, once on this machine")
+        self._has_compiled = True
+
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
-        said = [f"{counts.percent} %", counts.units, counts.times, counts.best]
+        said = [f"{counts.percent} %", counts.units, counts.times, counts.compiling, counts.best]
+        self._say(f"progress   {', '.join(filter(None, said))}")
+
+    def _say(self, line: str) -> None:
         with suppress(OSError):  # nobody listens any more: no reason to stop
-            print(f"progress   {', '.join(filter(None, said))}", flush=True)
+            print(line, flush=True)
 
 
 class _Bar(_View):
@@ -154,22 +169,29 @@ class _Bar(_View):
         from rich.table import Table
         from rich.text import Text
 
-        counts = self._counts
+        counts, bar_width = self._counts, 20 if self._wide else 10
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             Text("progress  "),
-            ProgressBar(total=100, completed=counts.percent, width=20 if self._wide else 10),
+            ProgressBar(total=100, completed=counts.percent, width=bar_width),
             Text(f"{counts.percent:>3} %  {counts.times}"),
         )
+        counted = f": {counts.compiled} functions" if self._wide else ""
+        compiling = Table.grid(padding=(0, 1))
+        compiling.add_row(
+            Text("compiling "), ProgressBar(total=None, pulse=True, width=bar_width),
+            Text(f"the solver, once on this machine{counted}"),
+        )  # fmt: skip
         below = [line for line in (counts.units, counts.at_work, counts.best) if line]
-        return Group(bar, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
+        also = [compiling] if counts.compiled else []
+        return Group(bar, *also, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
                             for line in below))  # fmt: skip
 
     def look(self) -> None:
         with suppress(OSError):
             self._live.refresh()
 
-    done = look
+    done = began_to_compile = look
 
 
 @contextmanager

@@ -1,17 +1,18 @@
-"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe."""
+"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe if they are many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run_folder.ranking import VALUES, ranked
+from pipelines.run_folder.ranking import VALUES, candidates_of, ranked
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
 PARTITIONS = 8
+ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
 OK = "ok"
 FAILED = "failed"  # what the status of a cell without a score begins with
 
@@ -36,10 +37,13 @@ def reduce_scores(
     client : distributed.Client, optional
         Where to compute; by default on threads of this process.
     """
+    parameters = list(parameters)
+    if len(results) < ROWS_FOR_DASK:
+        return candidates_of(results, parameters, n_folds)
+
     import dask
     import dask.dataframe as dd
 
-    parameters = list(parameters)
     frame = dd.from_pandas(results[[*parameters, *VALUES]], npartitions=PARTITIONS)
     by_candidate = frame.groupby(parameters)
     values = by_candidate[VALUES]

@@ -84,18 +84,10 @@ class KernelMachine:
         return np.concatenate(blocks) if blocks else np.empty((0, len(self.intercepts)))
 
     def _block(self, X: Any) -> np.ndarray:
-        from sklearn.metrics.pairwise import pairwise_kernels
-
         rows = self.scaling.transform(X).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = rows if self.kernel.is_given else pairwise_kernels(
-                rows,
-                self.support_vectors.astype(np.float64),
-                metric=self.kernel.name,
-                filter_params=True,
-                gamma=self.gamma,
-                degree=self.kernel.degree,
-                coef0=self.kernel.coef0,
+            values = rows if self.kernel.is_given else self.kernel.between(
+                rows, self.support_vectors.astype(np.float64), self.gamma
             )  # fmt: skip
             found: np.ndarray = values @ self.coefficients + self.intercepts
         if not np.isfinite(found).all():

@@ -13,7 +13,7 @@ from pipelines.data.preparation import Fitted
 from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
-from pipelines.svm.solvers import Settings, Solver, load_solver
+from pipelines.svm.solvers import Settings, load_solver
 
 if TYPE_CHECKING:
     from pipelines.svm.solver_classifier import SolverClassifier
@@ -85,7 +85,8 @@ def refit_estimator(
     if found.device == "cpu":
         return fitted, None
     scaling = data.scaling_for(None)
-    return machine_of(found, fitted, data.X, scaling, unit.classes, unit.gamma, settings), None
+    parts = found.parts(fitted, data.X)
+    return machine_of(parts, data.X, scaling, unit.classes, unit.gamma, settings), None
 
 
 def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Tested:
@@ -97,9 +98,9 @@ def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Setting
             machine, *_predicted(machine, data.X_test), machine.predict_proba(data.X_test)
         )
     found = load_solver(solver, settings.device)
-    fitted = found.fit(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
+    parts = found.fit_parts(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
     scaling = data.scaling_for(None)
-    machine = machine_of(found, fitted, data.X, scaling, unit.classes, unit.gamma, settings)
+    machine = machine_of(parts, data.X, scaling, unit.classes, unit.gamma, settings)
     return Tested(machine, *_predicted(machine, data.X_test))
 
 
@@ -142,8 +143,7 @@ def _calibrated(
 
 
 def machine_of(
-    solver: Solver,
-    fitted: Any,
+    parts: tuple[np.ndarray, np.ndarray, np.ndarray],
     X: Any,
     scaling: Fitted,
     classes: np.ndarray,
@@ -154,12 +154,12 @@ def machine_of(
 
     Parameters
     ----------
-    fitted : what ``solver.fit`` gave
+    parts : what ``Solver.parts`` gives
     X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
     scaling : the scaling of those rows
     classes : labels of shape (n_classes,)
     """
-    support, coefficients, intercepts = solver.parts(fitted, X)
+    support, coefficients, intercepts = parts
     return KernelMachine(
         support_vectors=scaling.transform(rows_of(X, support)),
         coefficients=coefficients,

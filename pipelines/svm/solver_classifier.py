@@ -62,8 +62,9 @@ class SolverClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         self.fitted_ = solver.fit(scaled, self.labels[y], self.C, self.gamma, self.settings)
         self.machine_ = machine_of(
-            solver, self.fitted_, X, scaling, self.labels[self.classes_], self.gamma, self.settings
-        )
+            solver.parts(self.fitted_, X), X, scaling, self.labels[self.classes_], self.gamma,
+            self.settings,
+        )  # fmt: skip
         return self
 
     def predict(self, X: Any) -> np.ndarray:

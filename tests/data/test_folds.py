@@ -34,10 +34,16 @@ def test_folds_partition_the_rows_evenly(counts, n_folds, seed):
     assert np.ptp(per_class, axis=0).max() <= 1
 
 
-def test_folds_are_those_of_scikit_learn():
-    y = codes([20, 30, 10])
-    theirs = StratifiedKFold(5, shuffle=True, random_state=3).split(y, y)
-    for ours, (train, validation) in zip(make_folds(y, 5, 3), theirs, strict=True):
+@settings(deadline=None)
+@given(
+    counts=st.lists(st.integers(5, 40), min_size=1, max_size=12),
+    n_folds=st.integers(2, 5),
+    seed=SEEDS,
+)
+def test_folds_are_those_of_scikit_learn(counts, n_folds, seed):
+    y = codes(counts, seed)
+    theirs = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(y, y)
+    for ours, (train, validation) in zip(make_folds(y, n_folds, seed), theirs, strict=True):
         np.testing.assert_array_equal(ours[0], train)
         np.testing.assert_array_equal(ours[1], validation)
 
@@ -65,12 +71,23 @@ def test_class_with_fewer_rows_than_folds(refused):
     assert "use --folds" not in message
 
 
-def test_test_split_is_that_of_scikit_learn():
-    y = codes([40, 25, 10])
-    train, test = split_test(y, 0.2, 5, np.arange(3))
-    theirs = train_test_split(np.arange(75), test_size=0.2, random_state=5, stratify=y)
+@settings(deadline=None)
+@given(
+    counts=st.lists(st.integers(10, 40), min_size=2, max_size=9),
+    test_size=st.floats(0.2, 0.8),
+    seed=SEEDS,
+)
+def test_test_split_is_that_of_scikit_learn(counts, test_size, seed):
+    y = codes(counts, seed)
+    train, test = split_test(y, test_size, seed, np.arange(len(counts)))
+    theirs = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed, stratify=y)
     np.testing.assert_array_equal(train, theirs[0])
     np.testing.assert_array_equal(test, theirs[1])
+
+
+def test_test_split_has_every_class_in_its_proportion():
+    y = codes([40, 25, 10])
+    _, test = split_test(y, 0.2, 5, np.arange(3))
     np.testing.assert_array_equal(np.bincount(y[test]), [8, 5, 2])
 
 

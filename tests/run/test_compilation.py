@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.run.compilation import with_compile_seconds, without_compilation
+from pipelines.run.compilation import compilation_told, with_compile_seconds, without_compilation
 
 
 def test_what_numba_compiles_in_a_task_is_timed() -> None:
@@ -27,3 +27,22 @@ def test_times_of_fits_are_without_what_was_compiled() -> None:
     fair = without_compilation(rows, 10.0, 7.5)
     assert [row["fit_seconds"] for row in fair] == pytest.approx([2.0, 0.5])
     assert without_compilation(rows, 10.0, 0.0) is rows
+
+
+def test_functions_of_ours_are_told_of_while_numba_compiles_them_and_no_more() -> None:
+    from numba import njit
+
+    @njit
+    def ours(x):  # type: ignore[no-untyped-def]
+        return x + 1
+
+    @njit
+    def theirs(x):  # type: ignore[no-untyped-def]
+        return x + 1
+
+    ours.py_func.__module__ = "pipelines.svm.made_up"
+    told: list[int] = []
+    with compilation_told(told.append):
+        theirs(1), ours(1), ours(1), ours(1.0)
+    ours(1j)
+    assert told == [1, 2]

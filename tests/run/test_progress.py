@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import re
 import sys
 import threading
 from types import SimpleNamespace
@@ -145,6 +146,34 @@ def test_a_terminal_gets_a_bar_of_whole_lines(
     assert "best so far 12.34 % error on 5 folds" in drawn[3]
     assert all(len(line) <= columns for line in drawn[1:4])
     assert "100 %" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_compiling_has_a_bar_of_its_own_until_the_fits_begin(
+    columns: int, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = terminal_of(monkeypatch, columns)
+    with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 1) as shown:
+        shown.follow(unit("a", 3.0), 0.0, compiled=12)
+        shown.best("")  # looked at once more
+        now[0] += 40
+        shown.advance(unit("b", 1.0), failed=False)
+        text = terminal.getvalue()
+    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text)
+    drawn = plain.rsplit("compiling", 1)[1].splitlines()[0]
+    assert "the solver, once on this machine" in drawn
+    assert ("12 functions" in drawn) == (columns == 100)
+    assert len(drawn) + 9 <= columns
+    assert "compiling" not in text.rsplit("progress", 1)[1]
+
+
+def test_without_a_terminal_compiling_is_said_once(
+    now: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with show_progress(2, cost=4.0, quiet=False) as shown:
+        for compiled in (1, 7, 0, 3):
+            shown.follow(unit("a", 3.0), 0.0, compiled=compiled)
+    assert capsys.readouterr().out.count("compiling  the solver, once on this machine\n") == 1
 
 
 def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,16 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.select import scores
 from pipelines.select.scores import reduce_scores
+
+
+@pytest.fixture(scope="module", params=[0, scores.ROWS_FOR_DASK], ids=["dask", "few"], autouse=True)
+def ways(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every rule holds of few rows, which Dask is not asked for, as of many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "ROWS_FOR_DASK", request.param)
+        yield
 
 
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:

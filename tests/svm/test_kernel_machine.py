@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_classification
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.select.calibration import Calibration
-from pipelines.svm.kernel import RBF
+from pipelines.svm.kernel import KERNELS, RBF, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems
 from pipelines.svm.solvers import Settings, load_solver
@@ -132,3 +133,13 @@ def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\x80\x04 a pickle, perhaps")
     with pytest.raises(InputError, match="must be a model that this program saved"):
         KernelMachine.load(path)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_are_those_of_scikit_learn_to_the_last_digit(name: str) -> None:
+    rng = np.random.default_rng(0)
+    rows, others = rng.normal(size=(40, 7)), rng.normal(size=(30, 7))
+    found = Kernel(name, degree=4, coef0=0.5).between(rows, others, 0.3)
+    parameters = {"gamma": 0.3, "degree": 4, "coef0": 0.5}
+    theirs = pairwise_kernels(rows, others, metric=name, filter_params=True, **parameters)
+    np.testing.assert_array_equal(found, theirs)

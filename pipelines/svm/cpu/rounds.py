@@ -56,7 +56,6 @@ class Members(NamedTuple):
     rows : int64 (capacity,), the members
     compact : (capacity, capacity + 16), their kernel, of the kernel's type
     work : float64 (6, capacity), work space
-    factor : float64 (capacity, capacity), work space of Newton's method, (0, 0) before
     """
 
     chosen: np.ndarray
@@ -64,18 +63,15 @@ class Members(NamedTuple):
     rows: np.ndarray
     compact: np.ndarray
     work: np.ndarray
-    factor: np.ndarray
 
 
 @compiled()
 def no_members(kernel: np.ndarray, hard: bool) -> Members:
     n, share = kernel.shape[1], 1.0 if hard else _WORKING_SHARE
     capacity = min(_LARGEST_WORKING_SET, max(2, int(share * n)))
-    side = capacity if hard else 0
     return Members(
         np.empty(n, np.bool_), np.full(n, -1, np.int64), np.empty(capacity, np.int64),
         np.empty((capacity, capacity + 16), kernel.dtype), np.empty((6, capacity)),
-        np.empty((side, side)),
     )  # fmt: skip
 
 
@@ -89,11 +85,12 @@ def _solve_members(
     m: int,
     tol: float,
     limit: int,
-    hard: bool,
+    factor: np.ndarray | None,
 ) -> tuple[int, int, float]:
     """An inner solve on the m members, and its effect on every row's residual.
 
-    hard : Newton's method finishes it
+    factor : float64 (capacity, capacity), work space of Newton's method, which finishes it; None
+        for SMO alone, and then Newton's method is not compiled, which takes a third of the time
 
     Returns iterations, status and the members' estimate of the intercept.
     """
@@ -106,12 +103,12 @@ def _solve_members(
     for p in range(m):
         k = rows[p]
         r[p], b[p], lo[p], hi[p], diag[p] = residual[k], beta[k], lower[k], upper[k], diagonal[k]
-    most = min(limit, int(_SMO_SHARE * m)) if hard else limit
+    most = limit
+    if factor is not None:
+        most = min(limit, int(_SMO_SHARE * m))
     iterations, status = solve_dense(members.compact, diag, r, b, lo, hi, rise, fall, tol, most)
-    if hard and iterations < limit:
-        steps, status = solve_active(
-            members.compact, r, b, lo, hi, members.factor, tol, limit - iterations
-        )
+    if factor is not None and iterations < limit:
+        steps, status = solve_active(members.compact, r, b, lo, hi, factor, tol, limit - iterations)
         iterations += steps
     changed, factors, n_changed = np.empty(m, np.int64), np.empty(m), 0
     for p in range(m):
@@ -136,7 +133,7 @@ def solve_one_C(
     members: Members,
     n_members: int,
     idle: int,
-    hard: bool,
+    factor: np.ndarray | None,
     may_be_hard: bool,
 ) -> tuple[int, int, int, int, float]:
     """Inner solves on working sets until every row meets the stopping rule.
@@ -144,6 +141,7 @@ def solve_one_C(
     A round that changes nothing counts as an iteration, so that every solve ends.
 
     idle : rounds without progress so far
+    factor : see ``_solve_members``; None where the problem is not hard
 
     Returns iterations and status, and where it stands: the number of members, rounds
     without progress, and an estimate of the intercept.
@@ -163,7 +161,7 @@ def solve_one_C(
         if may_be_hard and (left <= 0.0 or idle > 0):
             return done, HARD, n_members, idle, level
         count = select(residual, beta, lower, upper, level, i, j, members.chosen)
-        if hard and count > capacity:
+        if factor is not None and count > capacity:
             count = keep_worst(residual, beta, lower, upper, level, i, j, members.chosen, capacity)
         for k in range(n):
             if members.chosen[k] and slot[k] < 0:
@@ -182,7 +180,7 @@ def solve_one_C(
             )  # fmt: skip
             iterations, status, level = _solve_members(
                 kernel, slot, diagonal, state, members, n_members,
-                max(tol, INNER_GAP * (top - bottom)), most, hard,
+                max(tol, INNER_GAP * (top - bottom)), most, factor,
             )  # fmt: skip
         left -= iterations * lanes
         done += max(1, iterations)

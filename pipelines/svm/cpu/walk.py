@@ -95,15 +95,17 @@ def _walk_easily(
 
     Returns how many C were solved, and whether the next is hard.
     """
-    members, n_members, slot = no_members(kernel, False), 0, np.arange(len(kernel))
+    members, slot = no_members(kernel, False), np.arange(len(kernel))
     span, size = reach(problem)
-    level, n_support, n_bounded = 0.0, 0, 0
+    # Of the type that they have later: of a literal, all that takes them is compiled once more.
+    n_members = n_support = n_bounded = int(np.int64(0))
+    level = 0.0
     for c in range(Cs.size):
         last = level, n_support, n_bounded
         level = _start(kernel, slot, c, Cs, problem, state, last, SCALE_SHARE, not convex)
         out.iterations[c], out.status[c], n_members, _, _ = solve_one_C(
             kernel, slot, diagonal, state, level, tolerance_at(Cs[c], tol, span, size), limit,
-            members, n_members, 0, False, convex,
+            members, n_members, 0, None, convex,
         )  # fmt: skip
         if convex and _rounded(kernel, state.beta) > _ROUNDED_SHARE * tol:
             out.status[c] = HARD
@@ -143,6 +145,7 @@ def _walk_hard(
         return on_kernel(first)
     _residuals_anew(store, slot, problem.y, state)
     members, n_members = no_members(store, True), 0
+    factor = np.empty((members.rows.size, members.rows.size))
     span, size = reach(problem)
     level = intercept_of(state.residual, state.beta, state.lower, state.upper)
     last = level, 0, 0
@@ -155,7 +158,7 @@ def _walk_hard(
         while True:
             more, status, n_members, idle, level = solve_one_C(
                 store, slot, diagonal, state, level, tolerance_at(Cs[c], tol, span, size),
-                limit - done, members, n_members, idle, True, False,
+                limit - done, members, n_members, idle, factor, False,
             )  # fmt: skip
             done += more
             out.iterations[c], out.status[c] = done, status

@@ -198,6 +198,12 @@ class Solver(ABC):
         ``SVC.decision_function``
         """
 
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One fit of class codes, as ``parts`` gives it."""
+        return self.parts(self.fit(X, y, C, gamma, settings), X)
+
     def summarise(self, fitted: Any) -> tuple[int, int, bool]:
         """Support vectors, iterations, and whether it converged, of what ``fit`` gave.
 

@@ -7,17 +7,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from pipelines.data.placement import Fold
 from pipelines.select.scoring import ScoringFailed
+from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.path_result import PathResult
-from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers.base import (
     NOT_CONVERGED,
     OK,
@@ -28,6 +27,9 @@ from pipelines.svm.solvers.base import (
     Watch,
     scoring_failed,
 )
+
+if TYPE_CHECKING:
+    from pipelines.svm.path_svc import PathSVC
 
 ONE_CLASS = "failed: the training rows are of one class"
 
@@ -131,6 +133,11 @@ class PathSolver(Solver):
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC``."""
+        # Here, as scikit-learn takes longer to import than most searches: without it they can do.
+        from sklearn.exceptions import ConvergenceWarning
+
+        from pipelines.svm.path_svc import PathSVC
+
         svc = PathSVC(
             C=C,
             gamma=gamma,
@@ -142,6 +149,23 @@ class PathSolver(Solver):
             warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnSolver
             self._key, self._kept = (), {}  # the fit needs the memory
             return svc.fit(X, y)
+
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Solver.fit_parts``."""
+        with self._one_at_a_time:
+            self._key, self._kept = (), {}
+            found = self._fit_path(X, y, C, gamma, settings)
+        return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
+
+    def _fit_path(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> FittedPath:
+        return fit_path(
+            X, y, C, gamma, **problem_options(settings),
+            n_threads=settings.n_threads, memory_bytes=settings.memory_bytes,
+        )  # fmt: skip
 
     def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold, to_host
+from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_result import PathResult
-from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers.base import Settings
 from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
 
@@ -48,10 +48,16 @@ class PathCudaSolver(PathSolver):
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""
-        options = problem_options(settings)
+        from pipelines.svm.path_svc import PathSVC
+
         with self._one_at_a_time:
-            found = fit_path_cuda(X, y, C, gamma, **options)
-        return PathSVC(C=C, gamma=gamma, **options).adopt(found, to_host(X))
+            found = self._fit_path(X, y, C, gamma, settings)
+        return PathSVC(C=C, gamma=gamma, **problem_options(settings)).adopt(found, to_host(X))
+
+    def _fit_path(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> FittedPath:
+        return fit_path_cuda(X, y, C, gamma, **problem_options(settings))
 
 
 SOLVER = PathCudaSolver()

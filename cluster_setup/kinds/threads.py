@@ -1,0 +1,60 @@
+"""``--cluster threads``: a Dask cluster within this process, which is there at once.
+
+Its workers are threads, which share what is imported and what is read. None outlives the
+program or its memory: for runs that are over before processes would have started.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
+from cluster_setup.on_this_machine.devices import available_cores
+from cluster_setup.on_this_machine.limits import in_time
+from cluster_setup.on_this_machine.starting import whole
+from cluster_setup.options import ClusterOptions
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@contextmanager
+def open_client(options: ClusterOptions) -> Iterator[Client]:
+    """A client of workers in this process, one for each core by default.
+
+    It opens no port, but for the dashboard's where that is asked for.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    # Dask would name the pages' host by the scheduler's address, which is none of a network.
+    host = (options.dashboard or "").rpartition(":")[0] or LOOPBACK
+    link = dask.config.get("distributed.dashboard.link").replace("{host}", host)
+    threads = options.threads_per_worker
+    start = partial(
+        in_time(LocalCluster),
+        processes=False,
+        n_workers=options.workers or max(1, available_cores() // threads),
+        threads_per_worker=threads,
+        scheduler_kwargs=scheduler_dashboard(options.dashboard or "off"),
+        worker_dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+    with (
+        dask.config.set({"distributed.dashboard.link": link}),
+        whole(options.kind, start) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.sync(_close_ports, cluster, also_of_scheduler=options.dashboard in (None, "off"))
+        yield client
+
+
+async def _close_ports(cluster: Any, also_of_scheduler: bool) -> None:
+    """Close what Dask has opened for pages, asked or not: nothing here needs a connection."""
+    servers = [*cluster.workers.values(), *([cluster.scheduler] if also_of_scheduler else [])]
+    for server in servers:
+        server.http_server.stop()

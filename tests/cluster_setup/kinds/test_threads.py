@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import os
+from urllib.request import urlopen
+
+import psutil
+
+from cluster_setup import open_cluster
+
+
+def test_tasks_run_in_this_process_and_no_port_is_opened() -> None:
+    before = _ports()
+    with open_cluster("threads", 2) as client:
+        assert client.scheduler.address.startswith("inproc://")
+        assert client.submit(os.getpid, pure=False).result() == os.getpid()
+        assert len(client.scheduler_info()["workers"]) == 2
+        assert _ports() == before
+
+
+def test_it_shows_its_dashboard_where_that_is_asked_for() -> None:
+    with open_cluster("threads", 1, dashboard="0") as client:
+        page = urlopen(client.dashboard_link).read().decode()
+    assert "Dask" in page
+
+
+def _ports() -> set[int]:
+    here = psutil.Process().net_connections("inet")
+    return {one.laddr.port for one in here if one.status == psutil.CONN_LISTEN}

@@ -1,0 +1,116 @@
+"""A run of seconds: threads of this process, and nothing imported that it does not need."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipelines.svm_grid import main
+from tests.command_runs import cells, command_line, record, start, wait_for_units
+
+SMALL = ["--limit", "300", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
+# Each takes as long to import as the search itself, or longer.
+HEAVY = ["bokeh", "dask.dataframe", "matplotlib", "pandas", "scipy.stats", "sklearn", "torch"]
+
+SPY = """
+import json, sys
+from pipelines import report, svm_grid
+from pipelines.run.lifecycle import Session
+
+heavy, seen = sys.argv[1].split(), {}
+
+def noting(name, function):
+    def noted(*arguments, **named):
+        seen[name] = [module for module in heavy if module in sys.modules]
+        return function(*arguments, **named)
+    return noted
+
+Session.begin = noting("before the fits", Session.begin)
+Session.finish = noting("at the answer", Session.finish)
+report.write_report = noting("before the report", report.write_report)
+assert svm_grid.main(sys.argv[2:]) == 0
+seen["at the end"] = [module for module in heavy if module in sys.modules]
+print(json.dumps(seen))
+"""
+
+
+def test_what_is_imported_when(tmp_path: Path) -> None:
+    words = [*SMALL, "--results", str(tmp_path / "run"), "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", SPY, " ".join(HEAVY), *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "before the fits": [],
+        "at the answer": ["pandas"],
+        "before the report": ["pandas"],
+        "at the end": ["matplotlib", "pandas"],
+    }
+
+
+def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:
+    assert main([*SMALL, "--results", str(tmp_path / "run"), "--quiet"]) == 0
+    cluster = record(tmp_path / "run")["cluster"]
+    assert (cluster["kind"], cluster["n_workers"]) == ("threads", 1)
+    assert cluster["dashboard"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ([], "threads"),
+        (["--n-c", "200", "--n-gamma", "200"], "local"),  # long
+        (["--solver", "sklearn"], "local"),  # which does not fill the cores from one process
+        (["--workers", "2"], "local"),
+        (["--dashboard", "0"], "local"),
+        (["--performance-report"], "local"),
+        (["--cluster", "local"], "local"),
+    ],
+)
+def test_more_than_a_short_run_has_processes(
+    more: list[str], kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--dry-run", *more]) == 0
+    assert f"the cluster would be {kind}" in capfd.readouterr().out
+
+
+def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
+    """Margins but for their last digits, as BLAS sums in another order on more threads."""
+    there, here = finished[0], tmp_path / "run"
+    options = record(there)["argv"][3:]
+    words = [*options[: options.index("--cluster")], "--results", str(here), "--quiet"]
+    assert main(words) == 0
+    pd.testing.assert_frame_equal(cells(here), cells(there), check_exact=True)
+    for name in ("candidates.parquet", "test_predictions.parquet"):
+        tables = (pd.read_parquet(folder / name) for folder in (here, there))
+        pd.testing.assert_frame_equal(*tables, rtol=1e-9)
+
+
+def test_ctrl_c_ends_it_at_once_with_its_rows(tmp_path: Path) -> None:
+    """The unit at work cannot be ended, and the program does not wait for it."""
+    folder = tmp_path / "run"
+    program = start(
+        "svm_grid", "--cluster", "threads", "--n-c", "60", "--n-gamma", "500",
+        "--results", str(folder),
+    )  # fmt: skip
+    wait_for_units(folder, 3, program)
+    program.send_signal(signal.SIGINT)
+    _, errors = program.communicate()
+    assert program.returncode == 1
+    assert "stopped on request; finished rows are in" in errors
+    assert len(errors.splitlines()) == 1
+    assert record(folder)["status"] == "stopped"
+
+
+def test_threads_are_not_ranks() -> None:
+    done = subprocess.run(
+        command_line("data_parallel", "--cluster", "threads"), capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "--cluster must be of processes" in done.stderr
