@@ -10,6 +10,7 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.active_set import solve_active
 from pipelines.svm.cpu.binary import State
+from pipelines.svm.cpu.factor import Kept, no_factor
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.working_set import (
     gather,
@@ -56,7 +57,7 @@ class Members(NamedTuple):
     rows : int64 (capacity,), the members
     compact : (capacity, capacity + 16), their kernel, of the kernel's type
     work : float64 (6, capacity), work space
-    factor : float64 (capacity, capacity), work space of Newton's method, (0, 0) before
+    factor : of Newton's method, of no rows before
     """
 
     chosen: np.ndarray
@@ -64,7 +65,7 @@ class Members(NamedTuple):
     rows: np.ndarray
     compact: np.ndarray
     work: np.ndarray
-    factor: np.ndarray
+    factor: Kept
 
 
 @compiled()
@@ -75,7 +76,7 @@ def no_members(kernel: np.ndarray, hard: bool) -> Members:
     return Members(
         np.empty(n, np.bool_), np.full(n, -1, np.int64), np.empty(capacity, np.int64),
         np.empty((capacity, capacity + 16), kernel.dtype), np.empty((6, capacity)),
-        np.empty((side, side)),
+        no_factor(side),
     )  # fmt: skip
 
 
@@ -88,11 +89,13 @@ def _solve_members(
     members: Members,
     m: int,
     tol: float,
+    finest: float,
     limit: int,
     hard: bool,
 ) -> tuple[int, int, float]:
     """An inner solve on the m members, and its effect on every row's residual.
 
+    finest : the tolerance of the whole problem
     hard : Newton's method finishes it
 
     Returns iterations, status and the members' estimate of the intercept.
@@ -110,8 +113,9 @@ def _solve_members(
     iterations, status = solve_dense(members.compact, diag, r, b, lo, hi, rise, fall, tol, most)
     if hard and iterations < limit:
         steps, status = solve_active(
-            members.compact, r, b, lo, hi, members.factor, tol, limit - iterations
-        )
+            members.compact, r, b, lo, hi, rows[:m], members.factor, tol, finest,
+            limit - iterations,
+        )  # fmt: skip
         iterations += steps
     changed, factors, n_changed = np.empty(m, np.int64), np.empty(m), 0
     for p in range(m):
@@ -182,7 +186,7 @@ def solve_one_C(
             )  # fmt: skip
             iterations, status, level = _solve_members(
                 kernel, slot, diagonal, state, members, n_members,
-                max(tol, INNER_GAP * (top - bottom)), most, hard,
+                max(tol, INNER_GAP * (top - bottom)), tol, most, hard,
             )  # fmt: skip
         left -= iterations * lanes
         done += max(1, iterations)

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from benchmarks.tables.tables import TABLES, make_table
 from pipelines.svm.cpu.active_set import _pin_many, solve_active
-from pipelines.svm.cpu.factor import directions
+from pipelines.svm.cpu.factor import directions, no_factor
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.cpu.working_set import keep_worst
@@ -37,7 +37,7 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
         beta = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
     residual = y - K @ beta
     steps, status = solve_active(
-        K, residual, beta, lower, upper, np.empty((300, 300)), TOL, 100_000
+        K, residual, beta, lower, upper, np.arange(300), no_factor(300), TOL, TOL, 100_000
     )
     assert status == CONVERGED
     assert steps < 5_000
