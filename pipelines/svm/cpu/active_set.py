@@ -18,6 +18,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.factor import (
+    Kept,
     append,
     directions,
     dot,
@@ -25,6 +26,7 @@ from pipelines.svm.cpu.factor import (
     remove_bounded,
     solve_forward,
     subtract,
+    take_up,
 )
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
@@ -39,7 +41,7 @@ _RESOLVED64, _RESOLVED32 = 1e-14, 3e-7
 _ADDED_SHARE = 0.05
 
 # Fewer rows than this that a step would carry beyond their bounds are pinned one by one.
-_LEAST_BATCH = 4
+_LEAST_BATCH = 2
 # Times that rows are pinned because those pinned before moved them beyond their bounds.
 _MOST_TRIES = 6
 
@@ -215,53 +217,29 @@ def _most_violating(
 
 
 @compiled()
-def solve_active(
+def _steps(
     kernel: np.ndarray,
+    shift: float,
     residual: np.ndarray,
     beta: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    factor: np.ndarray,
+    kept: Kept,
+    free: np.ndarray,
+    f: int,
+    turns: np.ndarray,
     tol: float,
     limit: int,
-) -> tuple[int, int]:
-    """Newton steps until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
-
-    Parameters
-    ----------
-    kernel : float32 or float64 array of shape (>= n, >= n), symmetric; a diagonal of
-        0 tells ``exp(-x) - 1``
-    residual, beta, lower, upper : float64 arrays of shape (n,)
-    factor : float64 array of shape (capacity, capacity), work space
-    tol : float
-    limit : int
-        The largest number of steps.
-
-    Returns
-    -------
-    steps : int
-    status : int
-        ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: more rows want to be free
-        than the work space holds, or steps no longer move anything.
-    """
-    n, capacity = residual.size, factor.shape[0]
-    free, wanted = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    d, v, least, most, move = np.empty((5, capacity))
-    sides, turns = np.empty((2, capacity)), np.empty((3, max(4, capacity)))
+) -> tuple[int, int, int]:
+    """``solve_active`` from the factor of the free rows; returns steps, status, free rows."""
+    n, capacity = residual.size, free.size
+    factor, sides, ridge = kept.values, kept.sides, kept.ridge[0]
     ones, forward = sides[0], sides[1]
+    wanted = np.empty(capacity, np.int64)
+    d, v, least, most, move = np.empty((5, capacity))
     # What the residuals do not know yet: it is made up when rows are to be set free.
     pending, moved_rows, moves = np.zeros(n), np.empty(n, np.int64), np.empty(n)
-    largest, span = 0.0, 0.0
-    for k in range(n):
-        largest = max(largest, abs(np.float64(kernel[k, k])))
-        span = max(span, upper[k] - lower[k])
-    shift = 1.0 if largest == 0.0 else 0.0
-    resolved = _RESOLVED64 if kernel.itemsize == 8 else _RESOLVED32
-    ridge = max(_RIDGE_SHARE * tol / span, resolved * max(largest, 1.0))
-    f = _free_rows(beta, lower, upper, free)
-    if f < 0:
-        return 0, STALLED
-    factorise(kernel, shift, ridge, factor, ones, free, f)
+    span = np.max(upper - lower)
     solve_forward(residual, factor, free, f, forward)
     idle, batch, alone = 0, 1, False
     for done in range(limit):
@@ -309,9 +287,9 @@ def solve_active(
         subtract_rows(residual, kernel[:, :n], moved_rows[:m], moves[:m])
         top, bottom, i, j = optimality(residual, beta, lower, upper)
         if not (top - bottom >= tol):
-            return done, CONVERGED
+            return done, CONVERGED, f
         if idle > _MOST_IDLE:
-            return done, STALLED
+            return done, STALLED, f
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
@@ -323,7 +301,7 @@ def solve_active(
             alone = batch == 1
             room = min(batch, capacity - f)
             if room <= 0:
-                return done, STALLED
+                return done, STALLED, f
             n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
             for p in range(n_new):
                 f = append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
@@ -333,4 +311,65 @@ def solve_active(
     for k in range(n):
         if pending[k] != 0.0:
             subtract_rows(residual, kernel[:, :n], np.array([k]), pending[k : k + 1])
-    return limit, ITERATION_LIMIT
+    return limit, ITERATION_LIMIT, f
+
+
+@compiled()
+def solve_active(
+    kernel: np.ndarray,
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    rows: np.ndarray,
+    kept: Kept,
+    tol: float,
+    finest: float,
+    limit: int,
+) -> tuple[int, int]:
+    """Newton steps until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
+
+    Parameters
+    ----------
+    kernel : float32 or float64 array of shape (>= n, >= n), symmetric; a diagonal of
+        0 tells ``exp(-x) - 1``
+    residual, beta, lower, upper : float64 arrays of shape (n,)
+    rows : int64 array of shape (n,)
+        The numbers by which ``kept`` knows them.
+    kept : Kept
+        The factor of an earlier solve with the same kernel, or ``no_factor``.
+    tol : float
+    finest : float
+        The tolerance that will be asked for in the end.
+    limit : int
+        The largest number of steps.
+
+    Returns
+    -------
+    steps : int
+    status : int
+        ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: more rows want to be free
+        than the work space holds, or steps no longer move anything.
+    """
+    capacity = kept.rows.size
+    free, turns = np.empty(capacity, np.int64), np.empty((3, max(4, capacity)))
+    largest, span = 0.0, 0.0
+    for k in range(residual.size):
+        largest = max(largest, abs(np.float64(kernel[k, k])))
+        span = max(span, upper[k] - lower[k])
+    shift = 1.0 if largest == 0.0 else 0.0
+    resolved = _RESOLVED64 if kernel.itemsize == 8 else _RESOLVED32
+    ridge = max(_RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
+    f = take_up(kernel, shift, ridge, beta, lower, upper, rows, kept, free, turns)
+    if f < 0:
+        f = _free_rows(beta, lower, upper, free)
+        if f < 0:
+            return 0, STALLED
+        kept.ridge[0] = ridge
+        factorise(kernel, shift, ridge, kept.values, kept.sides[0], free, f)
+    steps, status, f = _steps(
+        kernel, shift, residual, beta, lower, upper, kept, free, f, turns, tol, limit
+    )
+    kept.size[0] = 0 if status == STALLED else f
+    kept.rows[:f] = rows[free[:f]]
+    return steps, status

@@ -10,15 +10,48 @@ free : int64 (capacity,), the free rows' numbers
 f : how many rows are free
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pipelines.svm.compiled import compiled
+
+# What a value of the factor takes where a row is appended.
+_APPENDED_NS = 0.2
+
+# A factor is kept for a ridge up to so many times smaller or larger.
+_RIDGE_TIMES = 8.0
 
 _FAST = ("reassoc", "nsz", "contract", "nnan")
 
 # What a plane rotation takes of a value's time, and of a row's factor made anew: from so many
 # rotations on the factor is made anew.
-_ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.03, 2.0
+_ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.01, 2.0
+
+
+class Kept(NamedTuple):
+    """The factor as one solve leaves it to the next, of whichever working set.
+
+    values : float64 (capacity, capacity), the factor
+    sides : float64 (2, capacity), its solutions
+    rows : int64 (capacity,), the problem's numbers of the factor's rows
+    size : int64 (1,), how many those are
+    ridge : float64 (1,)
+    """
+
+    values: np.ndarray
+    sides: np.ndarray
+    rows: np.ndarray
+    size: np.ndarray
+    ridge: np.ndarray
+
+
+@compiled()
+def no_factor(capacity: int) -> Kept:
+    return Kept(
+        np.empty((capacity, capacity)), np.empty((2, capacity)), np.empty(capacity, np.int64),
+        np.zeros(1, np.int64), np.zeros(1),
+    )  # fmt: skip
 
 
 @compiled(*_FAST)
@@ -235,3 +268,49 @@ def remove_bounded(
     for p in range(left):
         sides[1, p] = (residual[p] - dot(factor[p, :p], sides[1, :p])) / factor[p, p]
     return left
+
+
+@compiled()
+def take_up(
+    kernel: np.ndarray,
+    shift: float,
+    ridge: float,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    rows: np.ndarray,
+    kept: Kept,
+    free: np.ndarray,
+    turns: np.ndarray,
+) -> int:
+    """Bring the factor that was kept to the rows that are free now.
+
+    rows : int64 (n,), the problem's numbers of the working set
+
+    Returns how many are free; -1 if none was kept, or one from a new start is quicker.
+    """
+    f = kept.size[0]
+    if f == 0 or kept.ridge[0] > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * kept.ridge[0]:
+        return -1
+    order = np.argsort(rows)
+    sorted_rows = rows[order]
+    there = np.searchsorted(sorted_rows, kept.rows[:f])
+    known = np.zeros(rows.size, np.bool_)
+    for p in range(f):
+        if there[p] == rows.size or sorted_rows[there[p]] != kept.rows[p]:
+            return -1
+        free[p] = order[there[p]]
+        known[free[p]] = True
+    n_new = 0
+    for k in range(rows.size):
+        n_new += not known[k] and lower[k] < beta[k] < upper[k]
+    if n_new * _APPENDED_NS > _MADE_NS * f or f + n_new > free.size:
+        return -1
+    kept.sides[1] = 0.0
+    f = remove_bounded(
+        kernel, shift, kept.ridge[0], beta, lower, upper, kept.values, kept.sides, free, f, turns
+    )
+    for k in range(rows.size):
+        if not known[k] and lower[k] < beta[k] < upper[k]:
+            f = append(kernel, shift, kept.ridge[0], kept.values, kept.sides[0], free, f, k)
+    return f

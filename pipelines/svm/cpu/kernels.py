@@ -61,11 +61,18 @@ def finish_distances(
     """``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
     noise = 8 * np.finfo(products.dtype).eps
     step = max(1, _PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
-    for at in range(0, products.shape[0], step):
+    # Made once: in Dask's workers the pages of such arrays are given back each time.
+    sums_of, distances_of = np.empty(
+        (2, min(step, len(products)), products.shape[1]), products.dtype
+    )
+    for at in range(0, len(products), step):
         piece = slice(at, at + step)
-        sums = norms[piece, None] + other_norms[None, :]
-        distances = sums - 2 * products[piece]
-        distances[distances <= noise * sums] = 0
+        sums, distances = (some[: len(products[piece])] for some in (sums_of, distances_of))
+        np.add(norms[piece, None], other_norms[None, :], out=sums)
+        np.multiply(products[piece], -2, out=distances)
+        distances += sums
+        sums *= noise
+        distances[distances <= sums] = 0
         out[piece] = distances
 
 

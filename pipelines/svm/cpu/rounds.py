@@ -10,6 +10,7 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.active_set import solve_active
 from pipelines.svm.cpu.binary import State
+from pipelines.svm.cpu.factor import Kept
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.working_set import (
     gather,
@@ -84,13 +85,15 @@ def _solve_members(
     members: Members,
     m: int,
     tol: float,
+    finest: float,
     limit: int,
-    factor: np.ndarray | None,
+    factor: Kept | None,
 ) -> tuple[int, int, float]:
     """An inner solve on the m members, and its effect on every row's residual.
 
-    factor : float64 (capacity, capacity), work space of Newton's method, which finishes it; None
-        for SMO alone, and then Newton's method is not compiled, which takes a third of the time
+    finest : the tolerance of the whole problem
+    factor : of Newton's method, which finishes it; None for SMO alone, and then Newton's method
+        is not compiled, which takes a third of the time
 
     Returns iterations, status and the members' estimate of the intercept.
     """
@@ -108,7 +111,9 @@ def _solve_members(
         most = min(limit, int(_SMO_SHARE * m))
     iterations, status = solve_dense(members.compact, diag, r, b, lo, hi, rise, fall, tol, most)
     if factor is not None and iterations < limit:
-        steps, status = solve_active(members.compact, r, b, lo, hi, factor, tol, limit - iterations)
+        steps, status = solve_active(
+            members.compact, r, b, lo, hi, rows[:m], factor, tol, finest, limit - iterations
+        )
         iterations += steps
     changed, factors, n_changed = np.empty(m, np.int64), np.empty(m), 0
     for p in range(m):
@@ -133,7 +138,7 @@ def solve_one_C(
     members: Members,
     n_members: int,
     idle: int,
-    factor: np.ndarray | None,
+    factor: Kept | None,
     may_be_hard: bool,
 ) -> tuple[int, int, int, int, float]:
     """Inner solves on working sets until every row meets the stopping rule.
@@ -180,7 +185,7 @@ def solve_one_C(
             )  # fmt: skip
             iterations, status, level = _solve_members(
                 kernel, slot, diagonal, state, members, n_members,
-                max(tol, INNER_GAP * (top - bottom)), most, factor,
+                max(tol, INNER_GAP * (top - bottom)), tol, most, factor,
             )  # fmt: skip
         left -= iterations * lanes
         done += max(1, iterations)

@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
 from pipelines.svm.cpu.exact import ExactRows
+from pipelines.svm.cpu.factor import no_factor
 from pipelines.svm.cpu.rounds import HARD, WANTS_ROWS, no_members, solve_one_C
 from pipelines.svm.cpu.seed import SCALE_SHARE
 from pipelines.svm.cpu.steps import begin, finish, settle
@@ -145,7 +146,7 @@ def _walk_hard(
         return on_kernel(first)
     _residuals_anew(store, slot, problem.y, state)
     members, n_members = no_members(store, True), 0
-    factor = np.empty((members.rows.size, members.rows.size))
+    factor = no_factor(members.rows.size)
     span, size = reach(problem)
     level = intercept_of(state.residual, state.beta, state.lower, state.upper)
     last = level, 0, 0

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from benchmarks.tables.tables import TABLES, make_table
 from pipelines.svm.cpu.active_set import _pin_many, solve_active
-from pipelines.svm.cpu.factor import directions
+from pipelines.svm.cpu.factor import directions, factorise, no_factor, take_up
 from pipelines.svm.cpu.fit import decision_values, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.cpu.working_set import keep_worst
@@ -37,7 +37,7 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
         beta = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
     residual = y - K @ beta
     steps, status = solve_active(
-        K, residual, beta, lower, upper, np.empty((300, 300)), TOL, 100_000
+        K, residual, beta, lower, upper, np.arange(300), no_factor(300), TOL, TOL, 100_000
     )
     assert status == CONVERGED
     assert steps < 5_000
@@ -45,6 +45,38 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
     assert (beta <= upper).all()
     assert abs(beta.sum()) < 1e-9 * C
     assert gap(K, y, beta, C) < 1.01 * TOL
+
+
+def test_a_kept_factor_is_that_of_the_rows_that_are_free_now():
+    rng = np.random.default_rng(1)
+    n, ridge = 60, 1e-6
+    X = rng.normal(size=(n, 4))
+    K = np.expm1(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    lower, upper, beta = np.zeros(n), np.ones(n), np.zeros(n)
+    kept, free, turns = no_factor(n), np.empty(n, np.int64), np.empty((3, n))
+    assert take_up(K, 1.0, ridge, beta, lower, upper, np.arange(n), kept, free, turns) == -1
+    free[:40] = np.arange(40)
+    kept.rows[:40], kept.size[0], kept.ridge[0] = np.arange(40), 40, ridge
+    factorise(K, 1.0, ridge, kept.values, kept.sides[0], free, 40)
+
+    # Another working set in another order; three rows were pinned, two set free.
+    rows = rng.permutation(n)[::-1]
+    beta[np.isin(rows, [*np.delete(np.arange(40), [3, 17, 30]), 45, 50])] = 0.5
+    block = K[np.ix_(rows, rows)]
+    f = take_up(block, 1.0, ridge, beta, lower, upper, rows, kept, free, turns)
+    assert sorted(free[:f]) == sorted(np.flatnonzero(beta))
+    expected = block[np.ix_(free[:f], free[:f])] + 1 + ridge * np.eye(f)
+    lower_part = np.tril(kept.values[:f, :f])
+    np.testing.assert_allclose(lower_part @ lower_part.T, expected, atol=1e-10)
+    np.testing.assert_allclose(lower_part @ kept.sides[0, :f], 1, atol=1e-6)
+
+    # A row of the factor that the working set has not, or another ridge: a new start.
+    few = rows != 5
+    left = block[np.ix_(few, few)]
+    kept.rows[:f] = rows[free[:f]]
+    kept.size[0] = f
+    assert take_up(left, 1.0, ridge, beta[few], lower, upper, rows[few], kept, free, turns) == -1
+    assert take_up(block, 1.0, 100 * ridge, beta, lower, upper, rows, kept, free, turns) == -1
 
 
 def test_many_rows_are_pinned_at_once_where_the_objective_falls():
