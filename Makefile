@@ -27,7 +27,7 @@ docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 notebooks: .venv/.notebooks  ## JupyterLab with the Dask panel
-	$(BIN)/jupyter lab notebooks
+	JUPYTER_CONFIG_PATH=$(CURDIR)/notebooks/settings $(BIN)/jupyter lab notebooks
 
 bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid

@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import inspect
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,7 +160,19 @@ def open_cluster(options: ClusterOptions) -> Iterator[Client]:
         dask.config.set(settings_of(options.dashboard)),
         _module(options.kind).open_client(options) as client,
     ):
+        if "ipykernel" in sys.modules:
+            _name_to_its_panel(client)
         yield client
+
+
+def _name_to_its_panel(client: Client) -> None:
+    """Make it the default of a notebook's kernel: whom JupyterLab's Dask panel searches for.
+
+    Dask has no public way of it for a client that is there; it takes it back when that closes.
+    """
+    from distributed.client import _set_global_client
+
+    _set_global_client(client)
 
 
 def _worth_a_line(record: logging.LogRecord) -> bool:

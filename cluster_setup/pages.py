@@ -44,6 +44,11 @@ def dask_setup(scheduler: Any) -> None:
     application.find_handler = partial(_of_its_name, application, names_of(server.address))
     server.handle_stream = partial(_bounded, server.handle_stream, [])
     server.conn_params.header_timeout = SECONDS_OF_SILENCE
+    # What has no dashboard must not wait for bokeh.
+    if any(hasattr(one, "app_paths") for one in application.applications):
+        from cluster_setup import units_page
+
+        units_page.follow(scheduler)
 
 
 def names_of(address: str) -> set[str]:

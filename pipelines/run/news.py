@@ -49,6 +49,8 @@ class News:
     started: float = 0.0
     seconds: float = 0.0
     part: str = ""
+    task: str = ""  # its key, where a scheduler knows it by one
+    folds: int = 0  # done by now, of those that have rows before the unit is done
     cost: float | None = None  # predicted, of a part
     compiled: int = 0  # functions, where the unit is not yet at its fits
     compile_seconds: float = 0.0  # not told; what a unit compiles it says when it is done
@@ -72,7 +74,8 @@ class EventLine:
         from distributed import get_worker
 
         worker = get_worker()
-        return lambda message: worker.log_event(self.topic, message)
+        task = worker.get_current_task()
+        return lambda message: worker.log_event(self.topic, message | {"task": task})
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Teller:
         self._guard = threading.Lock()
         self._share = self._told = 0.0
         self._rows: list[Any] = []
+        self._folds = 0
         self._last, self._rows_began = time.monotonic(), time.time()
         self._compiled = -math.inf  # when it was told of
 
@@ -109,6 +113,7 @@ class Teller:
         with self._guard:
             self._share = max(self._share, share)
             self._rows += rows
+            self._folds += bool(rows)
             now = time.monotonic()
             if now - self._last < SECONDS_BETWEEN:
                 return
@@ -126,6 +131,8 @@ class Teller:
 
     def _message(self) -> Message:
         message: Message = {"unit": self._unit, "share": self._share}
+        if self._folds:
+            message["folds"] = self._folds
         if self._rows:
             began, self._rows_began = self._rows_began, time.time()
             message |= {

@@ -11,6 +11,7 @@ from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from cluster_setup.dashboard import TOPIC
 from cluster_setup.workers import outlook
 from pipelines.run.errors import RunStopped
 from pipelines.run.news import EventLine, LocalLine, Message, News
@@ -169,7 +170,7 @@ class OnCluster:
     @contextmanager
     def _listening(self) -> Iterator[None]:
         """Have workers tell what is inside their units."""
-        self._line = EventLine(f"pleasingly-{self._run}")
+        self._line = EventLine(f"{TOPIC}{self._run}")
         self._inbox.clear()
         # Events come on a thread of the client's; what they say is taken up by the caller's.
         self.client.subscribe_topic(self._line.topic, lambda event: self._inbox.append(event[1]))

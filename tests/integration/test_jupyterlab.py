@@ -1,4 +1,7 @@
-"""JupyterLab in a real browser: notebook 01 runs, shows its heat map, and Dask has its panel."""
+"""JupyterLab in a real browser: notebook 01 runs, shows its heat map, and Dask has its panel.
+
+The panel finds a cluster that a cell has left open, and shows the bars of its units.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,27 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MINUTES = 60_000  # in the milliseconds of Playwright
 
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+LEFT_OPEN = """
+from contextlib import ExitStack
+from cluster_setup import open_cluster
+from cluster_setup.dashboard import TOPIC
+
+def tell_and_wait():
+    import time
+    from distributed import get_worker
+    worker = get_worker()
+    message = {"task": worker.get_current_task(), "share": 0.625, "folds": 3}
+    worker.log_event(f"{TOPIC}test", message)
+    while True:
+        time.sleep(1)
+
+stay_open = ExitStack()
+client = stay_open.enter_context(open_cluster("local", 1))
+future = client.submit(tell_and_wait, key="svm-gamma=0.1 5 folds 1-1")
+print("it is", "open")
+"""
+
 pytest.importorskip("jupyterlab", reason="JupyterLab comes with the extra notebooks")
 
 
@@ -25,10 +49,19 @@ pytest.importorskip("jupyterlab", reason="JupyterLab comes with the extra notebo
 def jupyterlab(tmp_path: Path) -> Iterator[str]:
     """The address of a JupyterLab on a copy of the notebooks, with the token that opens it."""
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    cell = {"cell_type": "code", "id": "only", "metadata": {}, "outputs": [], "source": LEFT_OPEN}
+    (tmp_path / "notebooks" / "open.ipynb").write_text(
+        json.dumps({"cells": [cell | {"execution_count": None}], "metadata": KERNEL,
+                    "nbformat": 4, "nbformat_minor": 5})
+    )  # fmt: skip
     runtime = tmp_path / "runtime"
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0",
                "--ServerApp.token=only-a-test", "--allow-root"]  # fmt: skip
-    folders = {"JUPYTER_RUNTIME_DIR": str(runtime), "JUPYTER_CONFIG_DIR": str(tmp_path / "config")}
+    folders = {
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "JUPYTER_CONFIG_PATH": str(tmp_path / "notebooks" / "settings"),  # as make notebooks
+    }
     with open(tmp_path / "log", "w") as log:
         server = subprocess.Popen(
             command, cwd=tmp_path / "notebooks", env=os.environ | folders, stderr=log, stdout=log
@@ -53,9 +86,10 @@ def address_of(server: subprocess.Popen[bytes], runtime: Path) -> str:
         time.sleep(0.1)
 
 
-def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: Path) -> None:
+def run_all_cells(browser: Any, jupyterlab: str, notebook: str) -> Any:
+    """A page of the browser where every cell of a notebook is asked to run."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(f"{jupyterlab}lab/tree/01_svm_grid.ipynb?token=only-a-test")
+    page.goto(f"{jupyterlab}lab/tree/{notebook}?token=only-a-test")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=2 * MINUTES)
     # JupyterLab may ask which kernel to take, with the right one chosen.
     page.add_locator_handler(
@@ -64,6 +98,11 @@ def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: 
     page.locator("text=Python 3 (ipykernel) | Idle").wait_for(timeout=2 * MINUTES)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    return page
+
+
+def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: Path) -> None:
+    page = run_all_cells(browser, jupyterlab, "01_svm_grid.ipynb")
     heat_map = page.locator(".jp-Notebook .jp-RenderedSVG").first
     heat_map.wait_for(state="attached", timeout=4 * MINUTES)  # what is not in view is hidden
     heat_map.scroll_into_view_if_needed()
@@ -81,4 +120,34 @@ def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: 
     picture = Path(os.environ.get("PLEASINGLY_SCREENSHOTS", tmp_path)) / "jupyterlab.png"
     page.screenshot(path=picture)
     assert picture.stat().st_size > 10_000
+    page.close()
+
+
+def test_the_panel_finds_an_open_cluster_and_shows_its_units(
+    browser: Any, jupyterlab: str, tmp_path: Path
+) -> None:
+    page = run_all_cells(browser, jupyterlab, "open.ipynb")
+    page.locator(".jp-OutputArea-output", has_text="it is open").wait_for(timeout=2 * MINUTES)
+    page.locator('.jp-SideBar [data-id="dask-dashboard-launcher"]').click()
+    panel = page.locator("#dask-dashboard-launcher")
+    field = panel.get_by_placeholder("DASK DASHBOARD URL")
+    field.fill("")
+    panel.locator(".dask-URLInput .jp-ToolbarButtonComponent").click()
+    panel.get_by_role("button", name="Units", exact=True).click(timeout=2 * MINUTES)
+    assert field.input_value().startswith("http://127.0.0.1:")
+    dashboard = page.frame_locator(".dask-DaskDashboard-widget iframe")
+    dashboard.locator("canvas").first.wait_for(timeout=2 * MINUTES)
+    shares = dashboard.locator("body").evaluate(
+        """async () => {
+            for (;;) {
+                const bars = Bokeh.documents[0].get_model_by_name("units").renderers[0].data_source
+                const shares = Array.from(bars.data.share)
+                if (shares.length) return shares
+                await new Promise(resolve => setTimeout(resolve, 100))
+            }
+        }"""
+    )
+    assert shares == [0.625]
+    picture = Path(os.environ.get("PLEASINGLY_SCREENSHOTS", tmp_path)) / "jupyterlab_units.png"
+    page.screenshot(path=picture)
     page.close()

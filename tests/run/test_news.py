@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from distributed import Client
 
+from cluster_setup.units_page import bars
 from pipelines.run import news
 from pipelines.run.news import News, Teller
 from pipelines.run.tasks import InProcess, OnCluster, Runner
@@ -50,6 +52,17 @@ def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
         assert of_unit[1].started == pytest.approx(of_unit[0].started + of_unit[0].seconds)
 
 
+def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
+    came = OnCluster(one_worker).outcomes_and_news(tell_three_times, 1.1, [Slow("svm-a 5 folds")])
+    next(came)
+    shown = bars(one_worker.cluster.scheduler)
+    assert shown["name"] == ["svm-a 5 folds"]
+    assert shown["share"] == [pytest.approx(1 / 3)]
+    assert shown["said"][0].startswith("33 %, 1 fold done")
+    list(came)
+    assert bars(one_worker.cluster.scheduler)["name"] == []
+
+
 def test_a_short_unit_tells_nothing(runner: Runner) -> None:
     came = list(runner.outcomes_and_news(tell_three_times, 0.0, [Slow("a")]))
     assert [type(one).__name__ for one in came] == ["Outcome"]
@@ -72,7 +85,7 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     tell(0.205)  # not even a hundredth further
     assert len(sent) == 1
     tell(0.22)
-    assert sent[1] == {"unit": "a", "share": 0.22}
+    assert sent[1] == {"unit": "a", "share": 0.22, "folds": 2}
     now[0] = 9.0
     tell(0.1, [{"n": 3}])  # of two threads the slower one comes last
     assert sent[2]["share"] == 0.22
