@@ -10,6 +10,7 @@ from pipelines.report.page import write_page
 
 from .bagging_folder import write_bagging_run
 
+A4 = {"width": 688, "height": 1020}  # within margins of 14 mm
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
 
@@ -149,6 +150,17 @@ def test_paper_has_every_row_in_sight(page):
     hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollHeight - o.clientHeight)"
     assert max(page.evaluate(hidden)) <= 1
     assert page.locator("nav").is_hidden()
+
+
+@pytest.mark.parametrize("make", ["grid", "bagging"])
+def test_paper_has_every_column_in_sight(browser, tmp_path, make_run, make):
+    run = make_run() if make == "grid" else write_bagging_run(tmp_path / "run")
+    page = browser.new_page(viewport=A4)
+    page.emulate_media(media="print")
+    page.goto(write_page(run).resolve().as_uri())
+    hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollWidth - o.clientWidth)"
+    assert max(page.evaluate(hidden)) <= 1
+    page.close()
 
 
 def test_a_table_is_saved_as_csv_with_all_its_digits(page):
