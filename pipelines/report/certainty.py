@@ -71,7 +71,8 @@ def said(point: ExplainedPoint, classes: Sequence[str]) -> str:
 
 def _title(point: ExplainedPoint, classes: Sequence[str]) -> str:
     true = "" if point.true is None else f", true {shortened(class_name(classes, point.true), 8)}"
-    return f"{shortened(point.name, 24)}{true}: {said(point, classes)}"
+    between = ":\n" if is_phone() else ": "  # no room for it in one line
+    return f"{shortened(point.name, 24)}{true}{between}{said(point, classes)}"
 
 
 def _draw_image(axes: Axes, image: np.ndarray) -> None:

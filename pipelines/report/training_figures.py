@@ -20,6 +20,8 @@ from pipelines.report.style import (
     VERMILLION,
     WHITE,
     WIDE,
+    fitting,
+    is_phone,
     powers_of_ten,
 )
 
@@ -43,8 +45,9 @@ def convergence(epochs: pd.DataFrame, goal: float | None) -> Figure:
     goal : float or None
         A loss at which training ended.
     """
-    figure = Figure(figsize=(WIDE, 3.8), layout="constrained")
-    all_axes = figure.subplots(1, len(ACROSS), sharey=True)
+    height, n_rows = (8.4, len(ACROSS)) if is_phone() else (3.8, 1)
+    figure = Figure(figsize=(fitting(WIDE), height), layout="constrained")
+    all_axes = figure.subplots(n_rows, len(ACROSS) // n_rows, sharey=True)
     kinds: list[tuple[Any, pd.DataFrame]] = list(epochs.groupby(["strategy", "ranks"], sort=False))
     most = max(int(ranks) for (_, ranks), _ in kinds)
     strategies = list(dict.fromkeys(name for (name, _), _ in kinds))
@@ -72,7 +75,9 @@ def convergence(epochs: pd.DataFrame, goal: float | None) -> Figure:
         powers_of_ten(axes.yaxis)
     all_axes[0].set_ylabel("validation loss")
     handles, labels = all_axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)))
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(2 if is_phone() else 4, len(labels))
+    )
     return figure
 
 
@@ -85,7 +90,7 @@ def training_times(times: pd.DataFrame) -> Figure:
         label, compute, communication, wait.
     """
     place = np.arange(len(times))[::-1]
-    figure = Figure(figsize=(NARROW, 1.4 + 0.34 * len(times)), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 1.4 + 0.34 * len(times)), layout="constrained")
     axes = figure.add_subplot(xlabel="milliseconds of a step, mean of the ranks")
     left = np.zeros(len(times))
     for name, colour in (("compute", SKY), ("communication", VERMILLION), ("wait", GREY)):
@@ -94,7 +99,8 @@ def training_times(times: pd.DataFrame) -> Figure:
         left += widths
     axes.set_yticks(place, times["label"])
     axes.grid(alpha=0.3, axis="x")
-    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+    # Of the figure, not of the axes: these are narrower on a phone than the three names.
+    figure.legend(frameon=False, loc="outside upper center", ncols=3, columnspacing=1)
     return figure
 
 
@@ -106,7 +112,7 @@ def speed_up(rates: pd.DataFrame) -> Figure:
     rates : DataFrame
         strategy, ranks, speed_up.
     """
-    figure = Figure(figsize=(NARROW, 3.6), layout="constrained")
+    figure = Figure(figsize=(fitting(NARROW), 3.6), layout="constrained")
     axes = figure.add_subplot(xlabel="ranks", ylabel="rows a second, against the fewest ranks")
     ranks = sorted(rates["ranks"].unique())
     ideal = np.array(ranks, dtype=float) / ranks[0]
