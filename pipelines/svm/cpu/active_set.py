@@ -160,7 +160,7 @@ def _pin_many(
                     if pinned[p]:
                         move[p] = np.inf if pinned[p] > 0 else -np.inf
                 return True
-        batch //= 4
+        batch //= 2
     return False
 
 
