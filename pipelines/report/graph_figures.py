@@ -83,5 +83,5 @@ def times(variants: pd.DataFrame) -> Figure:
     axes.set_yticks(place, ordered["variant"])
     powers_of_ten(axes.xaxis)
     axes.grid(alpha=0.3, axis="x")
-    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+    figure.legend(loc="outside upper left", ncols=2)
     return figure

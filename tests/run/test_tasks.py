@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,35 @@ def test_costly_units_begin_first(where: str, tmp_path: Path, one_worker: Client
     units = [Number(value, cost=value) for value in (3, 9, 1, 7, 5, 2)]
     list(runner.outcomes(note_order, str(log), units))
     assert log.read_text().split() == ["9", "7", "5", "3", "2", "1"]
+
+
+def wait_for_the_file(shared: str, unit: Number) -> int:
+    while not Path(shared).exists():
+        time.sleep(0.02)
+    return unit.value
+
+
+def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
+    """On workers, and waiting at the scheduler; those of units alone."""
+    units = [task for key, task in dask_scheduler.tasks.items() if "number" in str(key)]
+    states = [task.state for task in units]
+    return states.count("processing"), states.count("queued")
+
+
+def test_units_wait_at_the_scheduler(tmp_path: Path, one_worker: Client) -> None:
+    # Pushed to workers at once they would be in their memory, and could not be evenly spread.
+    threads = sum(one_worker.nthreads().values())
+    gate, places = tmp_path / "gate", (0, 0)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(
+            lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), NUMBERS))
+        )
+        while (places[0] < threads or sum(places) < len(NUMBERS)) and not found.done():
+            time.sleep(0.05)
+            places = one_worker.run_on_scheduler(where_tasks_are)
+        gate.touch()
+        assert len(found.result()) == len(NUMBERS)
+    assert places == (threads, len(NUMBERS) - threads)
 
 
 def test_a_unit_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:

@@ -160,7 +160,7 @@ def _pin_many(
                     if pinned[p]:
                         move[p] = np.inf if pinned[p] > 0 else -np.inf
                 return True
-        batch //= 4
+        batch //= 2
     return False
 
 
@@ -293,7 +293,7 @@ def _steps(
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
-                    f = append(kernel, shift, ridge, factor, ones, free, f, k)
+                    f = append(kernel, shift, ridge, factor, ones, free, f, np.array([k]))
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
                 factorise(kernel, shift, ridge, factor, ones, free, f)
@@ -303,8 +303,7 @@ def _steps(
             if room <= 0:
                 return done, STALLED, f
             n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
-            for p in range(n_new):
-                f = append(kernel, shift, ridge, factor, ones, free, f, wanted[p])
+            f = append(kernel, shift, ridge, factor, ones, free, f, wanted[:n_new])
             if n_new == 0:
                 idle += 1
         solve_forward(residual, factor, free, f, forward)
