@@ -91,7 +91,7 @@ def training_times(times: pd.DataFrame) -> Figure:
     """
     place = np.arange(len(times))[::-1]
     figure = Figure(figsize=(fitting(NARROW), 1.4 + 0.34 * len(times)), layout="constrained")
-    axes = figure.add_subplot(xlabel="milliseconds of a step, mean of the ranks")
+    axes = figure.add_subplot(xlabel="ms of a step, mean of the ranks")
     left = np.zeros(len(times))
     for name, colour in (("compute", SKY), ("communication", VERMILLION), ("wait", GREY)):
         widths = times[name].to_numpy(dtype=float)
