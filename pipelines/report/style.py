@@ -113,10 +113,10 @@ def fitting(width: float) -> float:
 def svg_of(figure: Figure) -> bytes:
     """A figure as SVG, which is dark where its reader has asked for that."""
     file = BytesIO()
-    _lay_out_once(figure)
     with warnings.catch_warnings():
         # A class named in a script our font lacks is drawn as boxes; the page has its name.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        _lay_out_once(figure)
         figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue().replace(b"</style>", _dark_rules() + b"</style>", 1)
 
