@@ -28,7 +28,13 @@ def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
 
     try:
         for _ in range(2):
-            said("sbatch", "--ntasks=1", "--output=/dev/null", "--wrap", f"sleep 999 {folder}")
+            said(
+                "sbatch",
+                "--ntasks=1",
+                "--output=/dev/null",
+                "--wrap",
+                f"bash -c 'sleep 999; true' {folder}",
+            )
         wait_until(lambda: said("squeue", "--noheader", "--format=%T").split() == 2 * ["RUNNING"])
         daemons = [int(file.read_text()) for file in folder.glob("*.pid")]
         started = [child for pid in daemons for child in psutil.Process(pid).children()]
