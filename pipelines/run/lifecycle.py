@@ -102,11 +102,14 @@ class Session:
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
         solver = f", solver {facts['solver']}" if "solver" in facts else ""
         self.say(f"cluster    {cluster.kind}, {counted}{with_gpus}{solver}")
-        # A run of a few seconds has none to wait for, unless it is asked for.
-        watched = options.dashboard not in ("off", None if cluster.kind == "threads" else "off")
-        if watched or cluster.kind != "threads":
-            for line in how_to_watch(cluster.client) if watched else ["dashboard  off"]:
+        # Threads of this process have a dashboard only where it is asked for, and need not say so.
+        in_process = cluster.kind == "threads"
+        watched = options.dashboard != "off" and not (in_process and options.dashboard is None)
+        if watched:
+            for line in how_to_watch(cluster.client):
                 self.say(line)
+        elif not in_process:
+            self.say("dashboard  off")
         if self.journal.n_foreign:
             self.say(
                 f"attention  {self.journal.n_foreign} records of the journal are of another run "
