@@ -54,6 +54,9 @@ def jupyterlab(tmp_path: Path) -> Iterator[str]:
         json.dumps({"cells": [cell | {"execution_count": None}], "metadata": KERNEL,
                     "nbformat": 4, "nbformat_minor": 5})
     )  # fmt: skip
+    # A test beside this one may have its dashboard where the panel looks first.
+    settings = tmp_path / "notebooks" / "settings" / "labconfig" / "default_setting_overrides.json"
+    settings.write_text(settings.read_text().replace(":8787", ":9"))  # nobody listens there
     runtime = tmp_path / "runtime"
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0",
                "--ServerApp.token=only-a-test", "--allow-root"]  # fmt: skip

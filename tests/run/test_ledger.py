@@ -26,7 +26,9 @@ def test_rows_of_a_unit_at_work_are_written_down_by_the_name_of_their_part() -> 
     journal = Mock()
     with ledger(journal, RUNNER, UNITS, True) as books:
         books.follow(News("a", 0.2))
-        books.follow(News("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", 0.2), [{"fold": 0}])
+        books.follow(
+            News("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", cost=0.2), [{"fold": 0}]
+        )
         journal.append.assert_called_once_with(
             {"unit": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
              "cost": 0.2, "rows": [{"fold": 0}]}
