@@ -126,7 +126,7 @@ def _measured(
     here = [one for one in formations if place == places.SLURM or one.nodes == 1]
     with places.everywhere([place]) as profiles:
         for formation in here:
-            profile = places.with_a_node(profiles[place], formation.a_node)
+            profile = places.formed(profiles[place], formation.nodes, formation.a_node)
             with places.workers(place, formation.n_workers, profile) as client:
                 nodes = places.nodes_of(client)
                 beside = besides(client, formation.n_workers)

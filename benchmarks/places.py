@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster_setup import open_cluster, slurm_on_one_machine
-from cluster_setup.slurm_on_one_machine.configuration import CORES_PER_NODE, MEMORY_PER_NODE
+from cluster_setup.slurm_on_one_machine.configuration import CORES_PER_NODE, MEMORY_PER_NODE, NODES
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -31,39 +31,42 @@ def missing(place: str) -> str | None:
 @contextmanager
 def slurm() -> Iterator[Path]:
     """A Slurm on this machine, for this process and its children; the folder of its profiles."""
-    with tempfile.TemporaryDirectory(prefix="slurm-") as name:
-        folder = Path(name)
-        slurm_on_one_machine.up(folder / "slurm")
-        settings = slurm_on_one_machine.environment(folder / "slurm")
+    # Slurm's own, open to its daemons; that of the profiles and keys is ours alone.
+    home = Path(tempfile.mkdtemp(prefix="slurm-"))
+    with tempfile.TemporaryDirectory(prefix="profiles-") as folder:
+        settings = slurm_on_one_machine.environment(home)
         before = {key: os.environ.get(key) for key in settings}
+        slurm_on_one_machine.up(home)
         os.environ.update(settings)
         try:
-            yield folder
+            yield Path(folder)
         finally:
-            slurm_on_one_machine.down(folder / "slurm")
+            slurm_on_one_machine.down(home)
             for key, value in before.items():
                 os.environ.pop(key)
                 if value is not None:
                     os.environ[key] = value
 
 
-def write_profile(folder: Path, a_node: int = CORES_PER_NODE) -> str:
-    """A profile of that Slurm whose jobs fill a node when there are so many; its file's name."""
+def write_profile(folder: Path, nodes: int = len(NODES), a_node: int = CORES_PER_NODE) -> str:
+    """A profile of that Slurm whose jobs fit so many to a node, on so many; its file's name."""
     import yaml
+
+    others = [f"--exclude={','.join(NODES[nodes:])}"] if nodes < len(NODES) else []
 
     profile = {
         "queue": "slurm", "walltime": "01:00:00", "cores": 1, "interface": "lo",
         "memory": f"{MEMORY_PER_NODE // a_node - 1} MB", "shared_folder": str(folder / "shared"),
-        "check_every": 2,
+        "check_every": 2, "directives": others,
     }  # fmt: skip
-    path = folder / f"{a_node}-a-node.yaml"
+    path = folder / f"{nodes}x{a_node}.yaml"
     path.write_text(yaml.safe_dump(profile))
     return str(path)
 
 
-def with_a_node(profile: str | None, a_node: int) -> str | None:
-    """The same Slurm, with so many jobs on a node."""
-    return profile and write_profile(Path(profile).parent, a_node)
+def formed(profile: str | None, nodes: int, a_node: int) -> str | None:
+    """The same Slurm, with at most so many jobs on each of so many nodes."""
+    return profile and write_profile(Path(profile).parent, nodes, a_node)
 
 
 def nodes_of(client: Client) -> set[str]:
