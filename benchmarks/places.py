@@ -56,8 +56,9 @@ def write_profile(folder: Path, nodes: int = len(NODES), a_node: int = CORES_PER
 
     profile = {
         "queue": "slurm", "walltime": "01:00:00", "cores": 1, "interface": "lo",
-        "memory": f"{MEMORY_PER_NODE // a_node - 1} MB", "shared_folder": str(folder / "shared"),
-        "check_every": 2, "directives": others,
+        # In whole GiB, as Slurm is told.
+        "memory": f"{MEMORY_PER_NODE // (1024 * a_node)} GiB",
+        "shared_folder": str(folder / "shared"), "check_every": 2, "directives": others,
     }  # fmt: skip
     path = folder / f"{nodes}x{a_node}.yaml"
     path.write_text(yaml.safe_dump(profile))

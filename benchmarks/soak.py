@@ -103,13 +103,17 @@ def judged(seen: Watched) -> dict[str, Any]:
     n_units = max(seen.units)
     at_work = [i for i, n in enumerate(seen.units) if 0 < n < n_units]
     units = [seen.units[i] for i in at_work]
-    lines = []
+    lines, brief = [], set[str]()
     for what, of, limits in (
         ("memory", seen.memory, LIMITS),
         ("open files", seen.files, dict.fromkeys(LIMITS, FILES)),
     ):
         for name in sorted(of):
-            found = trend(units, [of[name][i] for i in at_work])
+            looks = [of[name][i] for i in at_work]
+            if sum(one is not None for one in looks) < len(looks) / 2:
+                brief.add(name)  # it ended, and another took its place
+                continue
+            found = trend(units, looks)
             limit = limits[LAUNCHER if name == LAUNCHER else "worker"]
             lines.append(
                 {"what": what, "process": name, **asdict(found), "limit": limit,
@@ -122,6 +126,7 @@ def judged(seen: Watched) -> dict[str, Any]:
         "n_units": n_units,
         "seconds": seen.seconds[-1],
         "looks": len(at_work),
+        "ended_early": sorted(brief),
         "lines": lines,
         "journal": {
             "first_half": first, "second_half": second,
@@ -143,6 +148,7 @@ def page(record: dict[str, Any]) -> str:
         f"interval of {CONFIDENCE:.0%}. The launcher holds the scheduler, and keeps every row for "
         "the table at the end.\n\n"
         f"{markdown_table(HEADER, [_cells(line) for line in record['lines']])}\n\n"
+        f"{_of_those_that_ended(record['ended_early'])}"
         f"The journal takes {journal['first_half']:,.0f} bytes a unit in the first half and "
         f"{journal['second_half']:,.0f} in the second: {_word(journal['flat'])}.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
@@ -164,6 +170,13 @@ def _cells(line: dict[str, Any]) -> list[str]:
         unit = ""
     said = f"{slope}{unit} ({low} to {high})"
     return [line["what"], line["process"], level, said, limit, _word(line["flat"])]
+
+
+def _of_those_that_ended(names: Sequence[str]) -> str:
+    return (
+        f"Not judged, as they were there for less than half of it: {', '.join(names)}.\n\n"
+        * bool(names)
+    )
 
 
 def _word(flat: bool) -> str:

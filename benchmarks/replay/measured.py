@@ -120,7 +120,7 @@ def take(runs: Sequence[Path]) -> Path:
     from pipelines.run_folder.record import read_record
 
     of_runs = [_units_in(run) for run in runs]
-    kept = []
+    kept: list[dict[str, Any]] = []
     for whole in of_runs[0]:
         seconds = min(one[whole].seconds for one in of_runs if whole in one)
         found = of_runs[0][whole]

@@ -52,5 +52,5 @@ def test_a_short_one_keeps_a_page(place, tmp_path):
     # Whatever else the machine does, nobody sleeps for less than was asked.
     asleep = [one for one in lines if one["kind"] == "sleep"]
     assert all(one["measured"] >= 2 / one["n_workers"] for one in asleep)
-    assert all(0.5 < one["predicted"] < 4 for one in lines)
+    assert all(one["predicted"] >= 0.99 * 2 / one["n_workers"] for one in lines)
     assert "runs are predicted within 5%" in kept.with_suffix(".md").read_text()
