@@ -19,7 +19,9 @@ def draw(seen: Watched, path: Path) -> None:
     for name in sorted(seen.memory):
         megabytes = [None if one is None else one / 1e6 for one in seen.memory[name]]
         points = [
-            (n, mb) for n, mb in zip(seen.units, megabytes, strict=True) if mb is not None and n
+            (n, mb)
+            for n, mb in zip(seen.units, megabytes, strict=True)
+            if mb is not None and 0 < n < max(seen.units)  # while units are done
         ]
         of_launcher = name == LAUNCHER
         left.plot(

@@ -83,8 +83,8 @@ def _look(seen: Watched, lines: _Journal, processes: dict[str, Any], now: float)
         memory: int | None = None
         files: int | None = None
         if name in processes:
-            with suppress(psutil.Error):  # it has just ended
-                memory = processes[name].memory_full_info().uss
+            with suppress(psutil.Error):
+                memory = processes[name].memory_full_info().uss or None  # 0: it has just ended
                 files = processes[name].num_fds()
         seen.memory.setdefault(name, [None] * before).append(memory)
         seen.files.setdefault(name, [None] * before).append(files)
