@@ -136,7 +136,7 @@ def _by_the_path(
     alone = not judge.is_accuracy
     try:
         found = solver.search(
-            X, data.y, unit.gammas, unit.Cs, asked, settings,
+            X, data.y, asked, unit, settings,
             return_predictions=alone, return_decisions=alone, **options,
         )  # fmt: skip
     except MemoryError:

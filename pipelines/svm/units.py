@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.data.placement import FoldedData
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import Cell, Watch
+from pipelines.svm.solvers.base import Cell, Cells, Watch
 
 Row = dict[str, Any]
 Place = tuple[float, float, int]  # C, gamma, fold
@@ -18,21 +18,15 @@ ROWS_OF_A_UNIT_OF_TIME = 1000
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(Cells):
     """The largest piece of a grid that shares work.
 
     Attributes
     ----------
-    gammas : tuple of float
-    Cs : tuple of float, ascending
-    folds : tuple of int
     cost : float
         Predicted, relative to the other units.
     """
 
-    gammas: tuple[float, ...]
-    Cs: tuple[float, ...]
-    folds: tuple[int, ...]
     cost: float = 1.0
 
     @property
@@ -136,12 +130,11 @@ def fit_unit(
     alone = data.folds[unit.folds[0]] if learns else None
     X = data.scaled(found.device, rows=alone and alone[0])
     news = _News(data, unit, tell)
-    cells = found.fit_cells(
-        X, data.y, unit.gammas, unit.Cs,
-        # The whole of the folds, as their rows are put into one order for all.
-        [alone] if alone else data.folds, settings, None if alone else unit.folds,
-        Watch(news.told, news.on_fold),
-    )  # fmt: skip
+    watch = Watch(news.told, news.on_fold)
+    if alone:
+        cells = found.fit_cells(X, data.y, [alone], replace(unit, folds=(0,)), settings, watch)
+    else:
+        cells = found.fit_cells(X, data.y, data.folds, unit, settings, watch)
     return [_row(data, *place, cell) for place, cell in zip(unit.cells, cells, strict=True)]
 
 

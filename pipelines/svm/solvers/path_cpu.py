@@ -22,6 +22,7 @@ from pipelines.svm.solvers.base import (
     OK,
     OUT_OF_MEMORY,
     Cell,
+    Cells,
     Settings,
     Solver,
     Watch,
@@ -51,47 +52,43 @@ class PathSolver(Solver):
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None = None,
         watch: Watch = Watch(),  # noqa: B008  it cannot change
     ) -> list[Cell]:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
-        numbers = range(len(folds)) if only is None else only
         found: dict[tuple[int, int], list[Cell]] = {}
 
         def on_fold(result: PathResult, g: int, fold: int, place: int) -> None:
             train, validation = folds[fold]
             if np.ptp(y[train]) == 0:
-                found[g, fold] = [Cell(status=ONE_CLASS)] * len(Cs)
+                found[g, fold] = [Cell(status=ONE_CLASS)] * len(cells.Cs)
             else:
                 found[g, fold] = _cells(result, g, place, y[validation], settings)
             watch.on_fold(g, fold, found[g, fold])
 
         try:
-            self._search_by_fold(X, y, gammas, Cs, folds, settings, only, on_fold, watch.told)
+            self._search_by_fold(X, y, folds, cells, settings, on_fold, watch.told)
         except MemoryError:
-            return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(numbers) * len(Cs))
-        return [cell for place in product(range(len(gammas)), numbers) for cell in found[place]]
+            return [Cell(status=OUT_OF_MEMORY)] * cells.n_cells
+        places = product(range(len(cells.gammas)), cells.folds)
+        return [cell for place in places for cell in found[place]]
 
     def _search_by_fold(
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None,
         on_fold: Callable[[PathResult, int, int, int], None],
         told: Callable[[float], None],
     ) -> None:
-        """Call ``on_fold`` with a result, the numbers of a gamma and of a fold of ``only``, and
-        the fold's place in the result."""
+        """Call ``on_fold`` with a result, the numbers of a gamma and of a fold, and the fold's
+        place in the result."""
         self.search(
-            X, y, gammas, Cs, folds, settings, **wanted(settings), only=only, told=told,
+            X, y, folds, cells, settings, **wanted(settings), only=cells.folds, told=told,
             on_fold=lambda result, g, fold: on_fold(result, g, fold, fold),
         )  # fmt: skip
 
@@ -99,16 +96,16 @@ class PathSolver(Solver):
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
         **more: Any,
     ) -> PathResult:
-        """``cross_validate``, one call at a time; ``more`` is what it takes besides."""
+        """``cross_validate`` of gammas and Cs on all of the folds, one call at a time; ``more`` is
+        what it takes besides."""
         with self._one_at_a_time:
             options = self._options(X, folds, settings)
-            return self.cross_validate(X, y, gammas, Cs, folds, **options, **more)
+            return self.cross_validate(X, y, cells.gammas, cells.Cs, folds, **options, **more)
 
     def _options(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
         """What ``cross_validate`` takes besides the data and the grid."""

@@ -13,7 +13,7 @@ from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_result import PathResult
-from pipelines.svm.solvers.base import Settings
+from pipelines.svm.solvers.base import Cells, Settings
 from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
 
 
@@ -31,19 +31,16 @@ class PathCudaSolver(PathSolver):
         self,
         X: Any,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None,
         on_fold: Callable[[PathResult, int, int, int], None],
         told: Callable[[float], None],
     ) -> None:
         """All at once: nothing ends before the launch does."""
-        numbers = range(len(folds)) if only is None else only
-        some = [folds[fold] for fold in numbers]
-        result = self.search(X, y, gammas, Cs, some, settings, **wanted(settings))
-        for g, (place, fold) in product(range(len(gammas)), enumerate(numbers)):
+        some = [folds[fold] for fold in cells.folds]
+        result = self.search(X, y, some, cells, settings, **wanted(settings))
+        for g, (place, fold) in product(range(len(cells.gammas)), enumerate(cells.folds)):
             on_fold(result, g, fold, place)
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
