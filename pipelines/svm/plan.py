@@ -11,13 +11,14 @@ from typing import Any
 from sklearn.base import clone
 
 from pipelines.data.placement import FoldedData
-from pipelines.svm.judged import Alone, Judge, Result, judge_alone, judge_unit, units_of
+from pipelines.svm.judged import Alone, Judge, Result, judge_alone, judge_unit
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.means import Means
 from pipelines.svm.parameters import factors_by_code, refuse_a_hard_margin
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.units import Unit
+from pipelines.svm.solvers.base import Cells, Solver
+from pipelines.svm.units import Unit, cut_units
 
 # What candidates may differ in and still share work, or be fitted by any solver.
 SHARED = {"C", "gamma", "kernel", "degree", "coef0", "decision", "class_weight", "tol", "max_iter"}
@@ -33,7 +34,7 @@ class _Group:
     settings: Settings
     members: dict[Cell, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def units(self, n_features: int, solver: Any) -> list[Unit]:
+    def units(self, n_features: int, solver: Solver) -> list[Unit]:
         """Units of its cells: gammas with the same C on the same folds go together."""
         folds, Cs = defaultdict(set), defaultdict(set)
         for C, gamma, fold in self.members:
@@ -44,8 +45,8 @@ class _Group:
             alike[tuple(sorted(Cs[gamma])), tuple(sorted(folds[gamma]))].append(gamma)
         return [
             unit
-            for (some, on), gammas in alike.items()
-            for unit in units_of(some, gammas, on, n_features, solver)
+            for (Cs_of, on), gammas in alike.items()
+            for unit in cut_units(Cells(tuple(gammas), Cs_of, on), solver, n_features)
         ]
 
 
