@@ -10,8 +10,9 @@ import numpy as np
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
 from pipelines.svm.cpu.by_fold import solve_by_fold
+from pipelines.svm.cpu.class_products import ClassProducts
 from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.in_memory import open_block
+from pipelines.svm.cpu.in_memory import open_block, scratch
 from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_products
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.score import score_pairs
@@ -29,26 +30,32 @@ PRODUCTS_OF_A_MINUTE = 3e12
 
 
 def solve_and_score_by_fold(
-    search: Search, rows: np.ndarray, gamma: float, out: Solutions, means: Means
+    search: Search,
+    rows: np.ndarray,
+    products: ClassProducts | None,
+    gamma: float,
+    out: Solutions,
+    means: Means,
 ) -> Iterator[tuple[int, Scored]]:
     """One gamma; each fold with its scores, and their seconds.
 
-    What takes long is solved fold by fold, and each is given as soon as it is done: then a
-    pair's products are made for each fold, of the rows that train, with five folds three
-    times what they cost where they are made once. Which way is taken is a matter of the
-    data alone, so that a cell is the same on any machine.
+    With products that are there, or where it takes long, folds are solved one after another,
+    and each is given as soon as it is done. Without them a pair's are then made for each
+    fold, of the rows that train, with five folds three times what they cost where they are
+    made once.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
+    products : of all rows, or None where they have no room
     out : Solutions, output
     """
-    score = partial(_score_fold, search, rows, gamma, out, means)
-    if _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
+    score = partial(_score_fold, search, rows, products, gamma, out, means)
+    if products is None and _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
         solve_pairwise(search, rows, np.array([gamma]), means, [out])
         yield from zip(search.folds, means.pool.map(score, search.folds), strict=True)
     else:
-        yield from _solve_by_fold(search, rows, gamma, out, score, means)
+        yield from _solve_by_fold(search, rows, products, gamma, out, score, means)
     means.clock.lap("solve and score")
 
 
@@ -62,6 +69,7 @@ def _n_products(search: Search) -> int:
 def _solve_by_fold(
     search: Search,
     rows: np.ndarray,
+    products: ClassProducts | None,
     gamma: float,
     out: Solutions,
     score: Callable[[int], Scored],
@@ -69,12 +77,11 @@ def _solve_by_fold(
 ) -> Iterator[tuple[int, Scored]]:
     out.coefficients = search.empty_coefficients()
     memory = 0.8 * means.memory_bytes
-    n_threads = getattr(means.pool, "_max_workers", 1)
     numbers = longest_first(search.layout, search.problems)
-    fits = {number: n_threads * _pair_bytes(search, number) <= memory for number in numbers}
+    fits = {number: means.n_threads * _pair_bytes(search, number) <= memory for number in numbers}
     alone = [number for number in numbers if not fits[number]]
     beside = [number for number in numbers if fits[number]]
-    solve = partial(_solve_pair, search, rows, gamma, out, means, None)
+    solve = partial(_solve_pair, search, rows, products, gamma, out, means, None)
 
     def finish(fold: int) -> Scored:
         mark_support(out.pairs[fold], out.support[fold])
@@ -85,7 +92,7 @@ def _solve_by_fold(
         yield from solve_by_fold(jobs, solve, finish, means.pool, means.told)
     for turn, fold in enumerate(search.folds if alone else ()):
         for done, number in enumerate(alone, 1):
-            _solve_pair(search, rows, gamma, out, means, means.pool, number, fold)
+            _solve_pair(search, rows, None, gamma, out, means, means.pool, number, fold)
             means.told((turn + done / len(numbers)) / len(search.folds))
         list(means.pool.map(lambda number, fold=fold: solve(number, fold), beside))
         means.told((turn + 1) / len(search.folds))
@@ -104,6 +111,7 @@ def _rows_at_once(n: int, memory_bytes: int) -> int:
 def _solve_pair(
     search: Search,
     rows: np.ndarray,
+    products: ClassProducts | None,
     gamma: float,
     out: Solutions,
     means: Means,
@@ -117,7 +125,11 @@ def _solve_pair(
     if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * means.memory_bytes:
         opened = partial(open_rows, rows[some], search.kernel, gamma, means)
     else:
-        block = shared_products(rows[some], search.kernel, pool)
+        if products is None:
+            block = shared_products(rows[some], search.kernel, pool)
+        else:
+            block = scratch(len(some))
+            products.between(some, some, block)
         kernel_values(block, search.kernel, gamma, block, pool)
         exact = means.exact_kernel(rows, search.kernel, gamma)
         better = None if exact is None else partial(exact.of, some)
@@ -132,6 +144,7 @@ def _between(exact: ExactKernel, some: np.ndarray, places: np.ndarray) -> np.nda
 def _score_fold(
     search: Search,
     rows: np.ndarray,
+    products: ClassProducts | None,
     gamma: float,
     out: Solutions,
     means: Means,
@@ -140,17 +153,24 @@ def _score_fold(
     """Scores of a fold's validation rows, a few at a time, and their seconds."""
     began = time.perf_counter()
     exact = means.exact_kernel(rows, search.kernel, gamma)
-    validation, step = search.validation[fold], _rows_at_once(len(rows), means.memory_bytes)
+    in_order = np.argsort(search.validation[fold])
+    validation = search.validation[fold][in_order]
+    everything, step = np.arange(len(rows)), _rows_at_once(len(rows), means.memory_bytes)
     found = []
     for at in range(0, max(1, len(validation)), step):
         some = validation[at : at + step]
-        values = cross_products(rows[some], rows, search.kernel)
+        if products is None:
+            values = cross_products(rows[some], rows, search.kernel)
+        else:
+            values = np.empty((len(some), len(rows)), np.float32)
+            products.between(some, everything, values)
         kernel_values(values, search.kernel, gamma, out=values)
         between = None if exact is None else partial(_between, exact, some)
         found.append(score_pairs(values, np.arange(len(some)), fold, out, search, between))
+    back = np.argsort(in_order)
     values_of = [scores.values for scores in found if scores.values is not None]
     joined = Scores(
-        np.concatenate([scores.codes for scores in found]),
-        np.concatenate(values_of) if values_of else None,
+        np.concatenate([scores.codes for scores in found])[back],
+        np.concatenate(values_of)[back] if values_of else None,
     )
     return joined, time.perf_counter() - began

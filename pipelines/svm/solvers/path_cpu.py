@@ -46,7 +46,7 @@ class PathSolver(Solver):
         # A unit uses every thread it is given: two at once would only be in each other's way.
         self._one_at_a_time = threading.Lock()
         self._key: tuple[Any, ...] = ()
-        self._kept: dict[str, np.ndarray] = {}
+        self._kept: dict[str, Any] = {}
 
     def fit_cells(
         self,
@@ -116,9 +116,7 @@ class PathSolver(Solver):
             **problem_options(settings),
         }
 
-    def _kept_for(
-        self, X: np.ndarray, folds: Sequence[Fold], settings: Settings
-    ) -> dict[str, np.ndarray]:
+    def _kept_for(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
         """What units on the same rows, folds and kernel share; that of earlier ones is dropped."""
         key = (X, *(rows for fold in folds for rows in fold), settings.kernel.name)
         same = len(key) == len(self._key) and all(

@@ -208,7 +208,7 @@ def test_sample_weight_and_repeated_rows_agree():
 
 
 # Memory for the block of a pair, and for some of its rows.
-@pytest.mark.parametrize("memory_bytes", [3_000_000, 60_000])
+@pytest.mark.parametrize("memory_bytes", [3_000_000, 900_000, 60_000])
 def test_blocks_give_what_memory_gives(memory_bytes):
     X, y = load_digits(return_X_y=True)
     X, y = (X[:800] / 4).astype(np.float32), y[:800]
