@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,6 @@ from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
     from distributed import Client
-
-Result = TypeVar("Result")
 
 # Edges are written by ranges of the nodes they point at, cells; partitions are cut between these.
 CELLS = 4096

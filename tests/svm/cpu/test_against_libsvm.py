@@ -10,10 +10,11 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.cpu.fit import decision_values, fit_path, predict_codes
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.kernel import Kernel
+from tests.svm.models import decision_values, predict_codes
 
 TOL = 1e-3
 

@@ -7,9 +7,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from benchmarks.tables.tables import TABLES, make_table
-from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.kernel import Kernel
+from tests.svm.models import decision_values
 
 TOL = 1e-3
 
