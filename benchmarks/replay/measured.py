@@ -115,7 +115,7 @@ def take(run: Path) -> Path:
     """Keep the unit times of a run's folder beside this file."""
     from pipelines.run_folder.journal import read_journal
     from pipelines.run_folder.names import JOURNAL
-    from pipelines.run_folder.records import read_record
+    from pipelines.run_folder.record import read_record
 
     kept = []
     for record in read_journal(run / JOURNAL):

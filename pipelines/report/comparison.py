@@ -37,7 +37,7 @@ from pipelines.report.wording import count, duration, percent
 from pipelines.run_folder.judgement import interval
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
-from pipelines.run_folder.records import read_record
+from pipelines.run_folder.record import read_record
 
 COLUMNS = [
     ("run", "text"), ("data", "text"), ("searched", "text"), ("cv error", "number"),

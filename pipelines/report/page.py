@@ -25,7 +25,7 @@ from pipelines.report.timeline import worker_name
 from pipelines.report.wording import count, duration, moment, scaling_in_words
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
-from pipelines.run_folder.records import read_record
+from pipelines.run_folder.record import read_record
 from pipelines.run_folder.work_time import busy_share, lanes
 
 MOST_FAILED_CELLS = 50

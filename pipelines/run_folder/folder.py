@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.names import JOURNAL, RECORD
-from pipelines.run_folder.records import read_record
+from pipelines.run_folder.record import read_record
 
 PART = f"{RECORD}.new"
 PROBE = ".probe"

@@ -1,125 +1,73 @@
-"""What ``run.json`` says of a run, whichever command made it."""
+"""``run.json``, read and held against the schema of its command, a file for each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
+from pipelines.errors import InputError
+from pipelines.run_folder.names import RECORD
+from pipelines.run_folder.records.base import Record
+from pipelines.run_folder.records.cross_validate import ValidationRecord
+from pipelines.run_folder.records.data_parallel import TrainingRecord
+from pipelines.run_folder.records.nn_bagging import BaggingRecord
+from pipelines.run_folder.records.pagerank import GraphRecord
+from pipelines.run_folder.records.svm_grid import SvmRecord
+from pipelines.run_folder.schema import MOST_CLASSES, one_line, read_bytes
 
+WAY_OUT = "name a folder that a command wrote with --results"
 
-class TableFacts(Part):
-    """Columns of a table by kind, as they were learned from."""
-
-    target: str
-    missing: str = "impute"
-    without_header: bool = False
-    numbers: list[str]
-    categories: list[str]
-    left_out: list[list[str]] = []
-
-
-class DatasetFacts(Part):
-    """The data of a run."""
-
-    name: str | None = None
-    n_train: Count | None = None
-    n_test: Count | None = None
-    n_features: Count | None = None
-    n_classes: Count | None = None
-    classes: list[str] = []
-    image_shape: list[Side] | None = None
-    scaling: dict[str, Any] | None = None
-    fingerprint: str | None = None
-    table: TableFacts | None = None
+RECORDS: dict[str, type[Record]] = {
+    "svm_grid": SvmRecord, "nn_bagging": BaggingRecord, "pagerank": GraphRecord,
+    "cross_validate": ValidationRecord, "data_parallel": TrainingRecord,
+}  # fmt: skip
 
 
-class WorkerFacts(Part):
-    """A worker of a run."""
+def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:
+    """``run.json`` as it stands, and held against the schema of its command.
 
-    address: str
-    host: str | None = None
-    gpu: str | None = None
+    Parameters
+    ----------
+    folder : Path
+    argument : what the caller named the folder with, for the message
 
-
-class ClusterFacts(Part):
-    """Where a run was carried out."""
-
-    kind: str = "cluster"
-    n_workers: Count | None = None
-    workers: list[WorkerFacts] = []
-
-
-class Failure(Part):
-    """The cells that share a status other than ``ok``."""
-
-    status: str = "failed"
-    count: Count = 0
-    cells: list[dict[str, Number | str]] = []
-
-
-class OptionFacts(Part):
-    """The options of a run; what a command does not say here is any scalar, or a list of them."""
-
-    __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
-
-    folds: Count | None = None
-    seed: Count | None = None
-    solver: str | None = None
-
-
-class BestFacts(Part):
-    """The best candidate, by the mean over its folds."""
-
-    error_mean: Share | None = None
-    error_std: Number | None = None
-    score_mean: Number | None = None
-    score_std: Number | None = None
+    Raises
+    ------
+    InputError
+        There is none, or it breaks its schema.
+    """
+    path = folder / RECORD
+    if not path.is_file():
+        problem = f"with a {RECORD}" if folder.is_dir() else "that exists"
+        raise InputError(
+            f"{argument} must be a run folder {problem}, got {str(folder)!r}: {WAY_OUT}"
+        )
+    try:
+        facts = from_json(content := read_bytes(path))
+        if not isinstance(facts, dict):
+            raise ValueError(f"it holds a {type(facts).__name__}, not one object")
+        schema = RECORDS.get(str(facts.get("command")), Record)
+        record = schema.model_validate_json(content)
+        _refuse_impossible(record)
+    except OSError as error:
+        raise InputError(
+            f"{argument} must be a run folder that can be read, got {str(path)!r} "
+            f"({error.strerror}): {WAY_OUT}"
+        ) from None
+    except (ValueError, ValidationError) as error:
+        raise InputError(
+            f"{argument} must hold a {RECORD} as a command writes it, got {str(path)!r}, which is "
+            f"damaged ({one_line(error)}): {WAY_OUT}"
+        ) from None
+    return facts, record
 
 
-class Record(Part):
-    """What every run says of itself. What is missing was not known yet."""
-
-    # What a finished run has said at its end, and is said again when it is resumed.
-    answer: ClassVar[Sequence[str]] = ()
-    tests_rows: ClassVar[bool] = True  # its answer counts errors on test rows
-
-    command: str
-    argv: list[str] = []
-    status: str = "finished"
-    reason: str | None = None
-    started: str | None = None
-    finished: str | None = None
-    session_began: Number | None = None
-    wall_seconds: Seconds | None = None
-    busy_share: Number | None = None
-    compile_seconds: Seconds | None = None
-    seed: Count | None = None
-    fingerprint: str | None = None
-    solver: str | None = None
-    commit: str | None = None
-    options: OptionFacts = OptionFacts()
-    dataset: DatasetFacts = DatasetFacts()
-    cluster: ClusterFacts = ClusterFacts()
-    versions: dict[str, Scalar] = {}
-    machine: dict[str, Scalar] = {}
-    n_cells: Count | None = None
-    n_failed: Count = 0
-    failures: list[Failure] = []
-    best: BestFacts | None = None
-    test_error: Share | None = None
-    n_test_errors: Count | None = None
-    test_log_loss: Number | None = None
-    test_calibration_error: Number | None = None
-
-    def missing(self) -> list[str]:
-        """What a run with this status should have said, and did not."""
-        if "status" not in self.model_fields_set or self.status != "finished":
-            return []
-        wanted = ("wall_seconds", "n_cells", *self.answer)
-        lacks = [name for name in wanted if getattr(self, name) is None]
-        if self.tests_rows and self.dataset.n_test is None:
-            lacks.append("dataset.n_test")
-        return lacks
+def _refuse_impossible(record: Record) -> None:
+    dataset = record.dataset
+    if len(dataset.classes) > MOST_CLASSES:
+        raise ValueError(f"dataset.classes: more than {MOST_CLASSES:,} classes")
+    if dataset.image_shape is not None and len(dataset.image_shape) != 2:
+        raise ValueError("dataset.image_shape: not a height and a width")

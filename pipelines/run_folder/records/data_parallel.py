@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pipelines.run_folder.record import OptionFacts, Record
+from pipelines.run_folder.records.base import OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 

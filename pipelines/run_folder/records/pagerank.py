@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from pipelines.run_folder.record import OptionFacts, Record
+from pipelines.run_folder.records.base import OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share
 
 
