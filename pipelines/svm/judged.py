@@ -19,7 +19,7 @@ from pipelines.select.calibration import Calibration
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.refit import for_labels
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY
+from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY, Cells
 from pipelines.svm.solvers.path_cpu import ONE_CLASS, PathSolver
 from pipelines.svm.units import Unit
 
@@ -131,11 +131,11 @@ def _by_the_path(
         (train, np.concatenate([test, train]) if judge.train_scores else test)
         for train, test in folds
     ]
-    options = {} if judge.weights is None else {"sample_weight": judge.weights}
+    options: Result = {} if judge.weights is None else {"sample_weight": judge.weights}
     alone = not judge.is_accuracy
     try:
         found = solver.search(
-            X, data.y, asked, unit, settings,
+            X, data.y, asked, Cells(unit.gammas, unit.Cs, tuple(range(len(asked)))), settings,
             return_predictions=alone, return_decisions=alone, **options,
         )  # fmt: skip
     except MemoryError:
