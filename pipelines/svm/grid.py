@@ -21,13 +21,13 @@ from pipelines.select.scores import FAILED, reduce_scores, results_frame
 from pipelines.svm.parts import Parts
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers.base import Cells
 from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_unit
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
@@ -95,17 +95,12 @@ class Grid:
     def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
         """The units of this grid on these data, for so many workers."""
         solver = load_solver(self.solver, self.settings.device)
-        alone = data.scaling.learns
+        cells = Cells(tuple(self.gammas), tuple(self.Cs), tuple(range(len(data.folds))))
+        n_rows, n_features = data.X.shape
         return cut_units(
-            self.Cs,
-            self.gammas,
-            len(data.folds),
-            data.X.shape[1],
-            shares_c=solver.shares_c,
-            shares_folds=solver.shares_folds and not alone,
-            n_groups=GROUPS_PER_WORKER * n_workers if solver.shares_gammas else None,
-            n_rows=len(data.X),
-        )
+            cells, solver, n_features, n_rows=n_rows, n_workers=n_workers,
+            folds_apart=data.scaling.learns,
+        )  # fmt: skip
 
 
 def search(
