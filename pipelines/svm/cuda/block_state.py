@@ -67,6 +67,25 @@ class Near(NamedTuple):
     marks: Any
 
 
+class Free(NamedTuple):
+    """The free members of an inner solve, in device memory, for Newton's method.
+
+    factor : float64 (most + ``EXTRA_ROWS``, most), see ``factor``
+    rows, spare : int32, a place for each row of the largest problem: the members, in the
+        factor's order, and work space
+    d, v, move, pinned : float64 (most,): two directions, the step, and whether it puts a
+        row at its upper bound (above 0) or its lower one (below)
+    """
+
+    factor: Any
+    rows: Any
+    spare: Any
+    d: Any
+    v: Any
+    move: Any
+    pinned: Any
+
+
 class Parts(NamedTuple):
     """Shared memory through which threads tell each other.
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.cuda.block_threads import WARP
+from pipelines.svm.cuda.factor import PANEL
 from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block, to_host
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
     MEMBER_BYTES,
+    factor_shape,
     fixed_shared_bytes,
     matrix_shape,
     members_width,
@@ -24,6 +26,10 @@ from pipelines.svm.search import Settings
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
 _MOST_MEMBERS = 4096
 
+# Free multipliers that Newton's method takes on at most: a factor of so many takes 8 MiB, and
+# about as long as 6,500 iterations of SMO.
+_MOST_FREE = 1024
+
 
 @dataclass(frozen=True)
 class Launching:
@@ -36,12 +42,15 @@ class Launching:
         to 4,096; of more rows in want of change the worst are worked on. Far fewer than
         there are free multipliers cost many iterations where gamma is small
     most_blocks : of a launch, None for as many as are resident together
+    most_free : free multipliers that Newton's method takes on, None for up to 1,024; where
+        more are free SMO goes on alone
     """
 
     block_size: int = 128
     blocks_per_multiprocessor: int = 4
     capacity: int | None = None
     most_blocks: int | None = None
+    most_free: int | None = None
 
     @classmethod
     def for_rows(cls, largest: int) -> "Launching":
@@ -76,6 +85,11 @@ class Launching:
         fit = room // self.block_size * self.block_size
         wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
         return int(max(2, min(wanted, fit, largest)))
+
+    def free(self, members: int) -> int:
+        """Free multipliers of so many members that Newton's method takes on at most."""
+        wanted = _MOST_FREE if self.most_free is None else self.most_free
+        return max(1, -(-min(wanted, members) // PANEL)) * PANEL
 
     def registers(self, limit: Limits) -> int:
         """Registers of a thread with which all blocks are resident; a multiple of 8."""
@@ -183,8 +197,9 @@ def solve_table(
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,
              xp.empty((n_blocks, *matrix_shape(width)), np.float32),
+             xp.empty((n_blocks, *factor_shape(launching.free(capacity))), np.float64),
              xp.empty((n_blocks, 4, table.largest), np.float64),
-             xp.empty((n_blocks, 2, table.largest), np.int32),
+             xp.empty((n_blocks, 3, table.largest), np.int32),
              coefficients, figures, counts, efforts],
             width * MEMBER_BYTES,
         )  # fmt: skip

@@ -4,13 +4,20 @@ The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a wo
 grows too large those of ``pipelines.svm.cpu.row_walk``.  A problem's state lies in its
 block's slice of device memory, with the kernel of the rows that are worked on; their
 residuals and multipliers lie in shared memory.
+
+Where SMO has taken longer for a C than Newton's method is expected to, the walk goes on with
+both, SMO to find the free rows and Newton's method to finish, as on the CPU; but for a C
+whose free rows there is no room for.
 """
 
 from numba import cuda, types
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.block_state import Near, Parts, Products, Rows, Sides, Work
+from pipelines.svm.cuda.active_set import NO_ROOM, solve_active
+from pipelines.svm.cuda.block_state import Free, Near, Parts, Products, Rows, Sides, Work
 from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
+from pipelines.svm.cuda.factor import EXTRA_ROWS
+from pipelines.svm.cuda.free_rows import count_free
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
     CHUNK,
@@ -22,17 +29,23 @@ from pipelines.svm.cuda.start import (
     tolerance_at,
 )
 from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.rules import (
+    HARD_SCALE_SHARE,
+    INNER_GAP,
+    MOST_IDLE_ROUNDS,
+    SCALE_SHARE,
+    SMO_SHARE,
+)
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns of ``entries``: one row for each binary problem on a fold.
 OFFSET, SIZE, FOLD, FIRST, SECOND, FIRST_TO, SECOND_TO = range(7)
 ENTRY_COLUMNS = 7
 
-# Multipliers are scaled with C while more than this share of the support vectors
-# is at its bound, and kept otherwise; an inner solve closes nine tenths of the gap
-# before the other rows are looked at.  As on the CPU.
-_SCALE_SHARE = 0.6
-_INNER_GAP = 0.1
+# A problem is hard at a C from so many iterations of SMO on, and from this share of the values
+# of its members' kernel: by the instructions of each, some thirty Newton steps.
+_HARD_ITERATIONS, _HARD_SHARE = 1000, 0.125
 
 # Shared memory for a row that is worked on: three float64 and an int32.
 MEMBER_BYTES = 28
@@ -40,8 +53,8 @@ MEMBER_BYTES = 28
 # Values of float32 that memory gives at once, wanted or not: 32 bytes.
 SECTOR = 8
 
-# Device memory for a row of a block's state: four float64 and two int32.
-STATE_BYTES = 40
+# Device memory for a row of a block's state: four float64 and three int32.
+STATE_BYTES = 44
 
 
 def fixed_shared_bytes(block_size: int) -> int:
@@ -59,6 +72,11 @@ def members_width(capacity: int, block_size: int) -> int:
 def matrix_shape(width: int) -> tuple[int, int]:
     """Of float32 values: the kernel of so many members, and its diagonal."""
     return width + 1, width
+
+
+def factor_shape(most_free: int) -> tuple[int, int]:
+    """Of float64 values: what Newton's method takes for so many free multipliers."""
+    return most_free + EXTRA_ROWS, most_free
 
 
 @kept_by_arguments
@@ -84,27 +102,33 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 2, n_max)
+    spaces : float64 (n_blocks, *factor_shape(m)), m >= 4: where more multipliers than m
+        are free a problem is solved by SMO alone
+    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max)
 
     Outputs, all zero before:
 
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
-    counts : int64 (n_gammas, n_entries, 3, n_C), iterations, support vectors, status
+    counts : int64 (n_gammas, n_entries, 3, n_C), iterations and Newton steps, support vectors,
+        status
     efforts : int64 (n_gammas, n_entries, 2), C's solved, and float32 values read: two rows of the
         members' kernel for an iteration, whole sectors of shared products where that is made,
-        a problem's row for each multiplier that changed
+        a problem's row for each multiplier that changed, and what Newton steps read
     """
     solve, gather = inner_solver(name), gatherer(name)
     start, subtract = starter(name), row_subtractor(name)
     n_threads, n_warps = block_size, block_size // WARP
+    form = Kernel(name)
+    may_be_hard, shift = form.is_definite, 1.0 if form.of_distances else 0.0
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
     @cuda.jit(cache=True, **options)
     def walk(
         shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
-        columns, out_rows, signed, pulls, capacity, width, matrices, state, lists,
+        columns, out_rows, signed, pulls, capacity, width, matrices, spaces,
+        state, lists,
         coefficients, figures, counts, efforts,
     ):  # fmt: skip
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
@@ -130,6 +154,12 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
         taken = cuda.shared.array(1, types.int32)
         matrix = matrices[block]
         work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
+        space, most_free = spaces[block], spaces.shape[2]
+        # The members' columns are not looked at while Newton's method has their place.
+        free = Free(
+            space, lists[block, 1], lists[block, 2], space[most_free + 2], space[most_free + 3],
+            space[most_free + 4], space[most_free + 5],
+        )  # fmt: skip
         quota = (capacity - 2) // 2
 
         while True:
@@ -150,23 +180,25 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
-            visited, n_support, n_bounded, c = 0, 0.0, 0.0, 0
+            visited, n_support, n_bounded, c, hard = 0, 0.0, 0.0, 0, False
             span, size = reach(t, n_threads, rows, sides, parts)
             start(t, n_threads, Cs[0], rows, sides, work, products, parts)
             while c < Cs.size:
                 C = Cs[c]
                 tol_here = tolerance_at(C, tol, span, size)
-                if c > 0 and n_bounded > _SCALE_SHARE * n_support:
+                scale_share = HARD_SCALE_SHARE if hard else SCALE_SHARE
+                if c > 0 and n_bounded > scale_share * n_support:
                     scale(t, n_threads, Cs[c - 1], C, rows)
                 cuda.syncthreads()  # ``choose`` reads rows of other owners
-                done, status = 0, CONVERGED
+                done, status, idle, fits = 0, CONVERGED, 0, True
                 level = 0.0
                 while True:
                     top, i, low, j, level = survey(t, n_threads, C, rows, parts)
                     if not (top - low >= tol_here):
                         status = CONVERGED
                         break
-                    if status == STALLED:
+                    if idle == (MOST_IDLE_ROUNDS if hard else 1):
+                        status = STALLED
                         break
                     if done >= most:
                         status = ITERATION_LIMIT
@@ -190,11 +222,29 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                             sectors += 1.0
                     sectors = block_sum(t, n_threads, sectors, parts.tops)
                     gather(t, n_threads, m, work.columns, products, matrix)
-                    inner_tol = max(tol_here, _INNER_GAP * (top - low))
+                    inner_tol = max(tol_here, INNER_GAP * (top - low))
                     cuda.syncthreads()  # a row of the matrix is not read by its writer alone
+                    newton = hard and fits and count_free(t, n_threads, m, near, parts) <= most_free
+                    least = max(_HARD_ITERATIONS, int(_HARD_SHARE * m * m))
+                    allowed = most - done
+                    if newton:
+                        allowed = min(allowed, int(SMO_SHARE * m))
+                    elif may_be_hard and not hard:
+                        allowed = min(allowed, max(1, least - done))
                     iterations, status = solve(
-                        t, n_threads, m, near, matrix, inner_tol, most - done, parts
+                        t, n_threads, m, near, matrix, inner_tol, allowed, parts
                     )
+                    visited += 2 * m * iterations
+                    if newton and iterations < most - done:
+                        cuda.syncthreads()  # members of other owners are read
+                        steps, status, read = solve_active(
+                            t, n_threads, m, near, matrix, shift, inner_tol, tol_here,
+                            min(most - done - iterations, m), free, work.factors, work.changes,
+                            parts,
+                        )  # fmt: skip
+                        iterations += steps
+                        visited += read
+                        fits = status != NO_ROOM
                     for p in range(t, m, n_threads):
                         k = work.members[p]
                         work.changes[p] = near.beta[p] - rows.beta[k]
@@ -202,8 +252,11 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     cuda.syncthreads()  # ``pack`` reads members of other owners
                     n_changed = pack(t, n_threads, rows, m, work, parts)
                     subtract(t, n_threads, rows, n_changed, work, products, parts)
-                    done += iterations
-                    visited += 2 * m * iterations + m * SECTOR * int(sectors) + n * n_changed
+                    done += max(1, iterations)
+                    visited += m * SECTOR * int(sectors) + n * n_changed
+                    idle = idle + 1 if iterations == 0 or status == STALLED else 0
+                    if may_be_hard and (done >= least or idle > 0):
+                        hard = True
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
                 n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
