@@ -5,9 +5,6 @@ move at once, to where their residuals are equal or some of them meet a bound; t
 pinned, and where none is met those that violate most are set free.  Here every step takes
 its effect off all members' residuals at once, which is a product that all threads share,
 and so the decrease of the objective is known from the step itself.
-
-Kernel values are single precision's, as SMO has them; sums, the factor and steps are in
-double precision.
 """
 
 import numpy as np
@@ -16,7 +13,6 @@ from pipelines.svm.cuda.block_threads import (
     barrier,
     block_sum,
     block_top,
-    called,
     device,
     larger,
     smaller,
@@ -30,15 +26,11 @@ from pipelines.svm.rules import (
     LEAST_MOVE,
     MOST_IDLE_STEPS,
     MOST_TRIES,
-    RESOLVED32,
+    RESOLVED64,
     RIDGE_SHARE,
     VIOLATION_SHARE,
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
-
-# Beside the words for how a solution ended: more members are, or want to be, free than there
-# is room for.
-NO_ROOM = -1
 
 
 @device
@@ -82,7 +74,7 @@ def _product(t, n_threads, m, f, matrix, free, out):
     for p in range(t, m, n_threads):
         total = 0.0
         for q in range(f):
-            total += np.float64(matrix[np.uint32(free.rows[q]), np.uint32(p)]) * free.move[q]
+            total += matrix[np.uint32(free.rows[q]), np.uint32(p)] * free.move[q]
         out[p] = total
     barrier()  # it is read by others than its writers
 
@@ -213,13 +205,13 @@ def _largest(t, n_threads, m, near, matrix, parts):
     span, value = 0.0, 0.0
     for p in range(t, m, n_threads):
         span = max(span, abs(near.bounds[p]))
-        value = max(value, abs(np.float64(matrix[p, p])))
+        value = max(value, abs(matrix[p, p]))
     span, _ = block_top(t, n_threads, span, np.int32(0), parts.tops, parts.places)
     value, _ = block_top(t, n_threads, value, np.int32(0), parts.tops, parts.places)
     return span, value
 
 
-@called
+@device
 def solve_active(
     t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, parts
 ):
@@ -229,24 +221,23 @@ def solve_active(
     ----------
     t, n_threads : this thread's number, and how many the block has
     near : Near; all threads have left it as it is
-    matrix : see ``gatherer``; ``shift`` is added to its values
+    matrix : float64, see ``exact``; ``shift`` is added to its values
     finest : the tolerance that will be asked for in the end
     limit : of steps
-    free : Free; as many members may be free as its vectors have places
+    free : Free, of at least m members
     keys, effect : float64 (>= m,), work space
     parts : Parts; ``chunk_factors`` is overwritten, too
 
     Returns, the same in every thread
     -------
-    steps, status : ``NO_ROOM`` where more members want to be free than there is room for
+    steps, status : ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: steps no longer move
+        anything
     visited : float32 values read, a float64 of the factor as two
     """
     span, value = _largest(t, n_threads, m, near, matrix, parts)
-    ridge = max(RIDGE_SHARE * finest / span, RESOLVED32 * max(value, 1.0))
+    ridge = max(RIDGE_SHARE * finest / span, RESOLVED64 * max(value, 1.0))
     steps, idle, batch, visited, first = 0, 0, 1, 0, 0
     f = list_free(t, n_threads, m, near, free, keys, parts)
-    if f < 0:
-        return steps, NO_ROOM, visited
     while True:
         level = 0.0
         if f >= 2:
@@ -299,12 +290,9 @@ def solve_active(
         batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch > 0 else 1
         if f == 1:  # there is no factor, and no step has told the level
             level, first, batch = near.residual[free.rows[0]], 0, 1
-        most = min(batch, free.d.size - f)
-        if most <= 0:
-            return steps, NO_ROOM, visited
         first = min(first, f)
         more = add_violating(
-            t, n_threads, m, f, most, level, VIOLATION_SHARE * tol, near, free, keys, parts
+            t, n_threads, m, f, batch, level, VIOLATION_SHARE * tol, near, free, keys, parts
         )
         if more == f:
             idle += 1

@@ -3,7 +3,7 @@
 As ``pipelines.svm.cpu.factor`` but for what changes a factor: rows from some place on are
 made anew, where the CPU turns and appends them.  Everywhere:
 
-matrix : float32, the members' kernel, see ``gatherer``; ``shift`` is added to its values,
+matrix : float64, the members' kernel, see ``exact``; ``shift`` is added to its values,
     ``ridge`` to its diagonal
 f : how many members are free; their numbers are the first of ``free.rows``
 free : Free.  ``factor``: below the diagonal the factor's values, on it their reciprocals; the
@@ -29,7 +29,7 @@ from pipelines.svm.cuda.block_threads import (
 # Columns that are made together.
 PANEL = 4
 
-# Rows of the factor's array beyond the most that may be free: the two sides, and four vectors.
+# Rows of the factor's array beyond those of members that may be free: the two sides, and four vectors.
 EXTRA_ROWS = 6
 
 
@@ -59,7 +59,7 @@ def _right(p, q, f, near, matrix, shift, ridge, free):
         return 1.0
     if p == f + 1:
         return near.residual[column]
-    value = np.float64(matrix[free.rows[p], column]) + shift
+    value = matrix[free.rows[p], column] + shift
     if p == q:
         value += ridge
     return value

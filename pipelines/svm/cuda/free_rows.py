@@ -9,7 +9,6 @@ import numpy as np
 from pipelines.svm.cuda.block_threads import (
     NOWHERE,
     barrier,
-    block_sum,
     block_top,
     device,
     larger,
@@ -36,18 +35,8 @@ def rank_of(value, at, n, values):
 
 
 @device
-def count_free(t, n_threads, m, near, parts):
-    """How many of m members are free, the same in every thread."""
-    count = 0.0
-    for p in range(t, m, n_threads):
-        if is_free(near.marks[p]):
-            count += 1.0
-    return int(block_sum(t, n_threads, count, parts.tops))
-
-
-@device
 def list_free(t, n_threads, m, near, free, keys, parts):
-    """Fill ``free.rows`` with the free members, and return their number; -1 if there is no room.
+    """Fill ``free.rows`` with the free members, and return their number.
 
     Those next to a bound, the likely ones to be pinned, come last: then few rows of the
     factor change.
@@ -62,8 +51,6 @@ def list_free(t, n_threads, m, near, free, keys, parts):
         if is_free(near.marks[p]):
             count += 1
     at, f = share_counts(t, n_threads, count, parts.counts)
-    if f > free.d.size:
-        return -1
     for p in range(first, last):
         if is_free(near.marks[p]):
             bound, beta = near.bounds[p], near.beta[p]

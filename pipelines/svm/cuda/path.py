@@ -174,7 +174,7 @@ def _cross_validate(
     launching = launching or Launching.for_rows(largest)
     plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
     launching = replace(
-        launching, capacity=plan.members, most_blocks=plan.n_blocks, most_free=plan.free
+        launching, capacity=plan.members, most_blocks=plan.n_blocks, hard_members=plan.hard_members
     )  # fmt: skip
     rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
     clock.lap("sort")
@@ -204,7 +204,8 @@ def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, 
         largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
         largest_class=int(sizes[-1]),
         n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-        members=members, block_size=launching.block_size, free=launching.free(members),
+        members=members, block_size=launching.block_size,
+        hard_members=launching.hard_width(members, n_features, search.kernel),
     )  # fmt: skip
 
 
@@ -249,17 +250,15 @@ class _Grid:
                 layout, problems, search.weights, search.settings.class_weight, classes
             )
             inside = sorted_rows(layout, classes)
-            shared = self.whole
+            shared, rows = self.whole, self.rows
             if shared is None:
+                rows = rows[self.xp.asarray(inside)]
                 shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)],
-                    search.kernel,
-                    self.xp,
-                    self.plan.product_rows,
-                )  # fmt: skip
+                    rows, search.kernel, self.xp, self.plan.product_rows
+                )
                 self.clock.lap("distances")
             part = solve_table(
-                table, shared, layout, list(classes), search.weights[:, inside], gammas,
+                table, shared, rows, layout, list(classes), search.weights[:, inside], gammas,
                 search.settings, search.kernel, coefficients, self.xp, self.launching, self.limit,
             )  # fmt: skip
             seconds += self.clock.lap("solve")

@@ -6,46 +6,34 @@ block's slice of device memory, with the kernel of the rows that are worked on; 
 residuals and multipliers lie in shared memory.
 
 Where SMO has taken longer for a C than Newton's method is expected to, the walk goes on with
-both, SMO to find the free rows and Newton's method to finish, as on the CPU; but for a C
-whose free rows there is no room for.
+both, in double precision, as on the CPU; but for a C at which more rows are free than there
+is room for.
 """
 
 from numba import cuda, types
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.active_set import NO_ROOM, solve_active
-from pipelines.svm.cuda.block_state import Free, Near, Parts, Products, Rows, Sides, Work
+from pipelines.svm.cuda.block_state import Exact, Near, Parts, Products, Rows, Sides, Work
 from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
-from pipelines.svm.cuda.factor import EXTRA_ROWS
-from pipelines.svm.cuda.free_rows import count_free
+from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
     CHUNK,
     pack,
     reach,
+    restore,
     row_subtractor,
     scale,
     starter,
     tolerance_at,
 )
 from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
-from pipelines.svm.kernel import Kernel
-from pipelines.svm.rules import (
-    HARD_SCALE_SHARE,
-    INNER_GAP,
-    MOST_IDLE_ROUNDS,
-    SCALE_SHARE,
-    SMO_SHARE,
-)
+from pipelines.svm.rules import HARD_SCALE_SHARE, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns of ``entries``: one row for each binary problem on a fold.
 OFFSET, SIZE, FOLD, FIRST, SECOND, FIRST_TO, SECOND_TO = range(7)
 ENTRY_COLUMNS = 7
-
-# A problem is hard at a C from so many iterations of SMO on, and from this share of the values
-# of its members' kernel: by the instructions of each, some thirty Newton steps.
-_HARD_ITERATIONS, _HARD_SHARE = 1000, 0.125
 
 # Shared memory for a row that is worked on: three float64 and an int32.
 MEMBER_BYTES = 28
@@ -74,11 +62,6 @@ def matrix_shape(width: int) -> tuple[int, int]:
     return width + 1, width
 
 
-def factor_shape(most_free: int) -> tuple[int, int]:
-    """Of float64 values: what Newton's method takes for so many free multipliers."""
-    return most_free + EXTRA_ROWS, most_free
-
-
 @kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None):
     """The kernel for one kernel function and block size, with these arguments.
@@ -102,8 +85,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    spaces : float64 (n_blocks, *factor_shape(m)), m >= 4: where more multipliers than m
-        are free a problem is solved by SMO alone
+    may_be_hard : int, 0 for SMO alone
+    features : float64 (n_features, n), exact_gammas : float64 (n_gammas,), exact_coef0 : float
+        of the kernel in double precision
+    spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard
     state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max)
 
     Outputs, all zero before:
@@ -118,17 +103,16 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     """
     solve, gather = inner_solver(name), gatherer(name)
     start, subtract = starter(name), row_subtractor(name)
+    solve_hard, subtract_exact = hard_functions(name)
     n_threads, n_warps = block_size, block_size // WARP
-    form = Kernel(name)
-    may_be_hard, shift = form.is_definite, 1.0 if form.of_distances else 0.0
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
     @cuda.jit(cache=True, **options)
     def walk(
         shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
-        columns, out_rows, signed, pulls, capacity, width, matrices, spaces,
-        state, lists,
+        columns, out_rows, signed, pulls, capacity, width, matrices,
+        may_be_hard, features, exact_gammas, exact_coef0, spaces, state, lists,
         coefficients, figures, counts, efforts,
     ):  # fmt: skip
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
@@ -154,13 +138,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
         taken = cuda.shared.array(1, types.int32)
         matrix = matrices[block]
         work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
-        space, most_free = spaces[block], spaces.shape[2]
-        # The members' columns are not looked at while Newton's method has their place.
-        free = Free(
-            space, lists[block, 1], lists[block, 2], space[most_free + 2], space[most_free + 3],
-            space[most_free + 4], space[most_free + 5],
-        )  # fmt: skip
-        quota = (capacity - 2) // 2
+        hard_room = spaces.shape[2]
 
         while True:
             cuda.syncthreads()  # all have read the job before
@@ -172,6 +150,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
             g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
+            exact = Exact(features, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
                 signed[offset : offset + n], columns[offset : offset + n],
@@ -180,7 +159,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
-            visited, n_support, n_bounded, c, hard = 0, 0.0, 0.0, 0, False
+            visited, n_support, n_bounded, c = 0, 0.0, 0.0, 0
+            # Whether a C was hard, and whether residuals are those of the exact kernel.
+            hard, is_exact = False, False
             span, size = reach(t, n_threads, rows, sides, parts)
             start(t, n_threads, Cs[0], rows, sides, work, products, parts)
             while c < Cs.size:
@@ -193,7 +174,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                 done, status, idle, fits = 0, CONVERGED, 0, True
                 level = 0.0
                 while True:
-                    top, i, low, j, level = survey(t, n_threads, C, rows, parts)
+                    top, i, low, j, level, n_free = survey(t, n_threads, C, rows, parts)
                     if not (top - low >= tol_here):
                         status = CONVERGED
                         break
@@ -203,8 +184,29 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     if done >= most:
                         status = ITERATION_LIMIT
                         break
-                    rise = most_eager(t, n_threads, C, rows, 1.0, level, top, quota, parts)
-                    fall = most_eager(t, n_threads, C, rows, -1.0, -level, -low, quota, parts)
+                    if n_free > FREE_SHARE * hard_room:
+                        fits = False
+                    if is_exact != (hard and fits):
+                        is_exact = not is_exact
+                        restore(t, n_threads, rows, work)
+                        cuda.syncthreads()  # ``pack`` reads rows of other owners
+                        n_changed = pack(t, n_threads, rows, n, work, parts)
+                        if is_exact:
+                            subtract_exact(t, n_threads, rows, n_changed, work, exact)
+                        else:
+                            subtract(t, n_threads, rows, n_changed, work, products, parts)
+                        visited += n * n_changed
+                        cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
+                        continue
+                    quota = (capacity - 2) // 2
+                    if is_exact:
+                        quota = (hard_room - 2 - int(n_free)) // 2
+                    rise = most_eager(
+                        t, n_threads, C, rows, 1.0, level, top, quota, is_exact, parts
+                    )
+                    fall = most_eager(
+                        t, n_threads, C, rows, -1.0, -level, -low, quota, is_exact, parts
+                    )
                     m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
                     for p in range(t, round_up(m, n_threads), n_threads):
                         near.residual[p], near.marks[p] = 0.0, 0
@@ -215,47 +217,48 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                             near.residual[p], near.beta[p] = rows.residual[k], b
                             near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
                     cuda.syncthreads()  # columns of other owners are read, and their beta
-                    # Columns ascend: a member begins a sector unless the one before lies in it.
-                    sectors = 0.0
-                    for p in range(t, m, n_threads):
-                        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
-                            sectors += 1.0
-                    sectors = block_sum(t, n_threads, sectors, parts.tops)
-                    gather(t, n_threads, m, work.columns, products, matrix)
                     inner_tol = max(tol_here, INNER_GAP * (top - low))
-                    cuda.syncthreads()  # a row of the matrix is not read by its writer alone
-                    newton = hard and fits and count_free(t, n_threads, m, near, parts) <= most_free
-                    least = max(_HARD_ITERATIONS, int(_HARD_SHARE * m * m))
-                    allowed = most - done
-                    if newton:
-                        allowed = min(allowed, int(SMO_SHARE * m))
-                    elif may_be_hard and not hard:
-                        allowed = min(allowed, max(1, least - done))
-                    iterations, status = solve(
-                        t, n_threads, m, near, matrix, inner_tol, allowed, parts
-                    )
-                    visited += 2 * m * iterations
-                    if newton and iterations < most - done:
-                        cuda.syncthreads()  # members of other owners are read
-                        steps, status, read = solve_active(
-                            t, n_threads, m, near, matrix, shift, inner_tol, tol_here,
-                            min(most - done - iterations, m), free, work.factors, work.changes,
-                            parts,
+                    # SMO alone has as many iterations as it takes to call the problem hard.
+                    patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
+                    if is_exact:
+                        iterations, status, read = solve_hard(
+                            t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
+                            spaces[block], work, lists[block, 2], parts,
                         )  # fmt: skip
-                        iterations += steps
                         visited += read
-                        fits = status != NO_ROOM
+                    else:
+                        # Columns ascend: a member begins a sector unless the one before lies in it.
+                        sectors = 0.0
+                        for p in range(t, m, n_threads):
+                            if (
+                                p == 0
+                                or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR
+                            ):
+                                sectors += 1.0
+                        sectors = block_sum(t, n_threads, sectors, parts.tops)
+                        gather(t, n_threads, m, work.columns, products, matrix)
+                        allowed = most - done
+                        if may_be_hard != 0 and not hard:
+                            allowed = min(allowed, max(1, patience - done))
+                        cuda.syncthreads()  # a row of the matrix is not read by its writer alone
+                        iterations, status = solve(
+                            t, n_threads, m, near, matrix, inner_tol, allowed, parts
+                        )
+                        visited += 2 * m * iterations + m * SECTOR * int(sectors)
                     for p in range(t, m, n_threads):
                         k = work.members[p]
                         work.changes[p] = near.beta[p] - rows.beta[k]
                         rows.beta[k] = near.beta[p]
                     cuda.syncthreads()  # ``pack`` reads members of other owners
                     n_changed = pack(t, n_threads, rows, m, work, parts)
-                    subtract(t, n_threads, rows, n_changed, work, products, parts)
+                    if is_exact:
+                        subtract_exact(t, n_threads, rows, n_changed, work, exact)
+                    else:
+                        subtract(t, n_threads, rows, n_changed, work, products, parts)
+                    visited += n * n_changed
                     done += max(1, iterations)
-                    visited += m * SECTOR * int(sectors) + n * n_changed
                     idle = idle + 1 if iterations == 0 or status == STALLED else 0
-                    if may_be_hard and (done >= least or idle > 0):
+                    if may_be_hard != 0 and (done >= patience or idle > 0):
                         hard = True
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
