@@ -200,7 +200,9 @@ def solve_table(
         hard_width = launching.hard_width(capacity, rows.shape[1], kernel)
         nothing = xp.zeros((1, 1), np.float64)
         launch(
-            smo_kernel(kernel.name, launching.block_size, launching.registers(limit)),
+            smo_kernel(
+                kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
+            ),
             n_blocks, launching.block_size,
             [shared, xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0),
              kernel.degree, xp.asarray(settings.Cs), settings.tol, settings.max_iter,
@@ -208,7 +210,7 @@ def solve_table(
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,
              xp.empty((n_blocks, *matrix_shape(width)), np.float32),
-             int(hard_width > 0), exact_rows(rows, xp) if hard_width else nothing,
+             exact_rows(rows, xp) if hard_width else nothing,
              xp.asarray(gammas, dtype=np.float64), kernel.coef0,
              xp.empty((n_blocks, *hard_shape(hard_width)), np.float64) if hard_width else
              nothing[None],

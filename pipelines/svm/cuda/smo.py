@@ -63,11 +63,13 @@ def matrix_shape(width: int) -> tuple[int, int]:
 
 
 @kept_by_arguments
-def smo_kernel(name: str, block_size: int, registers: int | None = None):
+def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
     """The kernel for one kernel function and block size, with these arguments.
 
     ``registers`` limits those of a thread, so that a block of the wanted size can
-    be launched; at 64 what is spilled lies outside the loops over rows.
+    be launched; at 64 what is spilled lies outside the loops over rows. With ``newton`` what
+    is hard is finished by Newton's method; without, SMO does all, and takes as many
+    instructions as if there were nothing else.
 
     shared : float32 (n, n), shared products
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
@@ -85,10 +87,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    may_be_hard : int, 0 for SMO alone
     features : float64 (n_features, n), exact_gammas : float64 (n_gammas,), exact_coef0 : float
         of the kernel in double precision
-    spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard
+    spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard;
+        these are looked at with ``newton`` alone
     state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max)
 
     Outputs, all zero before:
@@ -108,11 +110,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
-    @cuda.jit(cache=True, **options)
     def walk(
         shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
         columns, out_rows, signed, pulls, capacity, width, matrices,
-        may_be_hard, features, exact_gammas, exact_coef0, spaces, state, lists,
+        features, exact_gammas, exact_coef0, spaces, state, lists,
         coefficients, figures, counts, efforts,
     ):  # fmt: skip
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
@@ -238,7 +239,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                         sectors = block_sum(t, n_threads, sectors, parts.tops)
                         gather(t, n_threads, m, work.columns, products, matrix)
                         allowed = most - done
-                        if may_be_hard != 0 and not hard:
+                        if newton and not hard:
                             allowed = min(allowed, max(1, patience - done))
                         cuda.syncthreads()  # a row of the matrix is not read by its writer alone
                         iterations, status = solve(
@@ -258,7 +259,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     visited += n * n_changed
                     done += max(1, iterations)
                     idle = idle + 1 if iterations == 0 or status == STALLED else 0
-                    if may_be_hard != 0 and (done >= patience or idle > 0):
+                    if newton and (done >= patience or idle > 0):
                         hard = True
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
@@ -281,4 +282,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    return walk
+    # A launch is told by it, and what is kept on disk.
+    walk.__qualname__ = f"{'newton' if newton else 'smo'}_kernel.walk"
+    return cuda.jit(cache=True, **options)(walk)
