@@ -137,9 +137,7 @@ def _search_and_fit(function: str) -> None:
     def no_products(rows, *_):
         return np.zeros((len(rows), len(rows)), np.float32)
 
-    def validate(
-        n: int, n_classes: int, decision: str, n_gammas: int, n_features: int = 4
-    ) -> None:
+    def validate(n: int, n_classes: int, decision: str, n_gammas: int, n_features: int = 4) -> None:
         rng, y = np.random.default_rng(0), np.arange(n) % n_classes
         fold = rng.integers(5, size=n)
         folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)[:20]) for f in range(5)]

@@ -6,22 +6,21 @@ from numba import cuda, types
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
-from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.cuda.active_set import solve_active
 from pipelines.svm.cuda.block_state import Free, Near, Parts
 from pipelines.svm.cuda.factor import EXTRA_ROWS, directions, extend
-from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.inner import mark_of
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.cuda.start import CHUNK
+from pipelines.svm.kernel import Kernel
 from pipelines.svm.solutions import CONVERGED
 
 THREADS = 4
-SMALL = Launching(block_size=THREADS)
-ALONE = Launching(block_size=THREADS, hard_members=0)
+BOTH = Launching(block_size=THREADS)
+ALONE = Launching(block_size=1, hard_members=0)  # one thread: the simulator's quickest block
 
 
 def noisy(n, seed=0):
@@ -124,3 +123,97 @@ def test_members_are_solved(C):
     rise, fall = solved < np.maximum(bounds, 0), solved > np.minimum(bounds, 0)
     assert after[rise].max() - after[fall].min() < 1e-3
     assert 0.5 * solved @ K @ solved - np.sign(bounds) @ solved < before
+
+
+def agree(X, y, gamma, Cs, folds, launching=BOTH, rtol=1e-4, **options):
+    """The CPU's result and ours, held against each other."""
+    options["return_decisions"] = True
+    cpu = cross_validate_path(X, y, gamma, Cs, folds, **options)
+    gpu = cross_validate_path_cuda(X, y, gamma, Cs, folds, launching=launching, **options)
+    assert not cpu.status.any()
+    assert not gpu.status.any()
+    np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=rtol)
+    for ours, theirs in zip(gpu.decisions[0], cpu.decisions[0], strict=True):
+        # Scores are in single precision.
+        scale = np.maximum(1.0, np.abs(theirs).max(axis=(1, 2)))
+        assert (np.abs(ours - theirs).max(axis=(1, 2)) <= 1e-2 * scale).all()
+    return cpu, gpu
+
+
+def all_rows(n):
+    return [(np.arange(n), np.arange(n))]
+
+
+def test_a_hard_table_takes_a_fraction_of_the_iterations():
+    X, y = noisy(60)
+    _, both = agree(X, y, 1.0, [10.0, 1e3, 1e4], all_rows(60), Launching(2))
+    _, alone = agree(X, y, 1.0, [10.0, 1e3], all_rows(60), ALONE)
+    # Until it is called hard, a thousand; then Newton's method.
+    assert alone.n_iterations[0, 1, 0] > 4000
+    assert 1000 <= both.n_iterations[0, 1, 0] < 1100
+    assert both.n_iterations[0, 2, 0] < 150
+
+
+def test_in_double_precision_up_to_a_million():
+    """Where the CPU is in double precision, too, both find the same optimum."""
+    X, y = noisy(100)
+    Cs = [1.0, 1e4, 1e5, 1e6]
+    cpu, gpu = agree(X, y, 0.5, Cs, all_rows(100), Launching(1))
+    np.testing.assert_allclose(gpu.objectives[0, 2:], cpu.objectives[0, 2:], rtol=1e-8)
+    np.testing.assert_array_equal(gpu.n_support[0, 2:], cpu.n_support[0, 2:])
+    assert gpu.n_iterations[0, 2:].max() < 500
+
+
+def test_what_does_not_fit_is_left_to_smo():
+    """Some thirty rows are free at C = 1,000 and 10,000: among 8 members there is no room."""
+    X, y = noisy(60)
+    _, gpu = agree(X, y, 1.0, [10.0, 1e3], all_rows(60), Launching(1, hard_members=8))
+    assert gpu.n_iterations[0, 1, 0] > 4000
+
+
+def test_newton_comes_back_where_fewer_are_free():
+    """Of 44 members a quarter is for those that violate: enough at C = 10,000 alone."""
+    X, y = noisy(60)
+    launching = Launching(1, hard_members=44)
+    _, gpu = agree(X, y, 1.0, [10.0, 1e3, 1e4], all_rows(60), launching)
+    assert gpu.n_iterations[0, 1, 0] > 4000
+    assert gpu.n_iterations[0, 2, 0] < 100
+
+
+def test_fewer_members_than_rows():
+    """Of 60 rows 48 are worked on at once: the free ones, and those that violate most."""
+    X, y = noisy(60)
+    launching = Launching(2, hard_members=48)
+    _, gpu = agree(X, y, 1.0, [10.0, 1e3], all_rows(60), launching)
+    assert gpu.n_iterations[0, 1, 0] < 1100
+
+
+@pytest.mark.parametrize(
+    ("kernel", "Cs"), [("linear", [1.0, 1e3, 1e4]), ("poly", [1.0, 1e3]), ("rbf", [1.0, 1e3])]
+)
+def test_every_definite_kernel_with_folds_and_weights(kernel, Cs):
+    X, y = noisy(60, seed=3)
+    folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+    options = {"kernel": kernel, "coef0": 1.0, "class_weight": {0: 2.0}}
+    agree(X, y, 0.5, Cs, folds, **options)
+
+
+def test_one_against_the_rest():
+    X, _ = noisy(60, seed=4)
+    y = np.random.default_rng(5).integers(3, size=60)
+    agree(X, y, 0.5, [1.0, 300.0], all_rows(60), decision="ovr")
+
+
+def test_rows_that_repeat_leave_the_free_block_singular():
+    X, y = noisy(40, seed=6)
+    X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    y[::10] = 1 - y[::10]
+    agree(X, y, 1.0, [10.0, 1e3, 1e4], all_rows(80))
+
+
+def test_where_newton_is_not_compiled():
+    launching = Launching(128)
+    assert launching.hard_width(1920, 57, Kernel()) == 1024
+    assert launching.hard_width(300, 57, Kernel()) == 384
+    assert launching.hard_width(1920, 784, Kernel()) == 0  # images
+    assert launching.hard_width(1920, 57, Kernel("sigmoid")) == 0

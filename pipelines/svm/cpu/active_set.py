@@ -296,7 +296,9 @@ def _steps(
             room = min(batch, capacity - f)
             if room <= 0:
                 return done, STALLED, f
-            n_new = _most_violating(residual, beta, lower, upper, level, VIOLATION_SHARE * tol, wanted[:room])
+            n_new = _most_violating(
+                residual, beta, lower, upper, level, VIOLATION_SHARE * tol, wanted[:room]
+            )
             f = append(kernel, shift, ridge, factor, ones, free, f, wanted[:n_new])
             if n_new == 0:
                 idle += 1

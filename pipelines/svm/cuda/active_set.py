@@ -144,9 +144,7 @@ def _pin_many(
                 free.pinned[q] = 1.0
             else:
                 free.pinned[q] = -1.0
-        following, _ = block_top(
-            t, n_threads, -following, np.int32(0), parts.tops, parts.places
-        )
+        following, _ = block_top(t, n_threads, -following, np.int32(0), parts.tops, parts.places)
         if _spread(t, n_threads, f, min(-following, 1.0), near, free, parts):
             _product(t, n_threads, m, f, matrix, free, effect)
             fallen = 0.0
@@ -241,9 +239,7 @@ def solve_active(
     while True:
         level = 0.0
         if f >= 2:
-            extend(
-                t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors
-            )
+            extend(t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors)
             visited += (f + 2 - first) * f * f + m * f
             level, wished = directions(t, n_threads, f, free, parts)
             if not wished < np.inf:  # the kernel is not finite

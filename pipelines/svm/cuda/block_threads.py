@@ -28,15 +28,12 @@ SHIFTER = np.float32(12582912)
 _ALL_LANES = 0xFFFFFFFF
 
 device: Callable[..., Any]
-called: Callable[..., Any]
 
 if SIMULATED:
 
     def device(function):
         """Device functions are ordinary functions here."""
         return function
-
-    called = device
 
     def barrier() -> None:
         threading.current_thread().syncthreads()  # type: ignore[attr-defined]
@@ -58,8 +55,6 @@ else:
     from numba.cuda import libdevice
 
     device = cuda.jit(device=True, forceinline=True)
-    # Not inlined by us: what is rarely done takes no registers from what is always done.
-    called = cuda.jit(device=True)
 
     @device
     def barrier():

@@ -29,7 +29,7 @@ from pipelines.svm.cuda.block_threads import (
 # Columns that are made together.
 PANEL = 4
 
-# Rows of the factor's array beyond those of members that may be free: the two sides, and four vectors.
+# Rows of the factor's array beyond those of members: the two sides, and four vectors.
 EXTRA_ROWS = 6
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 from pipelines.svm.cuda.active_set import solve_active
 from pipelines.svm.cuda.block_state import Free
-from pipelines.svm.cuda.block_threads import barrier, called
+from pipelines.svm.cuda.block_threads import barrier, device
 from pipelines.svm.cuda.exact import exact_functions
 from pipelines.svm.cuda.factor import EXTRA_ROWS
 from pipelines.svm.cuda.inner import inner_solver
@@ -37,7 +37,7 @@ def hard_functions(name: str):
     gather, subtract = exact_functions(name)
     solve = inner_solver(name)
 
-    @called
+    @device
     def solve_hard(t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, parts):
         """SMO and Newton steps on m members.
 
@@ -71,9 +71,4 @@ def hard_functions(name: str):
             visited += read
         return iterations, status, visited
 
-    @called
-    def subtract_exact(t, n_threads, rows, m, work, exact):
-        """As ``row_subtractor``'s, in float64."""
-        subtract(t, n_threads, rows, m, work, exact)
-
-    return solve_hard, subtract_exact
+    return solve_hard, subtract

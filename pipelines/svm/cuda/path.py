@@ -253,9 +253,7 @@ class _Grid:
             shared, rows = self.whole, self.rows
             if shared is None:
                 rows = rows[self.xp.asarray(inside)]
-                shared = symmetric_products(
-                    rows, search.kernel, self.xp, self.plan.product_rows
-                )
+                shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
                 self.clock.lap("distances")
             part = solve_table(
                 table, shared, rows, layout, list(classes), search.weights[:, inside], gammas,

@@ -14,7 +14,7 @@ from numba import cuda, types
 
 from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block_state import Exact, Near, Parts, Products, Rows, Sides, Work
-from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
+from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum, device
 from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
@@ -60,6 +60,41 @@ def members_width(capacity: int, block_size: int) -> int:
 def matrix_shape(width: int) -> tuple[int, int]:
     """Of float32 values: the kernel of so many members, and its diagonal."""
     return width + 1, width
+
+
+@device
+def take_near(t, n_threads, m, C, rows, work, near):
+    """Copy m members' numbers to shared memory, and list their columns."""
+    for p in range(t, round_up(m, n_threads), n_threads):
+        near.residual[p], near.marks[p] = 0.0, 0
+        if p < m:
+            k = work.members[p]
+            work.columns[p] = rows.columns[k]
+            b, bound = rows.beta[k], C * rows.signed[k]
+            near.residual[p], near.beta[p] = rows.residual[k], b
+            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
+
+
+@device
+def give_back(t, n_threads, m, rows, work, near):
+    """Give m members their new multipliers, and note by how much each has changed."""
+    for p in range(t, m, n_threads):
+        k = work.members[p]
+        work.changes[p] = near.beta[p] - rows.beta[k]
+        rows.beta[k] = near.beta[p]
+
+
+@device
+def count_sectors(t, n_threads, m, work, parts):
+    """Sectors of a row of shared products in which m members' columns lie, a float.
+
+    Columns ascend: a member begins a sector unless the one before lies in it.
+    """
+    sectors = 0.0
+    for p in range(t, m, n_threads):
+        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
+            sectors += 1.0
+    return block_sum(t, n_threads, sectors, parts.tops)
 
 
 @kept_by_arguments
@@ -179,7 +214,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if not (top - low >= tol_here):
                         status = CONVERGED
                         break
-                    if idle == (MOST_IDLE_ROUNDS if hard else 1):
+                    if idle == MOST_IDLE_ROUNDS or (status == STALLED and not newton):
                         status = STALLED
                         break
                     if done >= most:
@@ -188,68 +223,45 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if n_free > FREE_SHARE * hard_room:
                         fits = False
                     if is_exact != (hard and fits):
+                        # Residuals anew, of the other kernel; it counts as an iteration.
                         is_exact = not is_exact
                         restore(t, n_threads, rows, work)
-                        cuda.syncthreads()  # ``pack`` reads rows of other owners
-                        n_changed = pack(t, n_threads, rows, n, work, parts)
-                        if is_exact:
-                            subtract_exact(t, n_threads, rows, n_changed, work, exact)
-                        else:
-                            subtract(t, n_threads, rows, n_changed, work, products, parts)
-                        visited += n * n_changed
-                        cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
-                        continue
-                    quota = (capacity - 2) // 2
-                    if is_exact:
-                        quota = (hard_room - 2 - int(n_free)) // 2
-                    rise = most_eager(
-                        t, n_threads, C, rows, 1.0, level, top, quota, is_exact, parts
-                    )
-                    fall = most_eager(
-                        t, n_threads, C, rows, -1.0, -level, -low, quota, is_exact, parts
-                    )
-                    m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
-                    for p in range(t, round_up(m, n_threads), n_threads):
-                        near.residual[p], near.marks[p] = 0.0, 0
-                        if p < m:
-                            k = work.members[p]
-                            work.columns[p] = rows.columns[k]
-                            b, bound = rows.beta[k], C * rows.signed[k]
-                            near.residual[p], near.beta[p] = rows.residual[k], b
-                            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
-                    cuda.syncthreads()  # columns of other owners are read, and their beta
-                    inner_tol = max(tol_here, INNER_GAP * (top - low))
-                    # SMO alone has as many iterations as it takes to call the problem hard.
-                    patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
-                    if is_exact:
-                        iterations, status, read = solve_hard(
-                            t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
-                            spaces[block], work, lists[block, 2], parts,
-                        )  # fmt: skip
-                        visited += read
+                        m, iterations, status = n, 1, CONVERGED
                     else:
-                        # Columns ascend: a member begins a sector unless the one before lies in it.
-                        sectors = 0.0
-                        for p in range(t, m, n_threads):
-                            if (
-                                p == 0
-                                or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR
-                            ):
-                                sectors += 1.0
-                        sectors = block_sum(t, n_threads, sectors, parts.tops)
-                        gather(t, n_threads, m, work.columns, products, matrix)
-                        allowed = most - done
-                        if newton and not hard:
-                            allowed = min(allowed, max(1, patience - done))
-                        cuda.syncthreads()  # a row of the matrix is not read by its writer alone
-                        iterations, status = solve(
-                            t, n_threads, m, near, matrix, inner_tol, allowed, parts
+                        quota = (capacity - 2) // 2
+                        if is_exact:
+                            quota = (hard_room - 2 - int(n_free)) // 2
+                        rise = most_eager(
+                            t, n_threads, C, rows, 1.0, level, top, quota, is_exact, parts
                         )
-                        visited += 2 * m * iterations + m * SECTOR * int(sectors)
-                    for p in range(t, m, n_threads):
-                        k = work.members[p]
-                        work.changes[p] = near.beta[p] - rows.beta[k]
-                        rows.beta[k] = near.beta[p]
+                        fall = most_eager(
+                            t, n_threads, C, rows, -1.0, -level, -low, quota, is_exact, parts
+                        )
+                        m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
+                        take_near(t, n_threads, m, C, rows, work, near)
+                        cuda.syncthreads()  # columns of other owners are read, and their beta
+                        inner_tol = max(tol_here, INNER_GAP * (top - low))
+                        if is_exact:
+                            iterations, status, read = solve_hard(
+                                t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
+                                spaces[block], work, lists[block, 2], parts,
+                            )  # fmt: skip
+                            visited += read
+                        else:
+                            sectors = count_sectors(t, n_threads, m, work, parts)
+                            gather(t, n_threads, m, work.columns, products, matrix)
+                            # SMO alone has so many iterations until the problem is called hard.
+                            patience, allowed = most, most - done
+                            if newton and not hard:
+                                patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
+                                allowed = min(allowed, max(1, patience - done))
+                            cuda.syncthreads()  # others than its writer read a row of the matrix
+                            iterations, status = solve(
+                                t, n_threads, m, near, matrix, inner_tol, allowed, parts
+                            )
+                            visited += 2 * m * iterations + m * SECTOR * int(sectors)
+                            hard = newton and (hard or done + iterations >= patience)
+                        give_back(t, n_threads, m, rows, work, near)
                     cuda.syncthreads()  # ``pack`` reads members of other owners
                     n_changed = pack(t, n_threads, rows, m, work, parts)
                     if is_exact:
@@ -257,10 +269,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     else:
                         subtract(t, n_threads, rows, n_changed, work, products, parts)
                     visited += n * n_changed
-                    done += max(1, iterations)
-                    idle = idle + 1 if iterations == 0 or status == STALLED else 0
-                    if newton and (done >= patience or idle > 0):
-                        hard = True
+                    done += iterations
+                    if newton:  # what stalls is hard, and a round counts as an iteration
+                        idle = idle + 1 if iterations == 0 or status == STALLED else 0
+                        hard, done = hard or idle > 0, done + (1 if iterations == 0 else 0)
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
                 n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
