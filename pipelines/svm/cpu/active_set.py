@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.factor import (
-    Kept,
+    Carried,
     append,
     directions,
     dot,
@@ -29,24 +29,18 @@ from pipelines.svm.cpu.factor import (
     take_up,
 )
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
+from pipelines.svm.rules import (
+    ADDED_SHARE,
+    LEAST_BATCH,
+    LEAST_MOVE,
+    MOST_IDLE_STEPS,
+    MOST_TRIES,
+    RESOLVED32,
+    RESOLVED64,
+    RIDGE_SHARE,
+    VIOLATION_SHARE,
+)
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
-
-# The ridge lets residuals differ by this share of the tolerance when a multiplier
-# moves over its whole range.
-_RIDGE_SHARE = 0.05
-# ... and is no less than what its own kernel resolves, of its largest value.
-_RESOLVED64, _RESOLVED32 = 1e-14, 3e-7
-
-# Rows set free at once: this share of those that are free.
-_ADDED_SHARE = 0.05
-
-# Fewer rows than this that a step would carry beyond their bounds are pinned one by one.
-_LEAST_BATCH = 2
-# Times that rows are pinned because those pinned before moved them beyond their bounds.
-_MOST_TRIES = 6
-
-# Steps in a row that neither move nor end: the method has no more to give.
-_MOST_IDLE = 200
 
 
 @compiled()
@@ -88,7 +82,7 @@ def _spread(
     Returns the factor of ``v``, and whether all are within their bounds.
     """
     share = 0.0
-    for _ in range(_MOST_TRIES):
+    for _ in range(MOST_TRIES):
         excess, others, within = 0.0, 0.0, True
         for p in range(d.size):
             if pinned[p]:
@@ -112,8 +106,7 @@ def _spread(
 
 @compiled()
 def _pin_many(
-    factor: np.ndarray,
-    sides: np.ndarray,
+    carried: Carried,
     least: np.ndarray,
     most: np.ndarray,
     step: float,
@@ -131,7 +124,7 @@ def _pin_many(
     least, most : float64 (f,), how far each row may fall and rise
     step : along ``d`` to the first bound
     """
-    f, ones, forward = d.size, sides[0], sides[1]
+    f, factor, ones, forward = d.size, carried.factor, carried.sides[0], carried.sides[1]
     times, pinned, u = np.empty(f), np.empty(f, np.int8), np.empty(f)
     wished = 0.0
     for p in range(f):
@@ -141,7 +134,7 @@ def _pin_many(
             times[p] = (most[p] if d[p] > 0.0 else least[p]) / d[p]
     enough, order = (step - 0.5 * step * step) * wished, np.argsort(times)
     batch = np.searchsorted(times[order], 1.0)
-    while batch >= _LEAST_BATCH:
+    while batch >= LEAST_BATCH:
         reach = times[order[batch]] if batch < f else 1.0
         pinned[:] = 0
         for p in order[:batch]:
@@ -224,28 +217,25 @@ def _steps(
     beta: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    kept: Kept,
-    free: np.ndarray,
+    carried: Carried,
     f: int,
-    turns: np.ndarray,
     tol: float,
     limit: int,
 ) -> tuple[int, int, int]:
     """``solve_active`` from the factor of the free rows; returns steps, status, free rows."""
-    n, capacity = residual.size, free.size
-    factor, sides, ridge = kept.values, kept.sides, kept.ridge[0]
-    ones, forward = sides[0], sides[1]
+    free, sides = carried.free, carried.sides
+    n, capacity, ones, forward = residual.size, free.size, sides[0], sides[1]
     wanted = np.empty(capacity, np.int64)
     d, v, least, most, move = np.empty((5, capacity))
     # What the residuals do not know yet: it is made up when rows are to be set free.
     pending, moved_rows, moves = np.zeros(n), np.empty(n, np.int64), np.empty(n)
     span = np.max(upper - lower)
-    solve_forward(residual, factor, free, f, forward)
+    solve_forward(residual, carried, f)
     idle, batch, alone = 0, 1, False
     for done in range(limit):
         level = 0.0
         if f >= 2:
-            level = directions(factor, ones, forward, f, d, v)
+            level = directions(carried, f, d, v)
             step, at = _longest_step(beta, lower, upper, free, f, d)
             many = False
             if at >= 0:
@@ -254,9 +244,7 @@ def _steps(
                         lower[free[p]] - beta[free[p]],
                         upper[free[p]] - beta[free[p]],
                     )
-                many = _pin_many(
-                    factor, sides, least[:f], most[:f], step, level, d[:f], v[:f], move[:f]
-                )
+                many = _pin_many(carried, least[:f], most[:f], step, level, d[:f], v[:f], move[:f])
             moved = 0.0
             for p in range(f):
                 k = free[p]
@@ -267,17 +255,15 @@ def _steps(
                 pending[k] += new - beta[k]
                 moved = max(moved, abs(new - beta[k]))
                 beta[k] = new
-            idle = idle + 1 if moved <= 1e-13 * span else 0
-            if at >= 0 and idle <= _MOST_IDLE:
+            idle = idle + 1 if moved <= LEAST_MOVE * span else 0
+            if at >= 0 and idle <= MOST_IDLE_STEPS:
                 # A row that was set free and may not move: fewer at once are safer.
-                if moved <= 1e-13 * span:
+                if moved <= LEAST_MOVE * span:
                     batch = 0
                 if not many:
                     for p in range(f):
                         forward[p] += step * (level * ones[p] - forward[p])
-                f = remove_bounded(
-                    kernel, shift, ridge, beta, lower, upper, factor, sides, free, f, turns
-                )
+                f = remove_bounded(kernel, shift, carried, beta, lower, upper, f)
                 continue
         m = 0
         for k in range(n):
@@ -288,25 +274,27 @@ def _steps(
         top, bottom, i, j = optimality(residual, beta, lower, upper)
         if not (top - bottom >= tol):
             return done, CONVERGED, f
-        if idle > _MOST_IDLE:
+        if idle > MOST_IDLE_STEPS:
             return done, STALLED, f
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
-                    f = append(kernel, shift, ridge, factor, ones, free, f, np.array([k]))
+                    f = append(kernel, shift, carried, f, np.array([k]))
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
-                factorise(kernel, shift, ridge, factor, ones, free, f)
-            batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
+                factorise(kernel, shift, carried, f)
+            batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch else 1
             alone = batch == 1
             room = min(batch, capacity - f)
             if room <= 0:
                 return done, STALLED, f
-            n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
-            f = append(kernel, shift, ridge, factor, ones, free, f, wanted[:n_new])
+            n_new = _most_violating(
+                residual, beta, lower, upper, level, VIOLATION_SHARE * tol, wanted[:room]
+            )
+            f = append(kernel, shift, carried, f, wanted[:n_new])
             if n_new == 0:
                 idle += 1
-        solve_forward(residual, factor, free, f, forward)
+        solve_forward(residual, carried, f)
     for k in range(n):
         if pending[k] != 0.0:
             subtract_rows(residual, kernel[:, :n], np.array([k]), pending[k : k + 1])
@@ -321,7 +309,7 @@ def solve_active(
     lower: np.ndarray,
     upper: np.ndarray,
     rows: np.ndarray,
-    kept: Kept,
+    carried: Carried,
     tol: float,
     finest: float,
     limit: int,
@@ -334,8 +322,8 @@ def solve_active(
         0 tells ``exp(-x) - 1``
     residual, beta, lower, upper : float64 arrays of shape (n,)
     rows : int64 array of shape (n,)
-        The numbers by which ``kept`` knows them.
-    kept : Kept
+        The numbers by which ``carried`` knows them.
+    carried : Carried
         The factor of an earlier solve with the same kernel, or ``no_factor``.
     tol : float
     finest : float
@@ -350,25 +338,21 @@ def solve_active(
         ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: more rows want to be free
         than the work space holds, or steps no longer move anything.
     """
-    capacity = kept.rows.size
-    free, turns = np.empty(capacity, np.int64), np.empty((3, max(4, capacity)))
     largest, span = 0.0, 0.0
     for k in range(residual.size):
         largest = max(largest, abs(np.float64(kernel[k, k])))
         span = max(span, upper[k] - lower[k])
     shift = 1.0 if largest == 0.0 else 0.0
-    resolved = _RESOLVED64 if kernel.itemsize == 8 else _RESOLVED32
-    ridge = max(_RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
-    f = take_up(kernel, shift, ridge, beta, lower, upper, rows, kept, free, turns)
+    resolved = RESOLVED64 if kernel.itemsize == 8 else RESOLVED32
+    ridge = max(RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
+    f = take_up(kernel, shift, ridge, beta, lower, upper, rows, carried)
     if f < 0:
-        f = _free_rows(beta, lower, upper, free)
+        f = _free_rows(beta, lower, upper, carried.free)
         if f < 0:
             return 0, STALLED
-        kept.ridge[0] = ridge
-        factorise(kernel, shift, ridge, kept.values, kept.sides[0], free, f)
-    steps, status, f = _steps(
-        kernel, shift, residual, beta, lower, upper, kept, free, f, turns, tol, limit
-    )
-    kept.size[0] = 0 if status == STALLED else f
-    kept.rows[:f] = rows[free[:f]]
+        carried.ridge[0] = ridge
+        factorise(kernel, shift, carried, f)
+    steps, status, f = _steps(kernel, shift, residual, beta, lower, upper, carried, f, tol, limit)
+    carried.size[0] = 0 if status == STALLED else f
+    carried.rows[:f] = rows[carried.free[:f]]
     return steps, status
