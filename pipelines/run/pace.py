@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.run.outcomes import Unit, needs_of
 from pipelines.run.schedule import Queue
-from pipelines.run_folder.reading import Unit as Done
+
+if TYPE_CHECKING:  # it reads tables, which a task and --help do not
+    from pipelines.run_folder.reading import Unit as Done
 
 NEIGHBOURS = 10  # parts of the units done, of which one tells how far a new unit is off
 
