@@ -12,8 +12,10 @@ import numpy as np
 from pipelines.bagging.left_out import SaidOfLeftOut
 from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
+from pipelines.nn.cross_validate import failed_rows
 from pipelines.nn.member import Member
-from pipelines.nn.units import CandidateUnit, Refitted, Row, failed_rows
+from pipelines.nn.refit import Refitted
+from pipelines.nn.units import CandidateUnit, Row
 from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
 

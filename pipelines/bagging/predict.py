@@ -19,7 +19,8 @@ from pipelines.nn.needs import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder.record import BaggingRecord, read_record
+from pipelines.run_folder.record import read_record
+from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.say import aloud, complain
 from pipelines.select.new_rows import NewRows
 

@@ -19,9 +19,8 @@ from pipelines.bagging.left_out import LeftOut, SaidOfLeftOut
 from pipelines.bagging.reductions import Answers
 from pipelines.bagging.strangers import FALSE_ALARMS, Familiar, choose_known, false_discoveries
 from pipelines.data.dataset import rows_of
-from pipelines.data.model_file import DAMAGE, read_model, write_model
+from pipelines.data.model_file import Arrays, load_model, write_model
 from pipelines.data.preparation import Fitted, fitted_from
-from pipelines.errors import InputError
 from pipelines.run_folder import names
 
 
@@ -147,23 +146,24 @@ class Referral:
         InputError
             The file is missing or not such a file.
         """
-        try:
-            arrays, about = read_model(path)
-            left_out = LeftOut(*(arrays[f"left_out.{name}"] for name in ("mean", "vote", "truth")))
-            is_image = bool(about["is_image"])
-            familiar = Familiar(arrays["familiar.rows"], is_image, arrays["familiar.apart"])
-            scaling = None if is_image else fitted_from(arrays, "scaling.")
-            stored = about["guarantee"]
-            guarantee = None if stored is None else Guarantee(**stored)
-            n = len(left_out.mean)
-            if left_out.vote.shape != (n,) or left_out.truth.shape != (n,):
-                raise ValueError("its left-out rows do not belong together")
-            return cls(left_out, familiar, scaling, guarantee, float(about["confidence"]))
-        except DAMAGE as error:
-            raise InputError(
-                f"{path} must be what nn_bagging stored beside its members: {error}; resume the "
-                "run, which writes it again"
-            ) from None
+        return load_model(
+            path, cls._from_stored, "what nn_bagging stored beside its members",
+            "resume the run, which writes it again",
+        )  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
+        left_out = LeftOut(*(arrays[f"left_out.{name}"] for name in ("mean", "vote", "truth")))
+        n, is_image, stored = len(left_out.mean), bool(about["is_image"]), about["guarantee"]
+        if left_out.vote.shape != (n,) or left_out.truth.shape != (n,):
+            raise ValueError("its left-out rows do not belong together")
+        return cls(
+            left_out,
+            Familiar(arrays["familiar.rows"], is_image, arrays["familiar.apart"]),
+            None if is_image else fitted_from(arrays, "scaling."),
+            None if stored is None else Guarantee(**stored),
+            float(about["confidence"]),
+        )
 
 
 def _numbers(X: Any, scaling: Fitted | None) -> np.ndarray:

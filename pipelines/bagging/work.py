@@ -9,21 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipelines.data.placement import FoldedData
+from pipelines.nn.cross_validate import cross_validate_unit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.parts import Told
+from pipelines.nn.refit import Refitted, refit, refit_together
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import (
-    CandidateUnit,
-    Refitted,
-    RefitUnit,
-    Row,
-    cross_validate_unit,
-    cut_units,
-    refit,
-    refit_together,
-    refit_unit,
-)
+from pipelines.nn.units import CandidateUnit, RefitUnit, Row, cut_units, refit_unit
 from pipelines.run_folder.ranking import candidates_of
 
 MEMBERS_TOGETHER = 8

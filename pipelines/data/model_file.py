@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pipelines.errors import InputError
+
 Arrays = dict[str, np.ndarray]
+Model = TypeVar("Model")
 
 # What reading damaged or foreign content raises, beside SafetensorError.
 DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
-
 
 # A type of text may claim any width, and an array of it takes that for every label.
 WIDEST_LABEL = 1 << 20
@@ -54,6 +56,22 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
     except SafetensorError as error:
         raise ValueError(str(error)) from None
     return arrays, {name: json.loads(text) for name, text in facts.items()}
+
+
+def load_model(
+    path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
+) -> Model:
+    """What ``make`` makes of the arrays and facts of a file, which it holds against its rules.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, or not what it is to be.
+    """
+    try:
+        return make(*read_model(path))
+    except DAMAGE as error:
+        raise InputError(f"{path} must be {is_to_be}: {error}; {way_out}") from None
 
 
 def _umask() -> int:

@@ -14,15 +14,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from dask import bag
 
 from pipelines.errors import InputError, opt
-from pipelines.graph import on_gpus
-from pipelines.graph import partition as tasks
+from pipelines.graph import on_gpus, partition, tasks
 from pipelines.graph.edges import refuse_many
 from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.held import LOST, MOST_FAILURES, Held
@@ -37,8 +36,6 @@ from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
     from distributed import Client
-
-Result = TypeVar("Result")
 
 # Edges are written by ranges of the nodes they point at, cells; partitions are cut between these.
 CELLS = 4096
@@ -131,7 +128,7 @@ def distributed_pagerank(
     Walk(1, alpha, None, dangling)
     part_bytes = part_bytes or _part_bytes(client)
     dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
-    nodes = tasks.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
+    nodes = partition.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
     personal, names = None, ["rank"]
     if personalise is not None:
         personal, names = personal_vectors(personalise, nodes)
@@ -169,7 +166,7 @@ class _Run:
         probe = self._folder.resolve() / PROBE
         probe.touch()
         try:
-            found = self._client.run(tasks.sees, str(probe))
+            found = self._client.run(partition.sees, str(probe))
         finally:
             probe.unlink()
         blind = [address for address, seen in found.items() if not seen]
@@ -198,23 +195,23 @@ class _Run:
             )
         for earlier in self._folder.glob("partition-*"):
             shutil.rmtree(earlier)
-        (self._folder / tasks.WHOLE_NUMBERS).unlink(missing_ok=True)
+        (self._folder / partition.WHOLE_NUMBERS).unlink(missing_ok=True)
         source, nodes = self._nodes(edges, part_bytes)
         first_name = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
-        where = partial(tasks.read_nodes, str(self._folder), len(nodes), first_name)
+        where = partial(partition.read_nodes, str(self._folder), len(nodes), first_name)
         parts = source.parts(part_bytes)
         n_cells = min(len(nodes), max(CELLS, CELLS_FOR_EACH * n_partitions))
         numbered = list(enumerate(parts))
-        deal = partial(_deal, source, str(self._folder), where, n_cells)
+        deal = partial(partition.deal, source, str(self._folder), where, n_cells)
         n_in = sum(self._over_parts(deal, numbered))
-        self._client.run(tasks.forget_nodes, on_error="ignore")
-        bounds = tasks.balanced_bounds(n_in, len(nodes), n_partitions)
+        self._client.run(partition.forget_nodes, on_error="ignore")
+        bounds = partition.balanced_bounds(n_in, len(nodes), n_partitions)
         split = Split(str(self._folder), bounds, self_loops, repeated)
-        compress = partial(_compress, split, n_in, len(parts))
+        compress = partial(partition.compress, split, n_in, len(parts))
         n_edges = self._over_parts(compress, list(range(n_partitions)))
         if not sum(n_edges):
             raise _no_edges()
-        shutil.rmtree(self._folder / tasks.PIECES, ignore_errors=True)
+        shutil.rmtree(self._folder / partition.PIECES, ignore_errors=True)
         weighted = isinstance(edges, EdgeFile) and edges.weight is not None
         dealt = _Dealt(split, len(nodes), first_name, sum(n_edges), weighted)
         record = {
@@ -244,13 +241,14 @@ class _Run:
             names = self._union(source, part_bytes)
         nodes = pd.Index(names.to_pandas())
         refuse_many(len(nodes))
-        tasks.write_nodes(str(self._folder), nodes)
+        partition.write_nodes(str(self._folder), nodes)
         return source, nodes
 
     def _union(self, source: Source, part_bytes: int) -> Any:
         parts = source.parts(part_bytes)
-        names = bag.from_sequence(parts, npartitions=len(parts)).map(partial(tasks.survey, source))
-        united = names.reduction(_union_of, _union_of, split_every=4)
+        survey = partial(partition.survey, source)
+        names = bag.from_sequence(parts, npartitions=len(parts)).map(survey)
+        united = names.reduction(partition.union, partition.union, split_every=4)
         return self._again(lambda: self._client.compute(united))
 
     def _over_parts(self, function: Any, parts: Sequence[Any]) -> list[Any]:
@@ -355,19 +353,6 @@ def _no_edges() -> InputError:
     return InputError(
         f"{opt('edges')} must hold at least one edge, got none; check where they come from"
     )
-
-
-def _union_of(names: Any) -> Any:
-    return tasks.union(list(names))
-
-
-def _deal(source: Source, folder: str, nodes: Any, n_cells: int, numbered: Any) -> Any:
-    number, part = numbered
-    return tasks.deal(source, folder, nodes(), n_cells, part, number)
-
-
-def _compress(split: Split, n_in: Any, n_pieces: int, p: int) -> int:
-    return tasks.compress(split, p, n_in, n_pieces)
 
 
 def _fingerprint(edges: EdgeFile | RandomGraph) -> list[Any]:

@@ -23,8 +23,9 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
 from pipelines.gang.members import gone_of
-from pipelines.graph import partition as tasks
-from pipelines.graph.partition import Split, Total
+from pipelines.graph import tasks
+from pipelines.graph.partition import Split
+from pipelines.graph.tasks import Total
 from pipelines.graph.walk import Walk
 from pipelines.run.errors import RunStopped
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.errors import InputError, opt
-from pipelines.graph import partition as tasks
+from pipelines.graph import tasks
 from pipelines.graph.iteration import Array, Iterated, Stop
 from pipelines.graph.partition import Split
 from pipelines.graph.walk import Walk

@@ -11,16 +11,14 @@ import numpy as np
 
 from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import (
-    DAMAGE,
     Arrays,
     labels_as_json,
     labels_from_json,
-    read_model,
+    load_model,
     write_model,
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import Training
 from pipelines.nn.size import scoring_rows
@@ -156,17 +154,17 @@ class Ensemble:
         InputError
             The file is missing or not such a file.
         """
-        try:
-            arrays, about = read_model(path)
-            members = list(_members(arrays, about))
-            classes = labels_from_json(about["classes"])
-            if not members or len(classes) != members[0].inputs.n_classes:
-                raise ValueError("its members and classes do not belong together")
-        except (*DAMAGE, InputError) as error:
-            raise InputError(
-                f"{path} must be an ensemble that this program saved: {error}; "
-                "give the ensemble.safetensors of a run's folder"
-            ) from None
+        return load_model(
+            path, cls._from_stored, "an ensemble that this program saved",
+            "give the ensemble.safetensors of a run's folder",
+        )  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Ensemble:
+        members = list(_members(arrays, about))
+        classes = labels_from_json(about["classes"])
+        if not members or len(classes) != members[0].inputs.n_classes:
+            raise ValueError("its members and classes do not belong together")
         return cls(members, classes)
 
 

@@ -6,21 +6,12 @@ which takes seconds in each rank.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
 BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-8, 0.01
-
-
-class Optimizer(Protocol):
-    """Its ``state`` is there from the beginning, as before a first step."""
-
-    state: dict[str, torch.Tensor]
-
-    def step(self, weights: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
-        """Change the weights in place."""
 
 
 class SGD:

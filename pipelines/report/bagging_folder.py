@@ -20,7 +20,7 @@ from pipelines.run_folder.columns import (
     VotedPrediction,
 )
 from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.record import BaggingRecord
+from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.run_folder.schema import damaged, one_line
 from pipelines.run_folder.tables import read_table
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
 from pipelines.run_folder.reading import Run, Unit, read_run
-from pipelines.run_folder.record import GraphRecord
+from pipelines.run_folder.records.pagerank import GraphRecord
 from pipelines.run_folder.tables import read_table
 
 PLACE = ("variant",)

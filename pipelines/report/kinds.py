@@ -9,7 +9,7 @@ from pipelines.report.kind import Kind
 from pipelines.report.svm_page import SVM
 from pipelines.report.training_page import TRAINING
 from pipelines.report.validation_page import VALIDATION
-from pipelines.run_folder.record import Record
+from pipelines.run_folder.records.base import Record
 
 KINDS = {
     "svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH, "cross_validate": VALIDATION,

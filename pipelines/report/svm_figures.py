@@ -38,7 +38,7 @@ from pipelines.report.style import (
     spans_a_decade,
 )
 from pipelines.report.wording import percent, significant
-from pipelines.run_folder.record import BestOfSvm
+from pipelines.run_folder.records.svm_grid import BestOfSvm
 
 LOG_C, LOG_GAMMA = "log₁₀ C", "log₁₀ gamma"
 MOST_PANELS = 24  # gammas with a panel of their own; the table of the candidates has all

@@ -9,7 +9,7 @@ import pandas as pd
 from pipelines.run_folder import ranking
 from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
 from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.record import BestOfSvm, SvmRecord
+from pipelines.run_folder.records.svm_grid import BestOfSvm, SvmRecord
 
 ACCURACY = "accuracy"  # the scoring of a run that names none: 1 - error
 

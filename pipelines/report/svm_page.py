@@ -16,7 +16,7 @@ from pipelines.report.table import MOST_ROWS
 from pipelines.report.wording import count, log10, percent, significant, wrong_of
 from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
 from pipelines.run_folder.judgement import edges, rivals, wider
-from pipelines.run_folder.record import BestOfSvm
+from pipelines.run_folder.records.svm_grid import BestOfSvm
 
 MOST_POINTS = 100_000  # of a grid's axis
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.record import TrainingRecord
+from pipelines.run_folder.records.data_parallel import TrainingRecord
 
 PLACE = ("strategy", "ranks", "repeat", "epoch")
 

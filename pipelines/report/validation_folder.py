@@ -17,7 +17,7 @@ from pipelines.run_folder.columns import (
 )
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.record import ValidationRecord
+from pipelines.run_folder.records.cross_validate import ValidationRecord
 from pipelines.run_folder.tables import read_table
 
 

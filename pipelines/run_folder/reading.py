@@ -15,7 +15,8 @@ from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import ROWS, Prediction, Row
 from pipelines.run_folder.journal import read_journal
-from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.record import read_record
+from pipelines.run_folder.records.base import Record
 from pipelines.run_folder.schema import MOST_CLASSES, damaged, one_line
 from pipelines.run_folder.tables import as_table, read_table
 

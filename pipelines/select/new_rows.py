@@ -14,7 +14,7 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
-from pipelines.run_folder.record import Record, TableFacts
+from pipelines.run_folder.records.base import Record, TableFacts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,21 +22,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
-from cluster_setup.workers import describe_workers, threads_per_task
-from pipelines.data.placement import Fold, FoldedData
+from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
-from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.grid import Grid, refit
 from pipelines.svm.judged import ANSWERS, Best, Judge, Result, fit_best, needed
-from pipelines.svm.kernel import PRECOMPUTED
-from pipelines.svm.parameters import CONSTRAINTS
-from pipelines.svm.path_svc import PathSVC, rows_that_count
-from pipelines.svm.plan import Means, Plan
+from pipelines.svm.means import means_of
+from pipelines.svm.parameters import CONSTRAINTS, positive, refuse_overlap, rows_that_count
+from pipelines.svm.path_svc import PathSVC
+from pipelines.svm.plan import Plan
 from pipelines.svm.refit import Refit, refit_estimator
-from pipelines.svm.solvers import load_solver, resolve_solver
 from pipelines.svm.solvers.base import NOT_CONVERGED
 
 if TYPE_CHECKING:
@@ -250,7 +245,7 @@ class SVMGridSearch(GridSearchCV):
         if not folds:
             raise ValueError(f"cv must give at least one fold, got none of {self.cv!r}")
         if self.probability and self.refit:
-            _refuse_overlap(folds, len(y))
+            refuse_overlap(folds, len(y))
         weights, weighs_scores = None, False
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
@@ -261,7 +256,7 @@ class SVMGridSearch(GridSearchCV):
         judge = Judge(
             scorers, classes, self.error_score, self.return_train_score, weights, weighs_scores
         )
-        means = self._means(template, weights)
+        means = means_of(self, weights)
         plan = Plan(candidates, template, data, judge, means, self._asks_probabilities)
         self._say(
             f"Fitting {self.n_splits_} folds for each of {len(candidates)} candidates, "
@@ -283,7 +278,7 @@ class SVMGridSearch(GridSearchCV):
     def _candidates(self) -> list[dict[str, Any]]:
         grid = self.param_grid
         if grid is None:
-            grid = {"C": _positive("C", self.C), "gamma": _positive("gamma", self.gamma)}
+            grid = {"C": positive("C", self.C), "gamma": positive("gamma", self.gamma)}
         return list(ParameterGrid(grid))
 
     def _refuse_useless_scoring(self, classes: np.ndarray) -> None:
@@ -300,33 +295,6 @@ class SVMGridSearch(GridSearchCV):
         if self.verbose >= level:
             print(line, flush=True)
 
-    def _means(self, template: PathSVC, weights: np.ndarray | None) -> Means:
-        """Which solver fits, where, and with how many threads."""
-        on_a_cpu = self.kernel == PRECOMPUTED or callable(self.kernel) or weights is not None
-        device = "cpu" if on_a_cpu and self.device == "auto" else self._device()
-        solver = resolve_solver(self.solver, device)
-        if on_a_cpu and (solver, device) != ("path", "cpu"):
-            what = f"kernel={self.kernel!r}" if weights is None else "sample_weight"
-            raise ValueError(
-                f"solver must be 'path' on a CPU for {what}, got {solver!r} on a {device.upper()}"
-            )
-        shares = load_solver(solver, device).shares_c
-        if self.client is not None:
-            return Means(
-                solver, device, OnCluster(self.client),
-                threads_per_task(describe_workers(self.client)),
-            )  # fmt: skip
-        cores = _threads(self.n_jobs)
-        # A solver that shares work fills the cores from one unit, another from many.
-        return Means(solver, device, InProcess(1 if shares else cores), cores if shares else 1)
-
-    def _device(self) -> str:
-        if self.device != "auto":
-            return self.device
-        if self.client is None:
-            return "gpu" if visible_gpus() else "cpu"
-        return "gpu" if all(worker["gpu"] for worker in describe_workers(self.client)) else "cpu"
-
     def _carry_out(self, plan: Plan) -> list[Result]:
         """The results of all candidates on all folds, candidate by candidate."""
         units, runner = plan.units, plan.means.runner
@@ -335,7 +303,7 @@ class SVMGridSearch(GridSearchCV):
             for unit, filled in plan.carry_out():
                 shown.advance(unit, any(plan.out[place]["fit_error"] for place in filled))
                 for place in filled if self.verbose > 1 else ():
-                    self._say(_line(plan, place, self.verbose))
+                    self._say(plan.line(place, self.verbose))
         places = [(c, f) for c in range(len(plan.candidates)) for f in range(self.n_splits_)]
         out = [plan.out[place] for place in places]
         _warn_or_raise_about_fit_failures(out, self.error_score)
@@ -402,61 +370,7 @@ class SVMGridSearch(GridSearchCV):
             return np.log(self.predict_proba(X))
 
 
-def _positive(name: str, values: Any) -> list[Any]:
-    """Values as they were given, after a look at them."""
-    given = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
-    words = ("scale", "auto") if name == "gamma" else ()
-    if not given or not all(
-        one in words if isinstance(one, str) else isinstance(one, Real) and 0 < float(one) < np.inf
-        for one in given
-    ):
-        raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
-    return given
-
-
 def _rows_of(fold: Any) -> np.ndarray:
     """Row numbers of a part of a fold, which may be a mask."""
     part = np.asarray(fold)
     return np.flatnonzero(part) if part.dtype == np.bool_ else part
-
-
-def _threads(n_jobs: int | None) -> int:
-    """``n_jobs`` as joblib takes it, but for None: all cores."""
-    cores = available_cores()
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; leave it out for all cores")
-    return cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-
-
-def _line(plan: Plan, place: tuple[int, int], verbose: int) -> str:
-    """What became of a fit, as ``GridSearchCV`` prints it."""
-    candidate, fold = place
-    params, result = plan.candidates[candidate], plan.out[place]
-    where = f" {fold + 1}/{len(plan.data.folds)}" if verbose > 2 else ""
-    if verbose > 9:
-        where += f"; {candidate + 1}/{len(plan.candidates)}"
-    said = ", ".join(f"{name}={params[name]}" for name in sorted(params)) + ";"
-    scores = result["test_scores"]
-    if verbose > 2:
-        trained = result.get("train_scores")
-        if isinstance(scores, dict):
-            for name in sorted(scores):
-                also = "" if trained is None else f"train={trained[name]:.3f}, "
-                said += f" {name}: ({also}test={scores[name]:.3f})"
-        elif trained is None:
-            said += f", score={scores:.3f}"
-        else:
-            said += f", score=(train={trained:.3f}, test={scores:.3f})"
-    said += f" total time={result['fit_time'] + result['score_time']:6.1f}s"
-    begin = f"[CV{where}] END "
-    return begin + "." * (80 - len(begin) - len(said)) + said
-
-
-def _refuse_overlap(folds: Sequence[Fold], n_rows: int) -> None:
-    validated = np.bincount(np.concatenate([rows for _, rows in folds]), minlength=n_rows)
-    if np.any(validated != 1):
-        raise ValueError(
-            "probability=True needs a cv whose folds validate every row once, and "
-            f"{int(np.sum(validated != 1))} of {n_rows} rows are validated never or more often; "
-            "use for instance StratifiedKFold"
-        )

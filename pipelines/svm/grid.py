@@ -15,19 +15,20 @@ from pipelines.errors import InputError, opt
 from pipelines.run.compilation import without_compilation
 from pipelines.run.errors import RunStopped
 from pipelines.run.news import News
+from pipelines.run.splitting import cut_for
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
 from pipelines.select.scores import FAILED, reduce_scores, results_frame
 from pipelines.svm.parts import Parts
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.solvers.base import Cells
 from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_unit
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-GROUPS_PER_WORKER = 1  # of gammas, for a solver that fits several at once: one launch has one tail
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
 
@@ -93,19 +94,23 @@ class Grid:
     settings: Settings
 
     def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
-        """The units of this grid on these data, for so many workers."""
+        """The units of this grid on these data, for so many workers.
+
+        The longest are cut into their folds where workers would else idle at the end.
+        """
         solver = load_solver(self.solver, self.settings.device)
-        alone = data.scaling.learns
-        return cut_units(
-            self.Cs,
-            self.gammas,
-            len(data.folds),
-            data.X.shape[1],
-            shares_c=solver.shares_c,
-            shares_folds=solver.shares_folds and not alone,
-            n_groups=GROUPS_PER_WORKER * n_workers if solver.shares_gammas else None,
-            n_rows=len(data.X),
-        )
+        cells = Cells(tuple(self.gammas), tuple(self.Cs), tuple(range(len(data.folds))))
+        n_rows, n_features = data.X.shape
+        units = cut_units(
+            cells, solver, n_features, n_rows=n_rows, n_workers=n_workers,
+            folds_apart=data.scaling.learns,
+        )  # fmt: skip
+        # Where several gammas share a launch, what its folds share is not known.
+        return units if solver.shares_gammas else cut_for(units, n_workers, _by_fold)
+
+
+def _by_fold(unit: Unit) -> Sequence[Unit]:
+    return unit.by_fold
 
 
 def search(

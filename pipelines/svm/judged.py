@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -20,9 +19,9 @@ from pipelines.select.calibration import Calibration
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.refit import for_labels
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY
+from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY, Cells
 from pipelines.svm.solvers.path_cpu import ONE_CLASS, PathSolver
-from pipelines.svm.units import Unit, cut_units
+from pipelines.svm.units import Unit
 
 Result = dict[str, Any]  # of one fit, with the keys of scikit-learn's ``_fit_and_score``
 ANSWERS = {"predict", "decision_function"}
@@ -132,11 +131,11 @@ def _by_the_path(
         (train, np.concatenate([test, train]) if judge.train_scores else test)
         for train, test in folds
     ]
-    options = {} if judge.weights is None else {"sample_weight": judge.weights}
+    options: Result = {} if judge.weights is None else {"sample_weight": judge.weights}
     alone = not judge.is_accuracy
     try:
         found = solver.search(
-            X, data.y, unit.gammas, unit.Cs, asked, settings,
+            X, data.y, asked, Cells(unit.gammas, unit.Cs, tuple(range(len(asked)))), settings,
             return_predictions=alone, return_decisions=alone, **options,
         )  # fmt: skip
     except MemoryError:
@@ -288,14 +287,3 @@ def fit_best(data: FoldedData, unit: Best, judge: Judge) -> tuple[Any, Calibrati
         clone(unit.estimator), method="sigmoid", cv=list(data.folds), ensemble=False
     ).fit(data.X, labels, sample_weight=judge.weights)
     return calibrated.calibrated_classifiers_[0].estimator, Calibration.of(calibrated)
-
-
-def units_of(
-    Cs: Sequence[float], gammas: Sequence[float], folds: Sequence[int], n_features: int, solver: Any
-) -> list[Unit]:
-    """Units of some cells: all of them together as far as a solver shares work."""
-    cut = cut_units(
-        Cs, gammas, len(folds), n_features, shares_c=solver.shares_c,
-        shares_folds=solver.shares_folds, n_groups=1 if solver.shares_gammas else None,
-    )  # fmt: skip
-    return [replace(unit, folds=tuple(folds[place] for place in unit.folds)) for unit in cut]

@@ -11,16 +11,14 @@ import numpy as np
 
 from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import (
-    DAMAGE,
     Arrays,
     labels_as_json,
     labels_from_json,
-    read_model,
+    load_model,
     write_model,
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.errors import InputError
 from pipelines.select.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of, problems
@@ -159,13 +157,10 @@ class KernelMachine:
         InputError
             The file is missing or not such a file.
         """
-        try:
-            return cls.from_stored(*read_model(path))
-        except DAMAGE as error:
-            raise InputError(
-                f"{path} must be a model that this program saved: {error}; "
-                "give the model.safetensors of a run's folder"
-            ) from None
+        return load_model(
+            path, cls.from_stored, "a model that this program saved",
+            "give the model.safetensors of a run's folder",
+        )  # fmt: skip
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> KernelMachine:

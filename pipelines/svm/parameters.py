@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import _check_sample_weight
 
+from pipelines.data.placement import Fold
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED
 
 ABOVE_0 = Interval(Real, 0, None, closed="neither")
@@ -63,3 +65,54 @@ def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> d
             f"{', '.join(map(repr, labels[:5]))}"
         )
     return {code: float(class_weight.get(label, 1.0)) for code, label in enumerate(labels)}
+
+
+def rows_that_count(
+    X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows of a weight above 0, and their weights; None where all weigh 1.
+
+    Raises
+    ------
+    ValueError
+        A class has no such row.
+    """
+    if sample_weight is None:
+        return np.arange(len(X)), None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    rows = np.flatnonzero(weights > 0)
+    lost = np.setdiff1d(np.arange(len(classes)), codes[rows])
+    if len(lost):
+        raise ValueError(
+            f"sample_weight must be above 0 for a row of every class, class "
+            f"{str(classes[lost[0]])!r} has none; drop the rows of that class"
+        )
+    return rows, weights[rows]
+
+
+def positive(name: str, values: Any) -> list[Any]:
+    """Values as they were given, after a look at them."""
+    given = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+    words = ("scale", "auto") if name == "gamma" else ()
+    if not given or not all(
+        one in words if isinstance(one, str) else isinstance(one, Real) and 0 < float(one) < np.inf
+        for one in given
+    ):
+        raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
+    return given
+
+
+def refuse_overlap(folds: Sequence[Fold], n_rows: int) -> None:
+    """Folds that calibrate validate every row once.
+
+    Raises
+    ------
+    ValueError
+    """
+    validated = np.bincount(np.concatenate([rows for _, rows in folds]), minlength=n_rows)
+    if np.any(validated != 1):
+        raise ValueError(
+            "probability=True needs a cv whose folds validate every row once, and "
+            f"{int(np.sum(validated != 1))} of {n_rows} rows are validated never or more often; "
+            "use for instance StratifiedKFold"
+        )

@@ -29,8 +29,7 @@ class PathResult:
     n_errors : int64 (n_gammas, n_C, n_folds)
     n_support, n_iterations : int64, the same shape; support vectors are counted
         once for all the binary problems of a cell
-    status : int64, the same shape: the worst of the cell's problems, an index
-        into ``STATUS_WORDS``
+    status : int64, the same shape: the worst of the cell's problems, ``CONVERGED`` or another
     fit_seconds, score_seconds : float64, the same shape; a fold's time is shared
         out over its C's, fitting in proportion to iterations
     objectives : float64 (n_gammas, n_C, n_folds, n_problems)

@@ -10,49 +10,34 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import Tags, check_array
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from pipelines.data.model_file import DAMAGE, Arrays, read_model
 from pipelines.data.scaling import FittedScaling
-from pipelines.errors import InputError
 from pipelines.select.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
+from pipelines.svm.fitted_svc import FittedSVC
+from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.parameters import (
     ABOVE_0,
     AT_LEAST_1,
     CONSTRAINTS,
     factors_by_code,
     refuse_a_hard_margin,
+    rows_that_count,
 )
 from pipelines.svm.solutions import ITERATION_LIMIT
+from pipelines.svm.svc_file import load_svc, save_svc
 
 Factors = dict[int, float] | str | None
 
 
-def _has_probability(svc: Any) -> bool:
-    if not svc.probability:
-        raise AttributeError("predict_proba needs probability=True")
-    return True
-
-
-class PathSVC(ClassifierMixin, BaseEstimator):
+class PathSVC(FittedSVC):
     """An ordinary C-SVC; the same model as ``sklearn.svm.SVC``, found by the path solver.
 
     Parameters
@@ -172,12 +157,6 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
-        tags.input_tags.sparse = self.kernel != PRECOMPUTED
-        return tags
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the rows of ``X``.
 
@@ -270,42 +249,11 @@ class PathSVC(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
             check_classification_targets(y)
             rows = self._dense(X)
-        if self._is_given and rows.shape[0] != rows.shape[1]:
+        if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
             raise ValueError(
                 f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"
             )
         return rows, y
-
-    @property
-    def _is_given(self) -> bool:
-        return self.solver_kernel.is_given
-
-    @property
-    def solver_kernel(self) -> Kernel:
-        """The kernel as the solver knows it."""
-        name = PRECOMPUTED if callable(self.kernel) else self.kernel
-        return Kernel(name, self.degree, self.coef0)
-
-    def _called(self, X: Any) -> np.ndarray:
-        """The kernel that a callable gives between rows and those of the fit."""
-        assert callable(self.kernel)
-        values: np.ndarray = check_array(self.kernel(X, self._rows_of_fit), dtype=np.float64)
-        return values
-
-    def _dense(self, X: Any) -> np.ndarray:
-        if not issparse(X):
-            rows: np.ndarray = X
-            return rows
-        if self.kernel == PRECOMPUTED:
-            raise TypeError("Sparse precomputed kernels are not supported; give X.toarray()")
-        n_bytes = X.shape[0] * X.shape[1] * X.dtype.itemsize
-        if n_bytes > self.memory_bytes:
-            raise ValueError(
-                f"X must fit in memory_bytes as a dense array, got {n_bytes:,} bytes for "
-                f"memory_bytes={self.memory_bytes:,}; raise it, or reduce the columns first, "
-                "with TruncatedSVD for instance"
-            )
-        return np.asarray(X.toarray())
 
     def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
         """Take over a fit with these parameters that was made elsewhere, on a GPU say.
@@ -337,39 +285,6 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    @property
-    def support_vectors_(self) -> np.ndarray:
-        return self.machine_.support_vectors
-
-    @property
-    def _by_pairs(self) -> bool:
-        """Whether several classes were told apart pair by pair."""
-        return self.decision == "ovo" and len(self.classes_) > 2
-
-    @property
-    def _sign(self) -> float:
-        """SVC turns the sign of a single problem round: positive is the second class."""
-        return -1.0 if len(self.classes_) == 2 else 1.0
-
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        coefficients = self.machine_.coefficients
-        if self._by_pairs:
-            return compact(coefficients, self.n_support_)
-        return self._sign * coefficients.T
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        return self._sign * self.machine_.intercepts
-
-    @property
-    def coef_(self) -> np.ndarray:
-        if self.kernel != "linear":
-            raise AttributeError("coef_ is there for kernel='linear' alone")
-        coef = self._sign * (self.machine_.coefficients.T @ self.machine_.support_vectors)
-        coef.flags.writeable = False  # a change would not change predictions
-        return coef
-
     def gamma_of(self, X: np.ndarray) -> float:
         """The number that ``gamma`` stands for on these rows."""
         if self._is_given:
@@ -393,55 +308,6 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         factors: Any = self.class_weight
         return factors_by_code(factors, classes)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Classes of the rows of ``X``, an array of shape (n_samples,)."""
-        check_is_fitted(self)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        values, n_classes = self._values(X), len(self.classes_)
-        if self.break_ties and self._by_pairs:
-            return self.classes_[class_values(values, n_classes, self.decision).argmax(axis=1)]
-        return self.classes_[codes_of(values, n_classes, self.decision)]
-
-    def _values(self, X: Any) -> np.ndarray:
-        """Decision values of every problem, float64 of shape (n_samples, n_problems)."""
-        if callable(self.kernel):
-            return self.machine_.decision_values(self._called(X)[:, self.support_])
-        X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))
-        return self.machine_.decision_values(X[:, self.support_] if self._is_given else X)
-
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Decision values in the form of ``SVC.decision_function``.
-
-        Returns
-        -------
-        float64 array of shape (n_samples,) for two classes, positive for the
-        second, else of shape (n_samples, n_classes), by class, or by pair of classes as
-        ``decision_function_shape`` says
-        """
-        check_is_fitted(self)
-        values = self._values(X)
-        if self._by_pairs and self.decision_function_shape == "ovo":
-            return values
-        return class_values(values, len(self.classes_), self.decision)
-
-    @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
-        check_is_fitted(self)
-        if self.machine_.calibration is None:
-            raise NotFittedError(
-                "predict_proba is not available when fitted with probability=False; fit again"
-            )
-        values = class_values(self._values(X), len(self.classes_), self.decision)
-        return self.machine_.calibration.probabilities(values)
-
-    @available_if(_has_probability)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Natural logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
     def save(self, path: Path | str) -> None:
         """Write the fitted estimator as safetensors; loading it runs no code.
 
@@ -450,23 +316,7 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         ValueError
             The kernel is precomputed or a callable: code is not stored.
         """
-        check_is_fitted(self)
-        if self._is_given:
-            raise ValueError(
-                f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
-            )
-        parameters = self.get_params()
-        if isinstance(self.class_weight, dict):  # the keys of JSON are text, labels need not be
-            parameters["class_weight"] = [list(pair) for pair in self.class_weight.items()]
-        names = getattr(self, "feature_names_in_", None)
-        estimator = {
-            "parameters": parameters,
-            "n_iter": self.n_iter_.tolist(),
-            "fit_status": self.fit_status_,
-            "feature_names": None if names is None else list(names),
-        }
-        arrays = {"support": self.support_, "n_support": self.n_support_}
-        self.machine_.save(Path(path), arrays, path_svc=estimator)
+        save_svc(self, Path(path))
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -477,58 +327,4 @@ class PathSVC(ClassifierMixin, BaseEstimator):
         InputError
             The file is missing, damaged or something else.
         """
-        try:
-            arrays, about = read_model(Path(path))
-            if "path_svc" not in about:
-                raise ValueError("it holds none")
-            machine = KernelMachine.from_stored(arrays, about)
-            return cls._restored(machine, arrays, about["path_svc"])
-        except DAMAGE as error:
-            raise InputError(
-                f"{path} must be a file that PathSVC.save wrote: {error}; "
-                "a run's model.safetensors is read by KernelMachine.load"
-            ) from None
-
-    @classmethod
-    def _restored(cls, machine: KernelMachine, arrays: Arrays, about: dict[str, Any]) -> Self:
-        parameters = dict(about["parameters"])
-        if isinstance(parameters["class_weight"], list):
-            parameters["class_weight"] = dict(parameters["class_weight"])
-        restored = cls(**parameters)
-        restored._validate_params()
-        support, n_support = arrays["support"], arrays["n_support"]
-        if support.shape != (len(machine.support_vectors),):
-            raise ValueError(f"its support has the shape {support.shape}")
-        if n_support.shape != machine.classes_.shape or n_support.sum() != len(support):
-            raise ValueError(f"its support is {len(support)}, by class {n_support.tolist()}")
-        restored.machine_, restored.support_, restored.n_support_ = machine, support, n_support
-        restored.classes_ = machine.classes_
-        restored.n_iter_ = np.atleast_1d(np.array(about["n_iter"], np.int32))
-        restored.fit_status_ = int(about["fit_status"])
-        restored.n_features_in_ = machine.support_vectors.shape[1]
-        if about["feature_names"] is not None:
-            restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
-        return restored
-
-
-def rows_that_count(
-    X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows of a weight above 0, and their weights; None where all weigh 1.
-
-    Raises
-    ------
-    ValueError
-        A class has no such row.
-    """
-    if sample_weight is None:
-        return np.arange(len(X)), None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    rows = np.flatnonzero(weights > 0)
-    lost = np.setdiff1d(np.arange(len(classes)), codes[rows])
-    if len(lost):
-        raise ValueError(
-            f"sample_weight must be above 0 for a row of every class, class "
-            f"{str(classes[lost[0]])!r} has none; drop the rows of that class"
-        )
-    return rows, weights[rows]
+        return load_svc(cls, Path(path))

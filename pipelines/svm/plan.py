@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,56 +11,20 @@ from typing import Any
 from sklearn.base import clone
 
 from pipelines.data.placement import FoldedData
-from pipelines.run.errors import RunStopped
-from pipelines.run.tasks import Runner
-from pipelines.svm.judged import Alone, Judge, Result, judge_alone, judge_unit, units_of
+from pipelines.svm.judged import Alone, Judge, Result, judge_alone, judge_unit
 from pipelines.svm.kernel import PRECOMPUTED
+from pipelines.svm.means import Means
 from pipelines.svm.parameters import factors_by_code, refuse_a_hard_margin
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.units import Unit
+from pipelines.svm.solvers.base import Cells, Solver
+from pipelines.svm.units import Unit, cut_units
 
 # What candidates may differ in and still share work, or be fitted by any solver.
 SHARED = {"C", "gamma", "kernel", "degree", "coef0", "decision", "class_weight", "tol", "max_iter"}
 
 Place = tuple[int, int]  # candidate, fold
 Cell = tuple[float, float, int]  # C, gamma, fold
-
-
-@dataclass(frozen=True)
-class Means:
-    """What fits, and where.
-
-    Attributes
-    ----------
-    solver : str, a name in ``SOLVERS``
-    device : {"cpu", "gpu"}
-    runner : of units
-    n_threads : int, for each unit
-    """
-
-    solver: str
-    device: str
-    runner: Runner
-    n_threads: int
-
-    @property
-    def is_path_svc(self) -> bool:
-        """Whether its fits are those of ``PathSVC``."""
-        return (self.solver, self.device) == ("path", "cpu")
-
-    def run(self, work: Callable[..., Any], data: FoldedData, unit: Any) -> Any:
-        """The result of a single unit.
-
-        Raises
-        ------
-        RunStopped
-            It failed.
-        """
-        (outcome,) = self.runner.outcomes(work, data, [unit])
-        if outcome.error is not None:
-            raise RunStopped(f"{unit.name} failed: {outcome.error}")
-        return outcome.result
 
 
 @dataclass
@@ -70,7 +34,7 @@ class _Group:
     settings: Settings
     members: dict[Cell, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def units(self, n_features: int, solver: Any) -> list[Unit]:
+    def units(self, n_features: int, solver: Solver) -> list[Unit]:
         """Units of its cells: gammas with the same C on the same folds go together."""
         folds, Cs = defaultdict(set), defaultdict(set)
         for C, gamma, fold in self.members:
@@ -81,8 +45,8 @@ class _Group:
             alike[tuple(sorted(Cs[gamma])), tuple(sorted(folds[gamma]))].append(gamma)
         return [
             unit
-            for (some, on), gammas in alike.items()
-            for unit in units_of(some, gammas, on, n_features, solver)
+            for (Cs_of, on), gammas in alike.items()
+            for unit in cut_units(Cells(tuple(gammas), Cs_of, on), solver, n_features)
         ]
 
 
@@ -233,6 +197,29 @@ class Plan:
         for number in numbers:
             self.out[number, fold] = result
         return [(number, fold) for number in numbers]
+
+    def line(self, place: Place, verbose: int) -> str:
+        """What became of a fit, as ``GridSearchCV`` prints it."""
+        candidate, fold = place
+        params, result = self.candidates[candidate], self.out[place]
+        where = f" {fold + 1}/{len(self.data.folds)}" if verbose > 2 else ""
+        if verbose > 9:
+            where += f"; {candidate + 1}/{len(self.candidates)}"
+        said = ", ".join(f"{name}={params[name]}" for name in sorted(params)) + ";"
+        scores = result["test_scores"]
+        if verbose > 2:
+            trained = result.get("train_scores")
+            if isinstance(scores, dict):
+                for name in sorted(scores):
+                    also = "" if trained is None else f"train={trained[name]:.3f}, "
+                    said += f" {name}: ({also}test={scores[name]:.3f})"
+            elif trained is None:
+                said += f", score={scores:.3f}"
+            else:
+                said += f", score=(train={trained:.3f}, test={scores:.3f})"
+        said += f" total time={result['fit_time'] + result['score_time']:6.1f}s"
+        begin = f"[CV{where}] END "
+        return begin + "." * (80 - len(begin) - len(said)) + said
 
 
 def _refuse_another_form(one: PathSVC, template: PathSVC) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
-from pipelines.run_folder.record import SvmRecord, read_record
+from pipelines.run_folder.record import read_record
+from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.say import aloud
 from pipelines.select.new_rows import NewRows
 from pipelines.svm.kernel_machine import KernelMachine

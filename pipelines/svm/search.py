@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Search:
     settings: Settings
     kernel: Kernel
     with_values: bool = False
-    kept: dict[str, np.ndarray] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
     counts: np.ndarray | None = None
     only: Sequence[int] | None = None
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# How the solution of a binary problem ended: indices into the words.
+# How the solution of a binary problem ended.
 CONVERGED, ITERATION_LIMIT, STALLED = 0, 1, 2
-STATUS_WORDS = ("converged", "iteration limit", "stalled")
 
 
 @dataclass

@@ -13,9 +13,10 @@ from pipelines.bagging.work import Plan, best_candidate, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.refit import Refitted
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import CandidateUnit, Refitted
+from pipelines.nn.units import CandidateUnit
 from pipelines.run.tasks import InProcess, Outcome
 from pipelines.select.scores import failures
 

@@ -7,10 +7,12 @@ import numpy as np
 from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.nn.cross_validate import cross_validate_unit
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.refit import refit
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.units import CandidateUnit, RefitUnit, cross_validate_unit, refit
+from pipelines.nn.units import CandidateUnit, RefitUnit
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)

@@ -21,7 +21,7 @@ from pipelines.graph import pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
-from pipelines.graph.partition import memory_given_back
+from pipelines.graph.memory import memory_given_back
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run.errors import RunStopped
 

@@ -1,117 +1,20 @@
-"""The tasks of the partitioned iteration, as plain calls: no cluster."""
+"""Partitions: their bounds, and their files."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pipelines.graph import pagerank
-from pipelines.graph import partition as tasks
-from pipelines.graph.files import open_edges
-from pipelines.graph.partition import Source, Split
-from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.walk import Walk
-
-
-def _deal(folder, source: Source, n_partitions: int, **rules: str) -> tuple[Split, int]:
-    parts = source.parts(500)
-    if isinstance(source.edges, RandomGraph):
-        n_nodes, first = source.edges.n_nodes, 0
-    else:
-        nodes = tasks.sorted_names([source.names(part) for part in parts])
-        tasks.write_nodes(str(folder), nodes)
-        n_nodes, first = len(nodes), None
-    nodes = tasks.read_nodes(str(folder), n_nodes, first)
-    n_in = sum(
-        tasks.deal(source, str(folder), nodes, min(n_nodes, 64), part, number)
-        for number, part in enumerate(parts)
-    )
-    bounds = tasks.balanced_bounds(n_in, n_nodes, n_partitions)
-    split = Split(str(folder), bounds, **rules)
-    for p in range(n_partitions):
-        tasks.compress(split, p, n_in, len(parts))
-    return split, n_nodes
-
-
-def _iterate(split: Split, walk: Walk, weighted: bool, tol: float, precision: type) -> np.ndarray:
-    everyone = range(split.n_partitions)
-    for p in everyone:
-        start = walk.start()[split.bounds[p] : split.bounds[p + 1]]
-        tasks.write_start(split, p, start, walk.jump)
-    partitions = [tasks.load_partition(split, walk, p, weighted) for p in everyone]
-    states = [tasks.begin_state(partitions[p], split, p, 0) for p in everyone]
-    total = tasks.add_up(None, tol, *map(tasks.sums, states))
-    for _ in range(200):
-        handed = [
-            [tasks.hand_over(partitions[q], states[q], total, p, precision)
-             for q in everyone if q != p]
-            for p in everyone
-        ]  # fmt: skip
-        states = [
-            tasks.advance(partitions[p], states[p], total, precision, *handed[p]) for p in everyone
-        ]
-        total = tasks.add_up(total, tol, *map(tasks.sums, states))
-    assert total.done
-    return np.concatenate([state.ranks for state in states])
-
-
-@pytest.mark.parametrize("n_partitions", [1, 2, 3, 7])
-def test_partitions_together_give_the_ranks_of_one_machine(tmp_path, n_partitions):
-    graph = RandomGraph("rmat", 700, 6, 4)
-    split, n_nodes = _deal(tmp_path, Source(graph), n_partitions)
-    ours = _iterate(split, Walk(n_nodes), False, 1e-10, np.float64)
-    assert np.abs(ours - pagerank(graph, tol=1e-10).values).sum() < 1e-14
-
-
-@pytest.mark.parametrize("at_once", [1, 50, 1000])
-@pytest.mark.parametrize("rules", [{}, {"self_loops": "drop"}, {"repeated": "once"}])
-def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, monkeypatch, rules, at_once):
-    monkeypatch.setattr(tasks, "EDGES_AT_ONCE", at_once)
-    rng = np.random.default_rng(2)
-    rows = zip(rng.integers(60, size=400), rng.integers(60, size=400), rng.random(400), strict=True)
-    path = tmp_path / "edges.txt"
-    path.write_text("".join(f"x{a} x{b} {weight}\n" for a, b, weight in rows))
-    split, n_nodes = _deal(
-        tmp_path / "work", Source(open_edges(path, weight="3"), text=True), 3, **rules
-    )
-    ours = _iterate(split, Walk(n_nodes), True, 1e-10, np.float64)
-    whole = pagerank(path, weight="3", tol=1e-10, **rules)
-    assert np.abs(ours - whole.values).sum() < 1e-14
-
-
-def test_partitions_and_parts_without_edges(tmp_path):
-    """All edges point at one node of many, from parts that may be empty."""
-    path = tmp_path / "edges.csv"
-    path.write_text("a,b,w\n" + "".join(f"{a},0,{a + 1}\n" for a in range(300)))
-    source = Source(open_edges(path, weight="w"))
-    split, n_nodes = _deal(tmp_path / "work", source, 7)
-    assert 0 in np.diff(split.bounds) or len(set(split.bounds)) == 8
-    ours = _iterate(split, Walk(n_nodes), True, 1e-10, np.float64)
-    assert np.abs(ours - pagerank(path, weight="w", tol=1e-10).values).sum() < 1e-14
-
-
-def test_only_what_a_partition_needs_is_handed_over(tmp_path):
-    """In a ring cut into four arcs, an arc needs the last node of the one before."""
-    split, n_nodes = _deal(tmp_path, Source(RandomGraph("ring", 1000, 1)), 4)
-    walk = Walk(n_nodes)
-    for p in range(4):
-        start = walk.start()[split.bounds[p] : split.bounds[p + 1]]
-        tasks.write_start(split, p, start, walk.jump)
-    for p in range(4):
-        partition = tasks.load_partition(split, walk, p, False)
-        assert [len(wanted) for wanted in partition.sends] == [
-            int(q == (p + 1) % 4) for q in range(4)
-        ]
-        assert sum(len(np.load(split.path(p, f"needs-{q:03d}"))) for q in range(4)) == 1
+from pipelines.graph import partition
 
 
 def test_bounds_balance_edges_and_nodes():
     n_in = np.zeros(64, np.int64)
     n_in[0] = 64_000
-    assert tasks.balanced_bounds(n_in, 6400, 2)[1] == 100
-    bounds = tasks.balanced_bounds(np.full(64, 1000), 6400, 4)
+    assert partition.balanced_bounds(n_in, 6400, 2)[1] == 100
+    bounds = partition.balanced_bounds(np.full(64, 1000), 6400, 4)
     assert bounds == (0, 1600, 3200, 4800, 6400)
-    assert tasks.balanced_bounds(np.array([5, 0, 0]), 3, 5)[-1] == 3
+    assert partition.balanced_bounds(np.array([5, 0, 0]), 3, 5)[-1] == 3
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
@@ -122,5 +25,5 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        tasks._atomically(path, fails)
+        partition._atomically(path, fails)
     assert not path.exists()

@@ -1,4 +1,4 @@
-"""Small data for networks: the digits, and a table with scales of its own."""
+"""Small data for networks, and a candidate: the digits, and a table with scales of its own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.units import CandidateUnit
 
 DIGITS = Inputs(64, 10, (8, 8))
 WINE = Inputs(13, 3)
+TRAINING = Training(max_epochs=6)
+CANDIDATE = Candidate("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
+UNIT = CandidateUnit(1, 2, CANDIDATE, seed=11, n_folds=3, run_seed=0)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from pipelines.report.style import figure_style
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
 from pipelines.report.svm_folder import read_svm_run
-from pipelines.run_folder.record import BestOfSvm
+from pipelines.run_folder.records.svm_grid import BestOfSvm
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.cuda import path as cuda_path
 from pipelines.svm.cuda.fit import fit_path_cuda
@@ -18,6 +18,7 @@ from pipelines.svm.cuda.memory import Plan
 from pipelines.svm.cuda.path import cross_validate_path_cuda, measure_path_cuda
 from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, members_width
 from pipelines.svm.kernel import Kernel
+from tests.svm.models import decision_values
 
 BOTH = {"return_decisions": True, "return_predictions": True}
 SMALL = Launching(block_size=4)

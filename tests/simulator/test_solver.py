@@ -12,6 +12,7 @@ from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.solvers import path_cuda as wrapper
+from pipelines.svm.solvers.base import Cells
 
 CS, GAMMAS = (0.1, 10.0), (0.01, 0.2)
 
@@ -37,8 +38,9 @@ def test_cells_are_those_of_the_cpu(decision):
     X, y, folds = data()
     scoring = resolve_scoring("f1_macro").on(np.arange(3))
     settings = Settings(decision, scoring=scoring)
-    ours = load_solver("path", "gpu").fit_cells(X, y, GAMMAS, CS, folds, settings)
-    cpus = load_solver("path", "cpu").fit_cells(X, y, GAMMAS, CS, folds, settings)
+    cells = Cells(GAMMAS, CS, tuple(range(len(folds))))
+    ours = load_solver("path", "gpu").fit_cells(X, y, folds, cells, settings)
+    cpus = load_solver("path", "cpu").fit_cells(X, y, folds, cells, settings)
     assert len(ours) == len(GAMMAS) * len(folds) * len(CS)
     for our, cpu in zip(ours, cpus, strict=True):
         assert our.status == cpu.status == "ok"

@@ -13,14 +13,14 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.data.placement import to_device
+from pipelines.data.placement import Fold, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
-from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Solver
+from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Cells, Solver
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)
@@ -40,6 +40,10 @@ def solver(request: pytest.FixtureRequest) -> Solver:
     return load_solver(name, device)
 
 
+def all_cells(Cs: tuple[float, ...], folds: list[Fold]) -> Cells:
+    return Cells((GAMMA,), Cs, tuple(range(len(folds))))
+
+
 def reference(C: float, decision: str) -> SVC | OneVsRestClassifier:
     svc = SVC(C=C, gamma=GAMMA)
     return OneVsRestClassifier(svc) if decision == "ovr" else svc
@@ -54,7 +58,7 @@ def test_fold_errors_are_scikit_learns(
 ) -> None:
     folds = list(splitter.split(X, y))
     device_X = to_device(X, solver.device)
-    cells = solver.fit_cells(device_X, y, (GAMMA,), CS, folds, Settings(decision))
+    cells = solver.fit_cells(device_X, y, folds, all_cells(CS, folds), Settings(decision))
     assert len(cells) == len(folds) * len(CS)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
@@ -83,7 +87,7 @@ def test_scores_are_those_of_scikit_learns_scorer(
     settings = Settings(decision, device=solver.device, scoring=scoring.on(words))
     folds = list(StratifiedKFold(3).split(some_X, some_y))
     cells = solver.fit_cells(
-        to_device(some_X, solver.device), some_y, (GAMMA,), CS, folds, settings
+        to_device(some_X, solver.device), some_y, folds, all_cells(CS, folds), settings
     )
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
@@ -99,10 +103,10 @@ def test_a_fold_that_cannot_be_scored_is_a_failed_cell(solver: Solver) -> None:
     assert scoring is not None
     settings = Settings(device=solver.device, scoring=scoring.on(np.arange(2)))
     ones = np.flatnonzero(y[rows] == 1)[:10]
+    folds = [(np.arange(40), ones), (np.arange(40), np.arange(40, 80))]
     one, two = solver.fit_cells(
-        to_device(X[rows], solver.device), y[rows], (GAMMA,), (1.0,),
-        [(np.arange(40), ones), (np.arange(40), np.arange(40, 80))], settings,
-    )  # fmt: skip
+        to_device(X[rows], solver.device), y[rows], folds, all_cells((1.0,), folds), settings
+    )
     assert one.status == "failed: scoring roc_auc: it gives nan"
     assert one.n_errors is one.score is None
     assert two.status == "ok"
@@ -124,7 +128,8 @@ def test_a_fit_in_numbers_predicts_as_the_fit_does(solver: Solver, decision: str
 def test_a_fit_that_is_cut_short_says_so(solver: Solver) -> None:
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     device_X = to_device(X, solver.device)
-    (cell,) = solver.fit_cells(device_X, y, (GAMMA,), (1000.0,), folds, Settings(max_iter=2))
+    cells = all_cells((1000.0,), folds)
+    (cell,) = solver.fit_cells(device_X, y, folds, cells, Settings(max_iter=2))
     assert cell.status == NOT_CONVERGED
     assert cell.n_errors is not None
     solver.fit(device_X, y, 1000.0, GAMMA, Settings(max_iter=2))  # without a warning
@@ -137,7 +142,8 @@ def test_a_fit_without_memory_says_so(solver: Solver, monkeypatch: pytest.Monkey
     step = "cross_validate" if hasattr(solver, "cross_validate") else "fit"
     monkeypatch.setattr(solver, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
-    (cell,) = solver.fit_cells(to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings())
+    device_X, cells = to_device(X, solver.device), all_cells((1.0,), folds)
+    (cell,) = solver.fit_cells(device_X, y, folds, cells, Settings())
     assert cell.status == OUT_OF_MEMORY
     assert cell.n_errors is None
 
@@ -147,7 +153,7 @@ def test_a_training_part_of_one_class_fails(solver: Solver) -> None:
     folds = [(rows, np.arange(50)), (np.arange(100, 300), np.arange(50))]
     try:
         one, two = solver.fit_cells(
-            to_device(X, solver.device), y, (GAMMA,), (1.0,), folds, Settings()
+            to_device(X, solver.device), y, folds, all_cells((1.0,), folds), Settings()
         )
     except ValueError:  # the unit then fails as a whole
         return

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -12,6 +15,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.solvers import Settings
+from pipelines.svm.solvers.base import Cells
 from pipelines.svm.units import (
     Unit,
     cut_units,
@@ -27,23 +31,27 @@ DATA = FoldedData(
 )
 
 
+def sharing(shares_c: bool = False, shares_folds: bool = False) -> Any:
+    return SimpleNamespace(shares_c=shares_c, shares_folds=shares_folds, shares_gammas=False)
+
+
 @pytest.mark.parametrize(
     ("shares_c", "shares_folds", "n_units"),
     [(False, False, 24), (True, False, 8), (False, True, 6), (True, True, 2)],
 )
 def test_units_cover_the_grid_once(shares_c: bool, shares_folds: bool, n_units: int) -> None:
-    units = cut_units([10.0, 0.1, 1.0], [0.1, 0.2], 4, 64, shares_c, shares_folds)
+    cells = Cells((0.1, 0.2), (10.0, 0.1, 1.0), tuple(range(4)))
+    units = cut_units(cells, sharing(shares_c, shares_folds), 64)
     assert len(units) == n_units
     assert len({unit.name for unit in units}) == n_units
-    cells = [cell for unit in units for cell in unit.cells]
-    assert sorted(cells) == sorted(
+    assert sorted(cell for unit in units for cell in unit.cells) == sorted(
         (C, gamma, fold) for C in (0.1, 1.0, 10.0) for gamma in (0.1, 0.2) for fold in range(4)
     )
 
 
 def test_neighbours_on_a_fine_grid_have_names_of_their_own() -> None:
     Cs = np.logspace(-3, 6, 500).tolist()
-    units = cut_units(Cs, [0.1], 1, 64)
+    units = cut_units(Cells((0.1,), tuple(Cs), (0,)), sharing(), 64)
     assert len({unit.name for unit in units}) == 500
 
 
@@ -80,3 +88,11 @@ def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
     (other,) = fit_unit(DATA, unit, "sklearn", Settings(scoring=scoring.on(np.arange(3))))
     assert other["error"] == row["error"]
     assert other["score"] < row["score"]
+
+
+def test_a_gamma_by_fold_has_every_cell_once_and_does_some_of_it_again() -> None:
+    (whole,) = cut_units(Cells((0.1,), (0.1, 1.0), tuple(range(4))), sharing(True, True), 64)
+    parts = whole.by_fold
+    assert sorted(cell for part in parts for cell in part.cells) == sorted(whole.cells)
+    assert whole.cost < sum(part.cost for part in parts) < 1.5 * whole.cost
+    assert parts[0].by_fold == [parts[0]]

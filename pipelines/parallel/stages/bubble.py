@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORWARD, BACKWARD, BY_INPUTS, BY_WEIGHTS = range(4)
-KINDS = ("forward", "backward", "backward of inputs", "backward of weights")
 WIDTH = 5  # numbers of an action
 
 Actions = NDArray[np.float64]  # of a rank in a step: (n_actions, WIDTH)

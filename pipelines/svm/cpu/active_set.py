@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.factor import (
-    Kept,
+    Carried,
     append,
     directions,
     dot,
@@ -106,8 +106,7 @@ def _spread(
 
 @compiled()
 def _pin_many(
-    factor: np.ndarray,
-    sides: np.ndarray,
+    carried: Carried,
     least: np.ndarray,
     most: np.ndarray,
     step: float,
@@ -125,7 +124,7 @@ def _pin_many(
     least, most : float64 (f,), how far each row may fall and rise
     step : along ``d`` to the first bound
     """
-    f, ones, forward = d.size, sides[0], sides[1]
+    f, factor, ones, forward = d.size, carried.factor, carried.sides[0], carried.sides[1]
     times, pinned, u = np.empty(f), np.empty(f, np.int8), np.empty(f)
     wished = 0.0
     for p in range(f):
@@ -218,28 +217,25 @@ def _steps(
     beta: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    kept: Kept,
-    free: np.ndarray,
+    carried: Carried,
     f: int,
-    turns: np.ndarray,
     tol: float,
     limit: int,
 ) -> tuple[int, int, int]:
     """``solve_active`` from the factor of the free rows; returns steps, status, free rows."""
-    n, capacity = residual.size, free.size
-    factor, sides, ridge = kept.values, kept.sides, kept.ridge[0]
-    ones, forward = sides[0], sides[1]
+    free, sides = carried.free, carried.sides
+    n, capacity, ones, forward = residual.size, free.size, sides[0], sides[1]
     wanted = np.empty(capacity, np.int64)
     d, v, least, most, move = np.empty((5, capacity))
     # What the residuals do not know yet: it is made up when rows are to be set free.
     pending, moved_rows, moves = np.zeros(n), np.empty(n, np.int64), np.empty(n)
     span = np.max(upper - lower)
-    solve_forward(residual, factor, free, f, forward)
+    solve_forward(residual, carried, f)
     idle, batch, alone = 0, 1, False
     for done in range(limit):
         level = 0.0
         if f >= 2:
-            level = directions(factor, ones, forward, f, d, v)
+            level = directions(carried, f, d, v)
             step, at = _longest_step(beta, lower, upper, free, f, d)
             many = False
             if at >= 0:
@@ -248,9 +244,7 @@ def _steps(
                         lower[free[p]] - beta[free[p]],
                         upper[free[p]] - beta[free[p]],
                     )
-                many = _pin_many(
-                    factor, sides, least[:f], most[:f], step, level, d[:f], v[:f], move[:f]
-                )
+                many = _pin_many(carried, least[:f], most[:f], step, level, d[:f], v[:f], move[:f])
             moved = 0.0
             for p in range(f):
                 k = free[p]
@@ -269,9 +263,7 @@ def _steps(
                 if not many:
                     for p in range(f):
                         forward[p] += step * (level * ones[p] - forward[p])
-                f = remove_bounded(
-                    kernel, shift, ridge, beta, lower, upper, factor, sides, free, f, turns
-                )
+                f = remove_bounded(kernel, shift, carried, beta, lower, upper, f)
                 continue
         m = 0
         for k in range(n):
@@ -287,10 +279,10 @@ def _steps(
         if f < 2:
             for k in (i, j):
                 if f == 0 or free[0] != k:
-                    f = append(kernel, shift, ridge, factor, ones, free, f, np.array([k]))
+                    f = append(kernel, shift, carried, f, np.array([k]))
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
-                factorise(kernel, shift, ridge, factor, ones, free, f)
+                factorise(kernel, shift, carried, f)
             batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch else 1
             alone = batch == 1
             room = min(batch, capacity - f)
@@ -299,10 +291,10 @@ def _steps(
             n_new = _most_violating(
                 residual, beta, lower, upper, level, VIOLATION_SHARE * tol, wanted[:room]
             )
-            f = append(kernel, shift, ridge, factor, ones, free, f, wanted[:n_new])
+            f = append(kernel, shift, carried, f, wanted[:n_new])
             if n_new == 0:
                 idle += 1
-        solve_forward(residual, factor, free, f, forward)
+        solve_forward(residual, carried, f)
     for k in range(n):
         if pending[k] != 0.0:
             subtract_rows(residual, kernel[:, :n], np.array([k]), pending[k : k + 1])
@@ -317,7 +309,7 @@ def solve_active(
     lower: np.ndarray,
     upper: np.ndarray,
     rows: np.ndarray,
-    kept: Kept,
+    carried: Carried,
     tol: float,
     finest: float,
     limit: int,
@@ -330,8 +322,8 @@ def solve_active(
         0 tells ``exp(-x) - 1``
     residual, beta, lower, upper : float64 arrays of shape (n,)
     rows : int64 array of shape (n,)
-        The numbers by which ``kept`` knows them.
-    kept : Kept
+        The numbers by which ``carried`` knows them.
+    carried : Carried
         The factor of an earlier solve with the same kernel, or ``no_factor``.
     tol : float
     finest : float
@@ -346,8 +338,6 @@ def solve_active(
         ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: more rows want to be free
         than the work space holds, or steps no longer move anything.
     """
-    capacity = kept.rows.size
-    free, turns = np.empty(capacity, np.int64), np.empty((3, max(4, capacity)))
     largest, span = 0.0, 0.0
     for k in range(residual.size):
         largest = max(largest, abs(np.float64(kernel[k, k])))
@@ -355,16 +345,14 @@ def solve_active(
     shift = 1.0 if largest == 0.0 else 0.0
     resolved = RESOLVED64 if kernel.itemsize == 8 else RESOLVED32
     ridge = max(RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
-    f = take_up(kernel, shift, ridge, beta, lower, upper, rows, kept, free, turns)
+    f = take_up(kernel, shift, ridge, beta, lower, upper, rows, carried)
     if f < 0:
-        f = _free_rows(beta, lower, upper, free)
+        f = _free_rows(beta, lower, upper, carried.free)
         if f < 0:
             return 0, STALLED
-        kept.ridge[0] = ridge
-        factorise(kernel, shift, ridge, kept.values, kept.sides[0], free, f)
-    steps, status, f = _steps(
-        kernel, shift, residual, beta, lower, upper, kept, free, f, turns, tol, limit
-    )
-    kept.size[0] = 0 if status == STALLED else f
-    kept.rows[:f] = rows[free[:f]]
+        carried.ridge[0] = ridge
+        factorise(kernel, shift, carried, f)
+    steps, status, f = _steps(kernel, shift, residual, beta, lower, upper, carried, f, tol, limit)
+    carried.size[0] = 0 if status == STALLED else f
+    carried.rows[:f] = rows[carried.free[:f]]
     return steps, status

@@ -11,6 +11,9 @@ from pipelines.svm.kernel import Kernel
 # Values of all features that are worked on at once: they stay in a core's cache.
 _TILE_VALUES = 1 << 15
 
+# Rows that are brought to double precision at once, beside a kernel of few rows with all.
+_ROWS_AT_ONCE = 4096
+
 
 @compiled("contract")
 def _add_squares(out: np.ndarray, column: np.ndarray, value: float) -> None:
@@ -133,8 +136,13 @@ class ExactKernel:
 
     def between(self, places: np.ndarray) -> np.ndarray:
         """The kernel of some rows against all, float64 (m, n)."""
-        rows = np.asarray(self._rows, np.float64)
-        return exact_values(rows[places], rows, self._kernel, self._gamma)
+        some = np.asarray(self._rows[places], np.float64)
+        values = np.empty((len(some), len(self._rows)))
+        for at in range(0, len(self._rows), _ROWS_AT_ONCE):
+            part = slice(at, at + _ROWS_AT_ONCE)
+            others = np.asarray(self._rows[part], np.float64)
+            values[:, part] = exact_values(some, others, self._kernel, self._gamma)
+        return values
 
 
 def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:

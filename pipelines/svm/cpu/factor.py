@@ -2,11 +2,7 @@
 
 A row is set free by one row more of the factor, and pinned by plane rotations.  Everywhere:
 
-kernel : float (>= n, >= n), symmetric; ``shift`` is added to its values, ``ridge`` to its diagonal
-factor : float64 (capacity, capacity), its lower triangle the factor of the first f ``free`` rows
-sides : float64 (2, capacity), what solves ``factor @ side = right``: ``ones`` of ones, and
-    ``forward`` of the residuals
-free : int64 (capacity,), the free rows' numbers
+kernel : float (>= n, >= n), symmetric; ``shift`` is added to its values, the ridge to its diagonal
 f : how many rows are free
 """
 
@@ -29,28 +25,34 @@ _FAST = ("reassoc", "nsz", "contract", "nnan")
 _ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.01, 2.0
 
 
-class Kept(NamedTuple):
-    """The factor as one solve leaves it to the next, of whichever working set.
+class Carried(NamedTuple):
+    """The factor, and as one solve leaves it to the next, of whichever working set.
 
-    values : float64 (capacity, capacity), the factor
-    sides : float64 (2, capacity), its solutions
-    rows : int64 (capacity,), the problem's numbers of the factor's rows
-    size : int64 (1,), how many those are
+    factor : float64 (capacity, capacity), its lower triangle that of the first f ``free`` rows
+    sides : float64 (2, capacity), what solves ``factor @ side = right``: of ones, and of the
+        residuals
+    free : int64 (capacity,), the free rows' numbers in the working set
     ridge : float64 (1,)
+    rows : int64 (capacity,), the problem's numbers of the rows that were free at the end of a solve
+    size : int64 (1,), how many those are
+    turns : float64 (3, >= capacity), work space
     """
 
-    values: np.ndarray
+    factor: np.ndarray
     sides: np.ndarray
+    free: np.ndarray
+    ridge: np.ndarray
     rows: np.ndarray
     size: np.ndarray
-    ridge: np.ndarray
+    turns: np.ndarray
 
 
 @compiled()
-def no_factor(capacity: int) -> Kept:
-    return Kept(
+def no_factor(capacity: int) -> Carried:
+    return Carried(
         np.empty((capacity, capacity)), np.empty((2, capacity)), np.empty(capacity, np.int64),
-        np.zeros(1, np.int64), np.zeros(1),
+        np.zeros(1), np.empty(capacity, np.int64), np.zeros(1, np.int64),
+        np.empty((3, max(4, capacity))),
     )  # fmt: skip
 
 
@@ -83,17 +85,10 @@ def _dot_four(
 
 @compiled()
 def _append_from(
-    kernel: np.ndarray,
-    shift: float,
-    ridge: float,
-    factor: np.ndarray,
-    ones: np.ndarray,
-    free: np.ndarray,
-    f: int,
-    k: int,
-    known: int,
+    kernel: np.ndarray, shift: float, carried: Carried, f: int, k: int, known: int
 ) -> int:
     """As ``append``, where the first ``known`` values of the factor's new row are there."""
+    factor, ones, free, ridge = carried.factor, carried.sides[0], carried.free, carried.ridge[0]
     row = factor[f]
     for p in range(known, f):
         value = np.float64(kernel[k, free[p]]) + shift
@@ -106,23 +101,12 @@ def _append_from(
 
 
 @compiled()
-def append(
-    kernel: np.ndarray,
-    shift: float,
-    ridge: float,
-    factor: np.ndarray,
-    ones: np.ndarray,
-    free: np.ndarray,
-    f: int,
-    new: np.ndarray,
-) -> int:
+def append(kernel: np.ndarray, shift: float, carried: Carried, f: int, new: np.ndarray) -> int:
     """The rows ``new`` become the last free ones; returns how many are free then.
 
     Four at a time, so that the factor is read a quarter as often.
-
-    factor : float64, lower triangle of the Cholesky factor of the free block
-    ones : the solution of ``factor @ ones = 1``
     """
+    factor, free = carried.factor, carried.free
     for first in range(0, new.size, 4):
         some, known = new[first : first + 4], 0
         if some.size == 4:
@@ -137,7 +121,7 @@ def append(
                 d[p] = (np.float64(kernel[m, q]) + shift - z) * pivot
             known = f
         for one in some:
-            f = _append_from(kernel, shift, ridge, factor, ones, free, f, one, known)
+            f = _append_from(kernel, shift, carried, f, one, known)
     return f
 
 
@@ -169,14 +153,9 @@ def _turn_four(
 
 
 @compiled()
-def _remove(
-    factor: np.ndarray, sides: np.ndarray, free: np.ndarray, f: int, at: int, turns: np.ndarray
-) -> int:
-    """The free row at place ``at`` is pinned; plane rotations mend the factor.
-
-    sides : float64 (2, capacity), solutions of ``factor @ side = something``
-    turns : float64 (3, capacity), work space
-    """
+def _remove(carried: Carried, f: int, at: int) -> int:
+    """The free row at place ``at`` is pinned; plane rotations mend the factor."""
+    factor, free, turns = carried.factor, carried.free, carried.turns
     cosines, sines = turns[0], turns[1]
     free[at : f - 1] = free[at + 1 : f]
     for first in range(at, f - 1, 4):
@@ -188,18 +167,18 @@ def _remove(
         for p in range(first, last):
             source, row = factor[p + 1], factor[p]
             begin = at
-            carried = source[at]
+            moved = source[at]
             if last - first == 4:  # up to the block's first column that is done
-                begin, carried = first, turns[2, p - first]
+                begin, moved = first, turns[2, p - first]
             for j in range(begin, p):
                 following = source[j + 1]
-                row[j] = cosines[j] * carried + sines[j] * following
-                carried = cosines[j] * following - sines[j] * carried
+                row[j] = cosines[j] * moved + sines[j] * following
+                moved = cosines[j] * following - sines[j] * moved
             following = source[p + 1]
-            size = np.sqrt(carried * carried + following * following)
-            cosines[p], sines[p] = carried / size, following / size
+            size = np.sqrt(moved * moved + following * following)
+            cosines[p], sines[p] = moved / size, following / size
             row[p] = size
-            for side in sides:
+            for side in carried.sides:
                 one, other = side[p], side[p + 1]
                 side[p] = cosines[p] * one + sines[p] * other
                 side[p + 1] = cosines[p] * other - sines[p] * one
@@ -207,16 +186,9 @@ def _remove(
 
 
 @compiled()
-def factorise(
-    kernel: np.ndarray,
-    shift: float,
-    ridge: float,
-    factor: np.ndarray,
-    ones: np.ndarray,
-    free: np.ndarray,
-    f: int,
-) -> None:
+def factorise(kernel: np.ndarray, shift: float, carried: Carried, f: int) -> None:
     """The factor of the free block, by LAPACK, or row by row where it is not definite."""
+    factor, ones, free, ridge = carried.factor, carried.sides[0], carried.free, carried.ridge[0]
     definite = True
     block = np.empty((f, f))
     for p in range(f):
@@ -232,14 +204,13 @@ def factorise(
         if definite:
             ones[p] = (1.0 - dot(factor[p, :p], ones[:p])) / factor[p, p]
         else:
-            _append_from(kernel, shift, ridge, factor, ones, free, p, free[p], 0)
+            _append_from(kernel, shift, carried, p, free[p], 0)
 
 
 @compiled()
-def solve_forward(
-    residual: np.ndarray, factor: np.ndarray, free: np.ndarray, f: int, found: np.ndarray
-) -> None:
-    """``factor @ found = residual`` of the free rows."""
+def solve_forward(residual: np.ndarray, carried: Carried, f: int) -> None:
+    """The second of the sides, from the residuals of the free rows."""
+    factor, free, found = carried.factor, carried.free, carried.sides[1]
     for p in range(f):
         found[p] = (residual[free[p]] - dot(factor[p, :p], found[:p])) / factor[p, p]
 
@@ -254,15 +225,10 @@ def _subtract_two(
 
 
 @compiled()
-def directions(
-    factor: np.ndarray,
-    ones: np.ndarray,
-    forward: np.ndarray,
-    f: int,
-    d: np.ndarray,
-    v: np.ndarray,
-) -> float:
-    """As ``_direction``, and ``v`` of ``(K + ridge) v = 1``, in one pass over the factor."""
+def directions(carried: Carried, f: int, d: np.ndarray, v: np.ndarray) -> float:
+    """``(K + ridge) d + level = residual``, and ``v`` of ``(K + ridge) v = 1``, in one pass over
+    the factor; returns the level."""
+    factor, ones, forward = carried.factor, carried.sides[0], carried.sides[1]
     level = dot(forward[:f], ones[:f]) / dot(ones[:f], ones[:f])
     for p in range(f):
         d[p], v[p] = forward[p] - level * ones[p], ones[p]
@@ -278,20 +244,17 @@ def directions(
 def remove_bounded(
     kernel: np.ndarray,
     shift: float,
-    ridge: float,
+    carried: Carried,
     beta: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    factor: np.ndarray,
-    sides: np.ndarray,
-    free: np.ndarray,
     f: int,
-    turns: np.ndarray,
 ) -> int:
     """Pin the free rows that have met a bound; returns the number of the others.
 
     By rotations, or where those take longer, by a new factor.
     """
+    factor, forward, free = carried.factor, carried.sides[1], carried.free
     rotated = 0.0
     for p in range(f):
         if not (lower[free[p]] < beta[free[p]] < upper[free[p]]):
@@ -300,18 +263,18 @@ def remove_bounded(
         for p in range(f - 1, -1, -1):
             k = free[p]
             if not (lower[k] < beta[k] < upper[k]):
-                f = _remove(factor, sides, free, f, p, turns)
+                f = _remove(carried, f, p)
         return f
-    residual, left = turns[0], 0
+    residual, left = carried.turns[0], 0
     for p in range(f):
         k = free[p]
-        value = dot(factor[p, : p + 1], sides[1, : p + 1])
+        value = dot(factor[p, : p + 1], forward[: p + 1])
         if lower[k] < beta[k] < upper[k]:
             residual[left], free[left] = value, k
             left += 1
-    factorise(kernel, shift, ridge, factor, sides[0], free, left)
+    factorise(kernel, shift, carried, left)
     for p in range(left):
-        sides[1, p] = (residual[p] - dot(factor[p, :p], sides[1, :p])) / factor[p, p]
+        forward[p] = (residual[p] - dot(factor[p, :p], forward[:p])) / factor[p, p]
     return left
 
 
@@ -324,25 +287,23 @@ def take_up(
     lower: np.ndarray,
     upper: np.ndarray,
     rows: np.ndarray,
-    kept: Kept,
-    free: np.ndarray,
-    turns: np.ndarray,
+    carried: Carried,
 ) -> int:
-    """Bring the factor that was kept to the rows that are free now.
+    """Bring the factor of an earlier solve to the rows that are free now.
 
     rows : int64 (n,), the problem's numbers of the working set
 
-    Returns how many are free; -1 if none was kept, or one from a new start is quicker.
+    Returns how many are free; -1 if there was none, or one from a new start is quicker.
     """
-    f = kept.size[0]
-    if f == 0 or kept.ridge[0] > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * kept.ridge[0]:
+    f, free, own = carried.size[0], carried.free, carried.ridge[0]
+    if f == 0 or own > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * own:
         return -1
     order = np.argsort(rows)
     sorted_rows = rows[order]
-    there = np.searchsorted(sorted_rows, kept.rows[:f])
+    there = np.searchsorted(sorted_rows, carried.rows[:f])
     known = np.zeros(rows.size, np.bool_)
     for p in range(f):
-        if there[p] == rows.size or sorted_rows[there[p]] != kept.rows[p]:
+        if there[p] == rows.size or sorted_rows[there[p]] != carried.rows[p]:
             return -1
         free[p] = order[there[p]]
         known[free[p]] = True
@@ -350,10 +311,6 @@ def take_up(
     n_new = new.sum()
     if n_new * _APPENDED_NS > _MADE_NS * f or f + n_new > free.size:
         return -1
-    kept.sides[1] = 0.0
-    f = remove_bounded(
-        kernel, shift, kept.ridge[0], beta, lower, upper, kept.values, kept.sides, free, f, turns
-    )
-    return append(
-        kernel, shift, kept.ridge[0], kept.values, kept.sides[0], free, f, np.flatnonzero(new)
-    )
+    carried.sides[1] = 0.0
+    f = remove_bounded(kernel, shift, carried, beta, lower, upper, f)
+    return append(kernel, shift, carried, f, np.flatnonzero(new))

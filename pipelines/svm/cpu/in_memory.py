@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 _local = threading.local()
 
 
-def _scratch(n: int) -> np.ndarray:
+def scratch(n: int) -> np.ndarray:
     """This thread's float32 (n, n) work space.
 
     It is kept between calls: fresh pages cost as much as filling them.
@@ -78,7 +78,7 @@ def open_block(
     """
     n, block = places.size, source
     if transform is not None or n < len(source):
-        block = _scratch(n)
+        block = scratch(n)
         copy_block(source, as_runs(places), block)
     if transform is not None:
         transform(block)

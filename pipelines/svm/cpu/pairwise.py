@@ -125,12 +125,11 @@ def solve_pairwise(
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
     needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
-    n_threads = getattr(pool, "_max_workers", 1)
     solve = partial(_solve_pair_all, search, rows, gammas, solutions, means)
     by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
     beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
-        if size * n_threads <= 0.8 * memory_bytes:
+        if size * means.n_threads <= 0.8 * memory_bytes:
             beside.append(number)
         elif size <= 0.8 * memory_bytes:
             solve(number)

@@ -1,8 +1,9 @@
 """One-vs-one where the kernel of all rows does not fit: fold by fold, a pair's block at a time."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
 from pipelines.svm.cpu.by_fold import solve_by_fold
-from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.in_memory import open_block
+from pipelines.svm.cpu.class_products import ClassProducts
+from pipelines.svm.cpu.in_memory import open_block, scratch
 from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_products
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.score import score_pairs
@@ -29,26 +30,33 @@ PRODUCTS_OF_A_MINUTE = 3e12
 
 
 def solve_and_score_by_fold(
-    search: Search, rows: np.ndarray, gamma: float, out: Solutions, means: Means
+    search: Search,
+    rows: np.ndarray,
+    products: ClassProducts | None,
+    gamma: float,
+    out: Solutions,
+    means: Means,
 ) -> Iterator[tuple[int, Scored]]:
     """One gamma; each fold with its scores, and their seconds.
 
-    What takes long is solved fold by fold, and each is given as soon as it is done: then a
-    pair's products are made for each fold, of the rows that train, with five folds three
-    times what they cost where they are made once. Which way is taken is a matter of the
-    data alone, so that a cell is the same on any machine.
+    With products that are there, or where it takes long, folds are solved one after another,
+    and each is given as soon as it is done. Without them a pair's are then made for each
+    fold, of the rows that train, with five folds three times what they cost where they are
+    made once.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
+    products : of all rows, or None where they have no room
     out : Solutions, output
     """
-    score = partial(_score_fold, search, rows, gamma, out, means)
-    if _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
+    one = _OneGamma(search, rows, products, gamma, out, means)
+    if products is None and _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
         solve_pairwise(search, rows, np.array([gamma]), means, [out])
-        yield from zip(search.folds, means.pool.map(score, search.folds), strict=True)
+        yield from zip(search.folds, means.pool.map(one.score, search.folds), strict=True)
     else:
-        yield from _solve_by_fold(search, rows, gamma, out, score, means)
+        out.coefficients = search.empty_coefficients()
+        yield from one.by_fold()
     means.clock.lap("solve and score")
 
 
@@ -59,98 +67,97 @@ def _n_products(search: Search) -> int:
     return pairs // 2 + len(layout.order) ** 2
 
 
-def _solve_by_fold(
-    search: Search,
-    rows: np.ndarray,
-    gamma: float,
-    out: Solutions,
-    score: Callable[[int], Scored],
-    means: Means,
-) -> Iterator[tuple[int, Scored]]:
-    out.coefficients = search.empty_coefficients()
-    memory = 0.8 * means.memory_bytes
-    n_threads = getattr(means.pool, "_max_workers", 1)
-    numbers = longest_first(search.layout, search.problems)
-    fits = {number: n_threads * _pair_bytes(search, number) <= memory for number in numbers}
-    alone = [number for number in numbers if not fits[number]]
-    beside = [number for number in numbers if fits[number]]
-    solve = partial(_solve_pair, search, rows, gamma, out, means, None)
-
-    def finish(fold: int) -> Scored:
-        mark_support(out.pairs[fold], out.support[fold])
-        return score(fold)
-
-    if not alone:
-        jobs = [[(number, fold)] for fold in search.folds for number in numbers]
-        yield from solve_by_fold(jobs, solve, finish, means.pool, means.told)
-    for turn, fold in enumerate(search.folds if alone else ()):
-        for done, number in enumerate(alone, 1):
-            _solve_pair(search, rows, gamma, out, means, means.pool, number, fold)
-            means.told((turn + done / len(numbers)) / len(search.folds))
-        list(means.pool.map(lambda number, fold=fold: solve(number, fold), beside))
-        means.told((turn + 1) / len(search.folds))
-        yield fold, finish(fold)
-
-
-def _pair_bytes(search: Search, number: int) -> int:
-    return 4 * len(search.problems[number].pair_rows(search.layout)) ** 2
-
-
 def _rows_at_once(n: int, memory_bytes: int) -> int:
     """How many rows' kernel against all rows fits in a few hundredths, for as many folds."""
     return int(max(64, min(1024, 0.03 * memory_bytes // (4 * n))))
 
 
-def _solve_pair(
-    search: Search,
-    rows: np.ndarray,
-    gamma: float,
-    out: Solutions,
-    means: Means,
-    pool: Executor | None,
-    number: int,
-    fold: int,
-) -> None:
-    """One pair on one fold; with ``pool`` its threads make the kernel."""
-    members = search.problems[number].pair_rows(search.layout)
-    some = members[search.weights[fold][members] > 0]
-    if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * means.memory_bytes:
-        opened = partial(open_rows, rows[some], search.kernel, gamma, means)
-    else:
-        block = shared_products(rows[some], search.kernel, pool)
-        kernel_values(block, search.kernel, gamma, block, pool)
-        exact = means.exact_kernel(rows, search.kernel, gamma)
-        better = None if exact is None else partial(exact.of, some)
-        opened = partial(open_block, block, np.arange(len(some)), None, better)
-    solve_pair(search, number, fold, some, opened, out)
+@dataclass(frozen=True)
+class _OneGamma:
+    """What is solved, from what, and where to: as ``solve_and_score_by_fold`` takes them."""
 
+    search: Search
+    rows: np.ndarray
+    products: ClassProducts | None
+    gamma: float
+    out: Solutions
+    means: Means
 
-def _between(exact: ExactKernel, some: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return exact.between(some[places])
+    def by_fold(self) -> Iterator[tuple[int, Scored]]:
+        """Solve pair after pair of each fold, and score it."""
+        search, means = self.search, self.means
+        numbers = longest_first(search.layout, search.problems)
+        alone = [number for number in numbers if not self._fits_beside(number)]
+        beside = [number for number in numbers if self._fits_beside(number)]
+        if not alone:
+            jobs = [[(number, fold)] for fold in search.folds for number in numbers]
+            yield from solve_by_fold(jobs, self._solve, self._finish, means.pool, means.told)
+            return
+        for turn, fold in enumerate(search.folds):
+            for done, number in enumerate(alone, 1):
+                self._solve(number, fold, means.pool)
+                means.told((turn + done / len(numbers)) / len(search.folds))
+            list(means.pool.map(partial(self._solve, fold=fold), beside))
+            means.told((turn + 1) / len(search.folds))
+            yield fold, self._finish(fold)
 
+    def _fits_beside(self, number: int) -> bool:
+        """Whether every thread may have a kernel of a pair's rows at once."""
+        n = len(self.search.problems[number].pair_rows(self.search.layout))
+        return self.means.n_threads * 4 * n**2 <= 0.8 * self.means.memory_bytes
 
-def _score_fold(
-    search: Search,
-    rows: np.ndarray,
-    gamma: float,
-    out: Solutions,
-    means: Means,
-    fold: int,
-) -> Scored:
-    """Scores of a fold's validation rows, a few at a time, and their seconds."""
-    began = time.perf_counter()
-    exact = means.exact_kernel(rows, search.kernel, gamma)
-    validation, step = search.validation[fold], _rows_at_once(len(rows), means.memory_bytes)
-    found = []
-    for at in range(0, max(1, len(validation)), step):
-        some = validation[at : at + step]
-        values = cross_products(rows[some], rows, search.kernel)
-        kernel_values(values, search.kernel, gamma, out=values)
-        between = None if exact is None else partial(_between, exact, some)
-        found.append(score_pairs(values, np.arange(len(some)), fold, out, search, between))
-    values_of = [scores.values for scores in found if scores.values is not None]
-    joined = Scores(
-        np.concatenate([scores.codes for scores in found]),
-        np.concatenate(values_of) if values_of else None,
-    )
-    return joined, time.perf_counter() - began
+    def _finish(self, fold: int) -> Scored:
+        mark_support(self.out.pairs[fold], self.out.support[fold])
+        return self.score(fold)
+
+    def _solve(self, number: int, fold: int, pool: Executor | None = None) -> None:
+        """One pair on one fold; with ``pool`` its threads make the kernel."""
+        search, means = self.search, self.means
+        members = search.problems[number].pair_rows(search.layout)
+        some = members[search.weights[fold][members] > 0]
+        if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * means.memory_bytes:
+            opened = partial(open_rows, self.rows[some], search.kernel, self.gamma, means)
+        else:
+            if self.products is None:
+                block = shared_products(self.rows[some], search.kernel, pool)
+            else:
+                block = scratch(len(some))
+                self.products.between(some, some, block)
+            kernel_values(block, search.kernel, self.gamma, block, pool)
+            exact = means.exact_kernel(self.rows, search.kernel, self.gamma)
+            better = None if exact is None else partial(exact.of, some)
+            opened = partial(open_block, block, np.arange(len(some)), None, better)
+        solve_pair(search, number, fold, some, opened, self.out)
+
+    def _values(self, some: np.ndarray) -> np.ndarray:
+        """The kernel of some rows, increasing, with all."""
+        if self.products is None:
+            values = cross_products(self.rows[some], self.rows, self.search.kernel)
+        else:
+            values = np.empty((len(some), len(self.rows)), np.float32)
+            self.products.between(some, np.arange(len(self.rows)), values)
+        return kernel_values(values, self.search.kernel, self.gamma, out=values)
+
+    def score(self, fold: int) -> Scored:
+        """Scores of a fold's validation rows, a few at a time, and their seconds."""
+        began, search = time.perf_counter(), self.search
+        exact = self.means.exact_kernel(self.rows, search.kernel, self.gamma)
+        in_order = np.argsort(search.validation[fold])
+        validation = search.validation[fold][in_order]
+        step = _rows_at_once(len(self.rows), self.means.memory_bytes)
+        found = []
+        for at in range(0, max(1, len(validation)), step):
+            some = validation[at : at + step]
+            between = None if exact is None else lambda at, some=some: exact.between(some[at])
+            found.append(
+                score_pairs(
+                    self._values(some), np.arange(len(some)), fold, self.out, search, between
+                )
+            )
+        back = np.argsort(in_order)
+        values_of = [scores.values for scores in found if scores.values is not None]
+        joined = Scores(
+            np.concatenate([scores.codes for scores in found])[back],
+            np.concatenate(values_of)[back] if values_of else None,
+        )
+        return joined, time.perf_counter() - began

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
@@ -47,7 +49,7 @@ def cross_validate_path(
     coef0: float = 0.0,
     return_predictions: bool = False,
     return_decisions: bool = False,
-    kept: dict[str, np.ndarray] | None = None,
+    kept: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
     on_fold: Callable[[PathResult, int, int], None] | None = None,
     told: Callable[[float], None] | None = None,
@@ -139,8 +141,8 @@ def _search_all(
         solve = partial(_solve_in_memory, search, rows)
     elif not search.one_vs_one:
         solve = partial(_solve_rest, search, rows)
-    elif len(gammas) == 1:
-        solve = partial(solve_and_score_by_fold, search, rows)
+    elif (products := products_by_class(search, rows, means)) is not None or len(gammas) == 1:
+        solve = partial(solve_and_score_by_fold, search, rows, products)
     else:  # pairs share their products between gammas
         yield from solve_and_score_pairwise(search, rows, gammas, means)
         return
@@ -157,7 +159,7 @@ def _all_in_all(g: int, n_gammas: int, told: Callable[[float], None], share: flo
 def _solve_in_memory(
     search: Search, rows: np.ndarray, gamma: float, solutions: Solutions, means: Means
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
-    if not search.kept:
+    if "products" not in search.kept:
         search.kept["products"] = shared_products(rows, search.kernel, means.pool)
         search.kept["values"] = np.empty_like(search.kept["products"])
         means.clock.lap("distances")

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.active_set import solve_active
 from pipelines.svm.cpu.binary import State
-from pipelines.svm.cpu.factor import Kept
+from pipelines.svm.cpu.factor import Carried
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.working_set import (
     gather,
@@ -77,7 +77,7 @@ def _solve_members(
     tol: float,
     finest: float,
     limit: int,
-    factor: Kept | None,
+    factor: Carried | None,
 ) -> tuple[int, int, float]:
     """An inner solve on the m members, and its effect on every row's residual.
 
@@ -128,7 +128,7 @@ def solve_one_C(
     members: Members,
     n_members: int,
     idle: int,
-    factor: Kept | None,
+    factor: Carried | None,
     may_be_hard: bool,
 ) -> tuple[int, int, int, int, float]:
     """Inner solves on working sets until every row meets the stopping rule.

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from pipelines.svm.cpu.voting import near_zero, pair_decisions, vote
+from pipelines.svm.cpu.voting import pair_decisions, undecided, vote
 from pipelines.svm.path_result import Scores
 from pipelines.svm.problems import Layout
 from pipelines.svm.search import Search
@@ -44,6 +44,13 @@ def pair_parts(
     return np.stack(parts)
 
 
+def _rows_of(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """``kernel[rows]``, not copied where the rows follow each other."""
+    if rows.size and (np.diff(rows) == 1).all():
+        return kernel[rows[0] : rows[-1] + 1]
+    return kernel[rows]
+
+
 def score_pairs(
     kernel: np.ndarray,
     rows: np.ndarray,
@@ -70,7 +77,7 @@ def score_pairs(
     found = []
     for at in range(0, max(1, len(rows)), step):
         some = rows[at : at + step]
-        scores, doubtful = score(kernel[some])
+        scores, doubtful = score(_rows_of(kernel, some))
         if exact_kernel is not None and doubtful.size:
             again, _ = score(exact_kernel(some[doubtful]))
             scores.codes[doubtful] = again.codes
@@ -100,7 +107,7 @@ def _score_rows(
     largest = max(parts.max(initial=0.0), -parts.min(initial=0.0))
     certain = largest * _UNCERTAIN <= search.settings.tol
     if not search.with_values:
-        found = near_zero(parts, intercepts, 0.0 if certain else _UNCERTAIN)
+        found = undecided(parts, intercepts, 0.0 if certain else _UNCERTAIN)
         return Scores(codes), found
     values = np.empty((len(kernel), *intercepts.shape), np.float32)
     pair_decisions(parts, intercepts, values)

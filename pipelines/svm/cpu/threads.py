@@ -58,10 +58,13 @@ class Means:
     clock: Clock = field(default_factory=Clock)
     told: Callable[[float], None] = lambda share: None
 
+    @property
+    def n_threads(self) -> int:
+        return int(getattr(self.pool, "_max_workers", 1))
+
     def exact_kernel(self, rows: np.ndarray, kernel: Kernel, gamma: float) -> ExactKernel | None:
         """Half of the memory, in double precision, for the walks of all threads."""
-        n_threads = getattr(self.pool, "_max_workers", 1)
-        return exact_kernel(rows, kernel, gamma, self.memory_bytes, n_threads)
+        return exact_kernel(rows, kernel, gamma, self.memory_bytes, self.n_threads)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

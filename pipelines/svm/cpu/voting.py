@@ -56,25 +56,56 @@ def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray
 
 
 @compiled()
-def near_zero(parts: np.ndarray, intercepts: np.ndarray, uncertain: float) -> np.ndarray:
-    """Rows with a decision value that is 0 but for that share of the largest part at its C."""
+def _may_change(parts: np.ndarray, intercepts: np.ndarray, within: float, v: int, c: int) -> bool:
+    """Whether other signs of the decision values that near 0 make another class win."""
+    n_classes = parts.shape[0]
+    sure, open_ = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    pair = 0
+    for a in range(n_classes):
+        for b in range(a + 1, n_classes):
+            value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c] + intercepts[pair, c]
+            if abs(value) < within:
+                open_[a] += 1
+                open_[b] += 1
+            else:
+                sure[a if value > 0 else b] += 1
+            pair += 1
+    best = np.argmax(sure)  # the lowest of equals, as the vote
+    for a in range(n_classes):
+        most = sure[a] + open_[a]
+        if a != best and (most > sure[best] or (most == sure[best] and a < best)):
+            return True
+    return False
+
+
+@compiled()
+def undecided(parts: np.ndarray, intercepts: np.ndarray, uncertain: float) -> np.ndarray:
+    """Rows whose class may be another if every part is off by a share of the largest at its C.
+
+    parts, intercepts : as for ``vote``
+    uncertain : that share; with 0 no row is
+    """
     n_classes, n_rows, n_C = parts.shape[0], parts.shape[1], parts.shape[3]
-    near = np.zeros(n_rows, np.bool_)
+    found = np.zeros(n_rows, np.bool_)
     if uncertain == 0.0:
-        return np.flatnonzero(near)
+        return np.flatnonzero(found)
     within = np.zeros(n_C, np.float64)
     for a in range(n_classes):
         for v in range(n_rows):
             for b in range(n_classes):
                 for c in range(n_C):
                     within[c] = max(within[c], uncertain * abs(parts[a, v, b, c]))
+    n_near = np.empty(n_C, np.int64)
     for v in range(n_rows):
-        pair, n_near = 0, np.int64(0)
+        pair = 0
+        n_near[:] = 0
         for a in range(n_classes):
             for b in range(a + 1, n_classes):
                 for c in range(n_C):
                     value = np.float64(parts[a, v, b, c]) + parts[b, v, a, c]
-                    n_near += np.int64(abs(value + intercepts[pair, c]) < within[c])
+                    n_near[c] += np.int64(abs(value + intercepts[pair, c]) < within[c])
                 pair += 1
-        near[v] = n_near > 0
-    return np.flatnonzero(near)
+        for c in range(n_C):
+            if not found[v] and n_near[c] > 0:
+                found[v] = _may_change(parts, intercepts, within[c], v, c)
+    return np.flatnonzero(found)

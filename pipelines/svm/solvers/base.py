@@ -85,6 +85,26 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Which cells a call of ``Solver.fit_cells`` is to fit: every gamma and C on every fold.
+
+    Attributes
+    ----------
+    gammas : tuple of float
+    Cs : tuple of float, ascending
+    folds : tuple of int, numbers of folds
+    """
+
+    gammas: tuple[float, ...]
+    Cs: tuple[float, ...]
+    folds: tuple[int, ...]
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.gammas) * len(self.Cs) * len(self.folds)
+
+
+@dataclass(frozen=True)
 class Watch:
     """Who is told how far a call of ``Solver.fit_cells`` is; by default nobody.
 
@@ -126,39 +146,33 @@ class Solver(ABC):
         self,
         X: Any,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None = None,
         watch: Watch = Watch(),
     ) -> list[Cell]:
-        """Fit and score every gamma and C on every fold; one after the other by default.
+        """Fit and score cells; one after the other by default.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features) on ``device``, scaled
         y : int32 array of shape (n_samples,) on the host, class codes
-        gammas : sequence of float
-        Cs : sequence of float, ascending
-        folds : sequence of (training rows, validation rows)
-        only : numbers of the folds to fit on, by default all
+        folds : sequence of (training rows, validation rows), all there are
+        cells : Cells
         watch : Watch
 
         Returns
         -------
         list of Cell
-            ``len(gammas) * len(only) * len(Cs)``, gamma by gamma, fold by fold.
+            Of every gamma, fold by fold, in the order of C.
         """
-        numbers = range(len(folds)) if only is None else only
-        cells: list[Cell] = []
-        n_cells = len(gammas) * len(numbers) * len(Cs)
-        for (g, gamma), fold in product(enumerate(gammas), numbers):
-            for C in Cs:
-                cells.append(self._fit_cell(X, y, C, gamma, folds[fold], settings))
-                watch.told(len(cells) / n_cells)
-            watch.on_fold(g, fold, cells[-len(Cs) :])
-        return cells
+        found: list[Cell] = []
+        for (g, gamma), fold in product(enumerate(cells.gammas), cells.folds):
+            for C in cells.Cs:
+                found.append(self._fit_cell(X, y, C, gamma, folds[fold], settings))
+                watch.told(len(found) / cells.n_cells)
+            watch.on_fold(g, fold, found[-len(cells.Cs) :])
+        return found
 
     def _fit_cell(
         self, X: Any, y: np.ndarray, C: float, gamma: float, fold: Fold, settings: Settings

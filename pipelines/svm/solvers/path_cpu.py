@@ -22,6 +22,7 @@ from pipelines.svm.solvers.base import (
     OK,
     OUT_OF_MEMORY,
     Cell,
+    Cells,
     Settings,
     Solver,
     Watch,
@@ -45,83 +46,70 @@ class PathSolver(Solver):
         # A unit uses every thread it is given: two at once would only be in each other's way.
         self._one_at_a_time = threading.Lock()
         self._key: tuple[Any, ...] = ()
-        self._kept: dict[str, np.ndarray] = {}
+        self._kept: dict[str, Any] = {}
 
     def fit_cells(
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None = None,
         watch: Watch = Watch(),  # noqa: B008  it cannot change
     ) -> list[Cell]:
         """See ``Solver.fit_cells``; distances are kept from one gamma to the next."""
-        numbers = range(len(folds)) if only is None else only
         found: dict[tuple[int, int], list[Cell]] = {}
 
-        def on_fold(result: PathResult, g: int, fold: int, place: int) -> None:
+        def on_fold(result: PathResult, g: int, fold: int, place: int | None = None) -> None:
             train, validation = folds[fold]
             if np.ptp(y[train]) == 0:
-                found[g, fold] = [Cell(status=ONE_CLASS)] * len(Cs)
+                found[g, fold] = [Cell(status=ONE_CLASS)] * len(cells.Cs)
             else:
+                place = fold if place is None else place
                 found[g, fold] = _cells(result, g, place, y[validation], settings)
             watch.on_fold(g, fold, found[g, fold])
 
+        scoring = settings.scoring
         try:
-            self._search_by_fold(X, y, gammas, Cs, folds, settings, only, on_fold, watch.told)
+            self.search(
+                X, y, folds, cells, settings, on_fold, watch.told,
+                return_predictions=scoring is not None,
+                return_decisions=scoring is not None and scoring.needs_decisions,
+            )  # fmt: skip
         except MemoryError:
-            return [Cell(status=OUT_OF_MEMORY)] * (len(gammas) * len(numbers) * len(Cs))
-        return [cell for place in product(range(len(gammas)), numbers) for cell in found[place]]
-
-    def _search_by_fold(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
-        folds: Sequence[Fold],
-        settings: Settings,
-        only: Sequence[int] | None,
-        on_fold: Callable[[PathResult, int, int, int], None],
-        told: Callable[[float], None],
-    ) -> None:
-        """Call ``on_fold`` with a result, the numbers of a gamma and of a fold of ``only``, and
-        the fold's place in the result."""
-        self.search(
-            X, y, gammas, Cs, folds, settings, **wanted(settings), only=only, told=told,
-            on_fold=lambda result, g, fold: on_fold(result, g, fold, fold),
-        )  # fmt: skip
+            return [Cell(status=OUT_OF_MEMORY)] * cells.n_cells
+        places = product(range(len(cells.gammas)), cells.folds)
+        return [cell for place in places for cell in found[place]]
 
     def search(
         self,
         X: np.ndarray,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
+        on_fold: Callable[..., None] | None = None,
+        told: Callable[[float], None] | None = None,
         **more: Any,
     ) -> PathResult:
-        """``cross_validate``, one call at a time; ``more`` is what it takes besides."""
+        """``cross_validate`` of some cells, one call at a time.
+
+        Parameters
+        ----------
+        on_fold : function of a result, the numbers of a gamma and of a fold, and the fold's place
+            in the result where that is another, called as soon as its cells are known
+        told : function of the share that is done
+        more : what ``cross_validate`` takes besides
+        """
         with self._one_at_a_time:
-            options = self._options(X, folds, settings)
-            return self.cross_validate(X, y, gammas, Cs, folds, **options, **more)
+            return self.cross_validate(
+                X, y, cells.gammas, cells.Cs, folds, **problem_options(settings),
+                n_threads=settings.n_threads, memory_bytes=settings.memory_bytes,
+                kept=self._kept_for(X, folds, settings), only=cells.folds, on_fold=on_fold,
+                told=told, **more,
+            )  # fmt: skip
 
-    def _options(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
-        """What ``cross_validate`` takes besides the data and the grid."""
-        return {
-            "n_threads": settings.n_threads,
-            "memory_bytes": settings.memory_bytes,
-            "kept": self._kept_for(X, folds, settings),
-            **problem_options(settings),
-        }
-
-    def _kept_for(
-        self, X: np.ndarray, folds: Sequence[Fold], settings: Settings
-    ) -> dict[str, np.ndarray]:
+    def _kept_for(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
         """What units on the same rows, folds and kernel share; that of earlier ones is dropped."""
         key = (X, *(rows for fold in folds for rows in fold), settings.kernel.name)
         same = len(key) == len(self._key) and all(
@@ -176,15 +164,6 @@ class PathSolver(Solver):
 def problem_options(settings: Settings) -> dict[str, Any]:
     """What is solved, as the path solver's functions and ``PathSVC`` take it."""
     return {"decision": settings.decision, **settings.svc}
-
-
-def wanted(settings: Settings) -> dict[str, Any]:
-    """What a scoring needs besides the errors."""
-    scoring = settings.scoring
-    return {
-        "return_predictions": scoring is not None,
-        "return_decisions": scoring is not None and scoring.needs_decisions,
-    }
 
 
 def _cells(

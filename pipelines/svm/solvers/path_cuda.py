@@ -13,8 +13,8 @@ from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_result import PathResult
-from pipelines.svm.solvers.base import Settings
-from pipelines.svm.solvers.path_cpu import PathSolver, problem_options, wanted
+from pipelines.svm.solvers.base import Cells, Settings
+from pipelines.svm.solvers.path_cpu import PathSolver, problem_options
 
 
 class PathCudaSolver(PathSolver):
@@ -24,27 +24,27 @@ class PathCudaSolver(PathSolver):
     shares_gammas = True
     cross_validate = staticmethod(cross_validate_path_cuda)
 
-    def _options(self, X: Any, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
-        return problem_options(settings)
-
-    def _search_by_fold(
+    def search(
         self,
         X: Any,
         y: np.ndarray,
-        gammas: Sequence[float],
-        Cs: Sequence[float],
         folds: Sequence[Fold],
+        cells: Cells,
         settings: Settings,
-        only: Sequence[int] | None,
-        on_fold: Callable[[PathResult, int, int, int], None],
-        told: Callable[[float], None],
-    ) -> None:
-        """All at once: nothing ends before the launch does."""
-        numbers = range(len(folds)) if only is None else only
-        some = [folds[fold] for fold in numbers]
-        result = self.search(X, y, gammas, Cs, some, settings, **wanted(settings))
-        for g, (place, fold) in product(range(len(gammas)), enumerate(numbers)):
-            on_fold(result, g, fold, place)
+        on_fold: Callable[..., None] | None = None,
+        told: Callable[[float], None] | None = None,
+        **more: Any,
+    ) -> PathResult:
+        """See ``PathSolver.search``; nothing ends before the launch does, so nothing is told."""
+        some = [folds[fold] for fold in cells.folds]
+        with self._one_at_a_time:
+            result = self.cross_validate(
+                X, y, cells.gammas, cells.Cs, some, **problem_options(settings), **more
+            )
+        for g, (place, fold) in product(range(len(cells.gammas)), enumerate(cells.folds)):
+            if on_fold is not None:
+                on_fold(result, g, fold, place)
+        return result
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Solver.fit``; a ``PathSVC`` that lives on the host."""

@@ -10,12 +10,11 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.cpu.fit import decision_values, fit_path, predict_codes
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cpu.row_cache import KernelRows
-from pipelines.svm.cpu.threads import open_pool
 from pipelines.svm.kernel import Kernel
+from tests.svm.models import decision_values, predict_codes
 
 TOL = 1e-3
 
@@ -210,7 +209,7 @@ def test_sample_weight_and_repeated_rows_agree():
 
 
 # Memory for the block of a pair, and for some of its rows.
-@pytest.mark.parametrize("memory_bytes", [3_000_000, 60_000])
+@pytest.mark.parametrize("memory_bytes", [3_000_000, 900_000, 60_000])
 def test_blocks_give_what_memory_gives(memory_bytes):
     X, y = load_digits(return_X_y=True)
     X, y = (X[:800] / 4).astype(np.float32), y[:800]
@@ -357,20 +356,3 @@ def test_one_vs_rest_in_little_memory():
         for f in range(3):
             np.testing.assert_allclose(whole.decisions[g][f], parts.decisions[g][f], atol=5e-3)
     np.testing.assert_allclose(whole.objectives, parts.objectives, rtol=1e-3, atol=1e-9)
-
-
-def test_kernel_rows_are_kept_dropped_and_made_again():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    form = Kernel()
-    kernel = kernel_values(shared_products(prepare_rows(X, form), form), form, 0.3)
-    with open_pool(2) as pool:
-        source = KernelRows(prepare_rows(X, form), form, 0.3, 64 * 4 * 200, pool)
-        residual, rows = np.ones(200), np.arange(150)
-        factors = np.linspace(-1, 1, 150)
-        source.subtract(residual, rows, factors)
-        np.testing.assert_allclose(residual, 1 - factors @ kernel[rows], atol=1e-6)
-        source.subtract(residual, rows, -factors)
-        np.testing.assert_allclose(residual, 1, atol=1e-12)
-        computed = source.n_computed
-        source.subtract(residual, rows[-20:], factors[-20:])
-        assert (source.capacity, source.n_computed) == (64, computed)

@@ -7,13 +7,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from benchmarks.tables.tables import TABLES, make_table
-from pipelines.svm.cpu.active_set import _pin_many, solve_active
-from pipelines.svm.cpu.factor import directions, factorise, no_factor, take_up
-from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.cpu.working_set import keep_worst
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.solutions import CONVERGED
+from tests.svm.models import decision_values
 
 TOL = 1e-3
 
@@ -23,99 +20,6 @@ def gap(K, y, beta, C):
     residual = y - K @ beta
     lower, upper = np.where(y > 0, 0, -C), np.where(y > 0, C, 0)
     return residual[beta < upper].max() - residual[beta > lower].min()
-
-
-@pytest.mark.parametrize("gamma", [1e-3, 0.1, 1.0])
-@pytest.mark.parametrize("start", ["zero", "half"])
-def test_the_active_set_ends_at_the_optimum(gamma, start):
-    X, labels = make_table("phoneme", 300)
-    y, C = np.where(labels == 1, 1.0, -1.0), 1e4
-    K = np.expm1(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    lower, upper = np.where(y > 0, 0, -C), np.where(y > 0, C, 0)
-    beta = np.zeros(len(y))
-    if start == "half":  # everything free, and of sum 0
-        beta = np.where(y > 0, 1.0 / (y > 0).sum(), -1.0 / (y < 0).sum())
-    residual = y - K @ beta
-    steps, status = solve_active(
-        K, residual, beta, lower, upper, np.arange(300), no_factor(300), TOL, TOL, 100_000
-    )
-    assert status == CONVERGED
-    assert steps < 5_000
-    assert (beta >= lower).all()
-    assert (beta <= upper).all()
-    assert abs(beta.sum()) < 1e-9 * C
-    assert gap(K, y, beta, C) < 1.01 * TOL
-
-
-def test_a_kept_factor_is_that_of_the_rows_that_are_free_now():
-    rng = np.random.default_rng(1)
-    n, ridge = 60, 1e-6
-    X = rng.normal(size=(n, 4))
-    K = np.expm1(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    lower, upper, beta = np.zeros(n), np.ones(n), np.zeros(n)
-    kept, free, turns = no_factor(n), np.empty(n, np.int64), np.empty((3, n))
-    assert take_up(K, 1.0, ridge, beta, lower, upper, np.arange(n), kept, free, turns) == -1
-    free[:40] = np.arange(40)
-    kept.rows[:40], kept.size[0], kept.ridge[0] = np.arange(40), 40, ridge
-    factorise(K, 1.0, ridge, kept.values, kept.sides[0], free, 40)
-
-    # Another working set in another order; three rows were pinned, two set free.
-    rows = rng.permutation(n)[::-1]
-    beta[np.isin(rows, [*np.delete(np.arange(40), [3, 17, 30]), 45, 50])] = 0.5
-    block = K[np.ix_(rows, rows)]
-    f = take_up(block, 1.0, ridge, beta, lower, upper, rows, kept, free, turns)
-    assert sorted(free[:f]) == sorted(np.flatnonzero(beta))
-    expected = block[np.ix_(free[:f], free[:f])] + 1 + ridge * np.eye(f)
-    lower_part = np.tril(kept.values[:f, :f])
-    np.testing.assert_allclose(lower_part @ lower_part.T, expected, atol=1e-10)
-    np.testing.assert_allclose(lower_part @ kept.sides[0, :f], 1, atol=1e-6)
-
-    # A row of the factor that the working set has not, or another ridge: a new start.
-    few = rows != 5
-    left = block[np.ix_(few, few)]
-    kept.rows[:f] = rows[free[:f]]
-    kept.size[0] = f
-    assert take_up(left, 1.0, ridge, beta[few], lower, upper, rows[few], kept, free, turns) == -1
-    assert take_up(block, 1.0, 100 * ridge, beta, lower, upper, rows, kept, free, turns) == -1
-
-
-def test_many_rows_are_pinned_at_once_where_the_objective_falls():
-    rng = np.random.default_rng(0)
-    f = 60
-    A = rng.normal(size=(f, f))
-    K = A @ A.T / f + 1e-3 * np.eye(f)
-    residual, least, most = 3 * rng.normal(size=f), -rng.random(f), rng.random(f)
-    factor, sides = np.linalg.cholesky(K), np.empty((2, f))
-    sides[0] = np.linalg.solve(factor, np.ones(f))
-    sides[1] = np.linalg.solve(factor, residual)
-    before, d, v, move = sides[1].copy(), np.empty(f), np.empty(f), np.empty(f)
-    level = directions(factor, sides[0], sides[1], f, d, v)
-    np.testing.assert_allclose(K @ d + level, residual, atol=1e-9)
-    times = np.where(d > 0, most, least) / d
-    first = times.min()
-    assert _pin_many(factor, sides, least, most, first, level, d, v, move)
-    pinned = np.isinf(move)
-    assert pinned.sum() >= 4
-    moved = np.where(pinned, np.where(move > 0, most, least), move)
-    assert abs(moved.sum()) < 1e-9
-    assert (moved >= least - 1e-12).all()
-    assert (moved <= most + 1e-12).all()
-
-    def change(step):
-        return 0.5 * step @ K @ step - residual @ step
-
-    assert change(moved) < change(first * d) < 0
-    np.testing.assert_allclose(factor @ (before - sides[1]), K @ moved, atol=1e-9)
-
-
-def test_of_more_rows_than_there_is_room_for_the_worst_are_kept():
-    residual = np.array([0.5, -3.0, 0.1, 2.0, -0.2, 0.0])
-    beta, upper = np.array([0.5, 1.0, 0.5, 0.0, 0.5, 1.0]), np.ones(6)
-    chosen = np.array([True, True, True, True, True, False])
-    count = keep_worst(residual, beta, np.zeros(6), upper, 0.0, 3, 1, chosen, 4)
-    assert count == 4
-    # the worst pair, and of the free the two that are farthest from the level
-    np.testing.assert_array_equal(np.flatnonzero(chosen), [0, 1, 3, 4])
 
 
 @pytest.mark.parametrize("name", ["phoneme", "abalone", "mammography"])

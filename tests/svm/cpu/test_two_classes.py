@@ -5,9 +5,10 @@ import pytest
 from sklearn.svm import SVC
 
 from benchmarks.tables.tables import make_table
-from pipelines.svm.cpu.fit import decision_values, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.kernel import Kernel
+from tests.svm.models import decision_values
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Who is in the next gang: whoever is ready, and those that are not far behind."""
+"""Members of a gang: who is gone, and who is in the next one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,32 @@ import pytest
 from pipelines.gang import members
 
 CLIENT: Any = SimpleNamespace(status="running")
+
+
+class Looked:
+    """What it says of its workers changes from look to look."""
+
+    def __init__(self, *looks: list[str]) -> None:
+        self._looks = iter(looks)
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        assert n_workers == -1
+        return {"workers": dict.fromkeys(next(self._looks))}
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "SECONDS_TO_LOOK_AGAIN", 0)
+
+
+def test_an_old_answer_ends_no_gang() -> None:
+    client: Any = Looked(["b"], ["a", "b"])
+    assert members.gone_of(client, ["a", "b"]) == []
+
+
+def test_a_worker_that_two_looks_miss_is_gone() -> None:
+    client: Any = Looked(["b"], ["b"])
+    assert members.gone_of(client, ["a", "b"]) == ["a"]
 
 
 @pytest.fixture

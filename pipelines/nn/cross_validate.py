@@ -1,0 +1,79 @@
+"""The task of the random search: the folds of one candidate."""
+
+from __future__ import annotations
+
+from pipelines.data.placement import FoldedData
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.network import Tensors
+from pipelines.nn.parts import Told
+from pipelines.nn.settings import Training
+from pipelines.nn.stack import (
+    Score,
+    Stack,
+    does_not_fit,
+    empty_row,
+    networks_that_fit,
+    place,
+    row_of,
+    sample_of,
+)
+from pipelines.nn.start import generators_of
+from pipelines.nn.train import train
+from pipelines.nn.units import CandidateUnit, Row
+
+
+def cross_validate_unit(
+    data: FoldedData,
+    unit: CandidateUnit,
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> list[Row]:
+    """Train and score the folds of one candidate; the task of the random search.
+
+    Each fold's network is trained on the bootstrap's samples of the other folds, and
+    scored on the rows of its own fold, each once. Where the device has no room for all
+    folds at once they are trained in turns, with the same result.
+
+    Returns
+    -------
+    list of dict
+        One row for each fold; the caller adds ``worker``. A candidate whose loss ceases to
+        be a number has the status ``diverged``, one that does not fit the device a status
+        that says so; both have no error.
+    """
+    sample = sample_of(data, unit)
+    at_once = networks_that_fit(data, unit, inputs, training, unit.n_folds)
+    if at_once == 0:
+        reason = does_not_fit(data, unit, inputs, training)
+        return failed_rows(data, unit, reason)
+    generators = generators_of(unit.seed, unit.n_folds)
+    found: list[Row] = []
+    for first in range(0, unit.n_folds, at_once):
+        folds = range(first, min(first + at_once, unit.n_folds))
+        drawn = [(sample.train(fold), sample.left_out(fold)) for fold in folds]
+        stack = place(
+            data, unit.candidate, drawn, [generators[fold] for fold in folds], inputs, training
+        )
+
+        def score(slot: int, weights: Tensors, first: int = first, stack: Stack = stack) -> Score:
+            return stack.score(slot, sample.validation(first + slot), weights)
+
+        def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
+            told((first + share * n) / unit.n_folds)
+
+        parts = stack.parts
+        trained = train(unit.candidate, inputs, stack.rows, parts, training, score, told_of_turn)
+        for fold, part, one in zip(folds, parts, trained, strict=True):
+            n_validation = len(sample.validation(fold))
+            found.append(row_of(unit, fold, len(part.rows), n_validation, one))
+    return found
+
+
+def failed_rows(data: FoldedData, unit: CandidateUnit, reason: str) -> list[Row]:
+    """The rows of a unit whose task gave none."""
+    sample = sample_of(data, unit)
+    return [
+        empty_row(unit, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        for fold in range(unit.n_folds)
+    ]

@@ -1,0 +1,131 @@
+"""The task after the search: the best candidate of a bootstrap on its whole sample."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.data.dataset import rows_of
+from pipelines.data.placement import FoldedData
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.member import Member
+from pipelines.nn.network import Tensors
+from pipelines.nn.parts import OK, Told, Trained
+from pipelines.nn.settings import Training
+from pipelines.nn.stack import (
+    Drawn,
+    Score,
+    does_not_fit,
+    empty_row,
+    networks_that_fit,
+    place,
+    row_of,
+    sample_of,
+)
+from pipelines.nn.start import generators_of
+from pipelines.nn.train import train
+from pipelines.nn.units import RefitUnit, Row
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """What a refit gives.
+
+    Attributes
+    ----------
+    row : dict
+        The columns of a candidate's row, ``fold`` -1; errors and loss are of the distinct
+        training rows that the sample left out, a third of them.
+    member : Member or None
+        None where training diverged or did not fit the device.
+    test_proba : float32 array of shape (n_test, n_classes), or None
+    train_error : float or None
+        Part of the distinct rows it was trained on that it gets wrong.
+    left_out : int32 array of shape (n_left_out,), or None
+        The training rows that its sample left out.
+    left_out_proba : float32 array of shape (n_left_out, n_classes), or None
+    """
+
+    row: Row
+    member: Member | None
+    test_proba: np.ndarray | None
+    train_error: float | None
+    left_out: np.ndarray | None = None
+    left_out_proba: np.ndarray | None = None
+
+
+def refit(
+    data: FoldedData,
+    unit: RefitUnit,
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> Refitted:
+    """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
+    (one,) = refit_together(data, [unit], inputs, training, told)
+    return one
+
+
+def refit_together(
+    data: FoldedData,
+    units: Sequence[RefitUnit],
+    inputs: Inputs,
+    training: Training,
+    told: Told = lambda share: None,
+) -> list[Refitted]:
+    """The same of several bootstraps; all take the candidate of the first unit.
+
+    Where the device has no room for all of them at once they are trained in turns.
+    """
+    candidate, n = units[0].candidate, len(units)
+    at_once = networks_that_fit(data, units[0], inputs, training, n)
+    if 0 < at_once < n:
+        return [
+            one
+            for first in range(0, n, at_once)
+            for one in refit_together(data, units[first : first + at_once], inputs, training)
+        ]
+    samples = [sample_of(data, unit) for unit in units]
+    drawn = [(sample.everything(), sample.left_out()) for sample in samples]
+    if at_once == 0:
+        reason = does_not_fit(data, units[0], inputs, training)
+        return [
+            Refitted(empty_row(unit, -1, len(own[0]), len(own[1]), reason), None, None, None)
+            for unit, own in zip(units, drawn, strict=True)
+        ]
+    generators = [generators_of(unit.seed, 1)[0] for unit in units]
+    stack = place(data, candidate, drawn, generators, inputs, training)
+
+    def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
+        rows, left_out = drawn[slot]
+        # A copy: on a CPU, numpy() is a view.
+        numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
+        of_left_out = stack.score(slot, left_out, weights)
+        return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
+
+    trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, told)
+    return [
+        _refitted(data, unit, inputs, training, own, one)
+        for unit, own, one in zip(units, drawn, trained, strict=True)
+    ]
+
+
+def _refitted(
+    data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training,
+    drawn: Drawn, one: Trained[tuple[Score, Score, dict[str, np.ndarray]]],
+) -> Refitted:  # fmt: skip
+    of_left_out, of_drawn, weights = one.result
+    rows, left_out = drawn
+    row = row_of(unit, -1, len(rows), len(left_out), Trained(
+        of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
+    row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
+    if one.status != OK:
+        return Refitted(row, None, None, None)
+    member = Member(unit.candidate, inputs, weights, data.scaling_for(rows))
+    proba = member.predict_proba(data.X_test, training)
+    said = member.predict_proba(rows_of(data.X, left_out), training)
+    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, left_out, said)

@@ -1,0 +1,184 @@
+"""Networks of one candidate that are trained together: their rows, scores and results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.data.bootstrap import Bootstrap
+from pipelines.data.placement import FoldedData, kept
+from pipelines.data.preparation import Preparation
+from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.network import Tensors, log_certainty
+from pipelines.nn.parts import OK, Part, Trained
+from pipelines.nn.plan import redraw_sample
+from pipelines.nn.settings import Training
+from pipelines.nn.size import networks_at_once, scoring_rows, training_bytes
+from pipelines.nn.space import Candidate
+from pipelines.nn.units import Row, Unit
+
+Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
+GIB = 2**30
+DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a network does on some rows: errors, and mean cross-entropy."""
+
+    n_rows: int
+    n_errors: int
+    loss: float
+    seconds: float
+
+
+def sample_of(data: FoldedData, unit: Unit) -> Bootstrap:
+    """The bootstrap of a unit, drawn again, and kept."""
+    key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
+    return kept(
+        (data.token, key),
+        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member, data.weights),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """A candidate, rows on the device, and for each network which of them are its own.
+
+    Row r of the data set is row ``slot * step + r`` for the network of ``parts[slot]``.
+    """
+
+    candidate: Candidate
+    inputs: Inputs
+    rows: DeviceRows
+    parts: list[Part]
+    step: int
+
+    def score(self, slot: int, some: np.ndarray, weights: Tensors) -> Score:
+        """One network on rows of the data set."""
+        import torch
+
+        started = time.perf_counter()
+        rows, part = self.rows, self.parts[slot]
+        index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
+        n_errors, loss = 0, 0.0
+        for block in index.split(scoring_rows(self.candidate, self.inputs)):
+            X = rows.X.index_select(0, block)
+            if part.scaling is not None:
+                center, scale = (
+                    torch.from_numpy(np.asarray(one, dtype=np.float32)).to(rows.device)
+                    for one in (part.scaling.center, part.scaling.scale)
+                )
+                X = X.sub_(center).div_(scale)
+            certainty = log_certainty(weights, X, self.candidate, self.inputs)
+            truth = rows.one_hot.index_select(0, block)
+            n_errors += int((certainty.argmax(1) != truth.argmax(1)).sum())
+            loss -= float((certainty * truth).sum())
+        seconds = time.perf_counter() - started
+        return Score(len(some), n_errors, loss / max(1, len(some)), seconds)
+
+
+def place(
+    data: FoldedData,
+    candidate: Candidate,
+    drawn: Sequence[Drawn],
+    generators: Sequence[np.random.Generator],
+    inputs: Inputs,
+    training: Training,
+) -> Stack:
+    """Place what a stack is trained on: for each of its networks the rows drawn, and left out."""
+    trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
+    if isinstance(data.scaling, Preparation):
+        n, each = len(data.y), [rows for rows, _, _ in trios]
+        placed = place_parts(data, each, inputs.n_classes, training.device)
+        return Stack(candidate, inputs, placed, [
+            Part(slot * n + rows, own, None, slot * n + left_out, weights[left_out])
+            for slot, (rows, left_out, own) in enumerate(trios)
+        ], n)  # fmt: skip
+    parts = [
+        Part(rows, own, relative_scaling(data, rows), left_out, weights[left_out])
+        for rows, left_out, own in trios
+    ]
+    rows = place_rows(data, inputs.n_classes, training.device)
+    return Stack(candidate, inputs, rows, parts, 0)
+
+
+def networks_that_fit(
+    data: FoldedData, unit: Unit, inputs: Inputs, training: Training, n: int
+) -> int:
+    """How many of n networks the device has room for together."""
+    return networks_at_once(
+        unit.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
+    )
+
+
+def memory_of(training: Training) -> int | None:
+    """Bytes that training may take of its device; None for no limit.
+
+    On a GPU what is free now, and what torch keeps of it unused: another worker, a desktop
+    or another library may hold the rest. The rows, which a process places once, are
+    counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
+    """
+    if training.memory_bytes is not None or training.device == "cpu":
+        return training.memory_bytes
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(DATA_SHARE * (free + unused))
+
+
+def does_not_fit(data: FoldedData, unit: Unit, inputs: Inputs, training: Training) -> str:
+    """Why not even one of a unit's networks can be trained."""
+    needed = training_bytes(unit.candidate, inputs, 1, training.batch_size, len(data.y))
+    limit = memory_of(training) or 0
+    return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
+
+
+def row_of(
+    unit: Unit, fold: int, n_train: int, n_validation: int,
+    trained: Trained[Score],
+) -> Row:  # fmt: skip
+    """A row of results, ``fold`` -1 for a refit."""
+    row = empty_row(unit, fold, n_train, n_validation, "")
+    one = trained.result
+    row |= {
+        "n_epochs": len(trained.losses),
+        "fit_seconds": trained.seconds,
+        "score_seconds": one.seconds,
+        "status": trained.status,
+    }
+    if trained.status != OK:
+        return row
+    error = one.n_errors / n_validation if n_validation else None
+    return row | {
+        "n_errors": one.n_errors,
+        "error": error,
+        "score": None if error is None else 1 - error,
+        "loss": one.loss,
+    }
+
+
+def empty_row(unit: Unit, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
+    """The same where nothing was trained."""
+    return {
+        "member": unit.member,
+        "candidate": unit.number,
+        "fold": fold,
+        **unit.candidate.parameters(),
+        "n_train": n_train,
+        "n_validation": n_validation,
+        "n_errors": None,
+        "error": None,
+        "score": None,
+        "loss": None,
+        "n_epochs": None,
+        "fit_seconds": None,
+        "score_seconds": None,
+        "status": f"failed: {reason}",
+    }

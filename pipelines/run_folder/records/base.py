@@ -1,0 +1,125 @@
+"""What ``run.json`` says of a run, whichever command made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
+
+
+class TableFacts(Part):
+    """Columns of a table by kind, as they were learned from."""
+
+    target: str
+    missing: str = "impute"
+    without_header: bool = False
+    numbers: list[str]
+    categories: list[str]
+    left_out: list[list[str]] = []
+
+
+class DatasetFacts(Part):
+    """The data of a run."""
+
+    name: str | None = None
+    n_train: Count | None = None
+    n_test: Count | None = None
+    n_features: Count | None = None
+    n_classes: Count | None = None
+    classes: list[str] = []
+    image_shape: list[Side] | None = None
+    scaling: dict[str, Any] | None = None
+    fingerprint: str | None = None
+    table: TableFacts | None = None
+
+
+class WorkerFacts(Part):
+    """A worker of a run."""
+
+    address: str
+    host: str | None = None
+    gpu: str | None = None
+
+
+class ClusterFacts(Part):
+    """Where a run was carried out."""
+
+    kind: str = "cluster"
+    n_workers: Count | None = None
+    workers: list[WorkerFacts] = []
+
+
+class Failure(Part):
+    """The cells that share a status other than ``ok``."""
+
+    status: str = "failed"
+    count: Count = 0
+    cells: list[dict[str, Number | str]] = []
+
+
+class OptionFacts(Part):
+    """The options of a run; what a command does not say here is any scalar, or a list of them."""
+
+    __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
+
+    folds: Count | None = None
+    seed: Count | None = None
+    solver: str | None = None
+
+
+class BestFacts(Part):
+    """The best candidate, by the mean over its folds."""
+
+    error_mean: Share | None = None
+    error_std: Number | None = None
+    score_mean: Number | None = None
+    score_std: Number | None = None
+
+
+class Record(Part):
+    """What every run says of itself. What is missing was not known yet."""
+
+    # What a finished run has said at its end, and is said again when it is resumed.
+    answer: ClassVar[Sequence[str]] = ()
+    tests_rows: ClassVar[bool] = True  # its answer counts errors on test rows
+
+    command: str
+    argv: list[str] = []
+    status: str = "finished"
+    reason: str | None = None
+    started: str | None = None
+    finished: str | None = None
+    session_began: Number | None = None
+    wall_seconds: Seconds | None = None
+    busy_share: Number | None = None
+    compile_seconds: Seconds | None = None
+    seed: Count | None = None
+    fingerprint: str | None = None
+    solver: str | None = None
+    commit: str | None = None
+    options: OptionFacts = OptionFacts()
+    dataset: DatasetFacts = DatasetFacts()
+    cluster: ClusterFacts = ClusterFacts()
+    versions: dict[str, Scalar] = {}
+    machine: dict[str, Scalar] = {}
+    n_cells: Count | None = None
+    n_failed: Count = 0
+    failures: list[Failure] = []
+    best: BestFacts | None = None
+    test_error: Share | None = None
+    n_test_errors: Count | None = None
+    test_log_loss: Number | None = None
+    test_calibration_error: Number | None = None
+
+    def missing(self) -> list[str]:
+        """What a run with this status should have said, and did not."""
+        if "status" not in self.model_fields_set or self.status != "finished":
+            return []
+        wanted = ("wall_seconds", "n_cells", *self.answer)
+        lacks = [name for name in wanted if getattr(self, name) is None]
+        if self.tests_rows and self.dataset.n_test is None:
+            lacks.append("dataset.n_test")
+        return lacks

@@ -1,0 +1,72 @@
+"""What ``run.json`` says of a run of ``cross_validate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
+from pipelines.run_folder.schema import Count, Number, Part, Seconds
+
+
+class ValidationOptions(OptionFacts):
+    """What ``cross_validate`` was asked."""
+
+    cv: str | None = None
+    rope: Number | None = None
+
+
+class BestValidated(BestFacts):
+    """The best candidate of ``cross_validate``."""
+
+    algorithm: str
+    candidate: Count
+    parameters: dict[str, Any] = {}
+
+
+class ValidatedAlgorithm(Part):
+    """The best candidate of an algorithm."""
+
+    algorithm: str
+    candidate: Count
+    parameters: dict[str, Any] = {}
+    score_mean: Number | None = None
+    score_std: Number | None = None
+    fit_seconds: Seconds | None = None
+    score_seconds: Seconds | None = None
+
+
+class FamilyFacts(Part):
+    """Fits that were asked for, and made, by what they shared."""
+
+    family: str
+    asked: Count
+    made: Count
+
+
+class NestedFacts(Part):
+    """The estimate of a nested cross-validation."""
+
+    score_mean: Number
+    score_std: Number
+    n_outer: Count
+
+
+class ValidationRecord(Record):
+    """What ``cross_validate`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = ("best", "algorithms", "scoring", "fits_asked", "fits_made")
+
+    options: ValidationOptions = ValidationOptions()
+    best: BestValidated | None = None
+    task: str | None = None
+    scoring: list[str] | None = None
+    algorithms: list[ValidatedAlgorithm] | None = None
+    n_candidates: Count | None = None
+    fits_asked: Count | None = None
+    fits_made: Count | None = None
+    steps_asked: Count | None = None
+    steps_made: Count | None = None
+    families: list[FamilyFacts] = []
+    nested: NestedFacts | None = None
+    test_scores: dict[str, Number | None] = {}

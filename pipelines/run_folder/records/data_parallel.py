@@ -1,0 +1,98 @@
+"""What ``run.json`` says of a run of ``data_parallel``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.schema import Count, Number, Part, Seconds
+
+
+class TrainingOptions(OptionFacts):
+    """What ``data_parallel`` was asked."""
+
+    network: str | None = None
+    batch_size: Count | None = None
+    epochs: Count | None = None
+    until_loss: Number | None = None
+
+
+class TrainingFacts(Part):
+    """A training: its end, and the losses of its best epoch, whose network it keeps."""
+
+    strategy: str
+    ranks: Count
+    repeat: Count
+    epochs: Count | None = None
+    best_epoch: Count | None = None
+    steps: Count | None = None
+    seconds: Seconds | None = None
+    validation_loss: Number | None = None
+    test_loss: Number | None = None
+    test_metric: Number | None = None
+    status: str = "ok"
+
+
+class RestartFacts(Part):
+    """A gang that followed one which lost a worker."""
+
+    training: str
+    reason: str
+    ranks_before: Count
+    ranks_after: Count
+    step: Count
+    steps_lost: Count
+    seconds: Seconds
+
+
+class StageFacts(Part):
+    """A stage of a network that is cut: where it is, and what a micro-batch costs in it."""
+
+    rank: Count
+    layers: str
+    seconds: Seconds
+    activation_bytes: Number
+
+
+class KeptFacts(Part):
+    """Micro-batches whose activations a rank keeps at once, at the most."""
+
+    micro_batches: Count
+    bytes: Number
+
+
+class PipelineFacts(Part):
+    """What a pipeline of stages left idle in its last epoch: shares of the ranks' time.
+
+    ``usual_step`` has the actions of each rank in a step of median length: kind, stage,
+    micro-batch, beginning and end in seconds.
+    """
+
+    training: str
+    schedule: str
+    n_ranks: Count
+    micro_batches: Count
+    rows_of_micro_batch: Count
+    ideal: Number
+    measured: Number
+    imbalance: Number
+    communication: Number
+    seconds: Seconds
+    compute: Seconds
+    stages: list[StageFacts]
+    kept: list[KeptFacts]
+    usual_step: list[list[list[float]]]
+
+
+class TrainingRecord(Record):
+    """What ``data_parallel`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = ("trainings", "metric")
+
+    options: TrainingOptions = TrainingOptions()
+    trainings: list[TrainingFacts] | None = None
+    restarts: list[RestartFacts] = []
+    pipelines: list[PipelineFacts] = []
+    metric: str | None = None
+    n_weights: Count | None = None

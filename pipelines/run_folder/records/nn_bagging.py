@@ -1,0 +1,91 @@
+"""What ``run.json`` says of a run of ``nn_bagging``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
+
+
+class ReferralFacts(Part):
+    """What the rule leaves to a person."""
+
+    rule: str = ""
+    n_kept: Count | None = None
+    n_wrong_kept: Count | None = None
+
+
+class GuaranteeFacts(Part):
+    """The threshold above which few answers are wrong, and how it does on test points."""
+
+    error: Share
+    confidence: Share
+    threshold: Number | None = None
+    bound: Share | None = None
+    n_left_out: Count
+    n_kept: Count
+    n_wrong: Count
+    n_kept_test: Count
+    n_wrong_kept_test: Count
+    line: str = ""
+    assumption: str = ""
+
+
+class SetFacts(Part):
+    """Sets of classes: how large they are on test points, and how many hold the true class."""
+
+    confidence: Share
+    mean_size: Number | None = None
+    coverage: Share | None = None
+    least_coverage: Share | None = None
+
+
+class StrangerFacts(Part):
+    """How many test points were named as foreign, and the rate that was allowed."""
+
+    rate: Share
+    n_named: Count
+
+
+class ImageForm(Part):
+    """The form of the images of an ensemble, as ``bagging.pictures`` measures it."""
+
+    height: Side
+    width: Side
+    brightest: Positive
+    ink_side: Side
+
+
+class BaggingOptions(OptionFacts):
+    """The size of the ensemble of ``nn_bagging``."""
+
+    n_bootstrap: Count | None = None
+    n_tuning: Count | None = None
+
+
+class BaggingRecord(Record):
+    """What ``nn_bagging`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = (
+        "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
+        "members_best_test_error", "test_calibration_error", "referral",
+    )  # fmt: skip
+
+    options: BaggingOptions = BaggingOptions()
+    space: dict[str, Any] | None = None
+    pictures: str | None = None
+    image_form: ImageForm | None = None
+    lost_members: list[Count] = []
+    why_lost: str = ""
+    vote_test_error: Share | None = None
+    n_vote_errors: Count | None = None
+    mean_test_error: Share | None = None
+    n_mean_errors: Count | None = None
+    members_mean_test_error: Share | None = None
+    members_best_test_error: Share | None = None
+    referral: ReferralFacts | None = None
+    guarantee: GuaranteeFacts | None = None
+    class_sets: SetFacts | None = None
+    strangers: StrangerFacts | None = None

@@ -1,0 +1,59 @@
+"""What ``run.json`` says of a run of ``pagerank``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Share
+
+
+class GraphOptions(OptionFacts):
+    """The walk of ``pagerank`` and where it ends."""
+
+    alpha: Share | None = None
+    tol: Number | None = None
+
+
+class RankedNode(Part):
+    """A node and its rank."""
+
+    node: str
+    rank: Share
+
+
+class Distribution(Part):
+    """How many nodes have a rank between one bound and the next."""
+
+    bounds: list[Positive] = []
+    counts: list[Count] = []
+
+    @model_validator(mode="after")
+    def _a_count_between_two_bounds(self) -> Self:
+        if len(self.bounds) != len(self.counts) + bool(self.bounds):
+            raise ValueError("a count lies between two bounds")
+        return self
+
+
+class GraphRecord(Record):
+    """What ``pagerank`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = (
+        "top", "n_iterations", "change", "residual", "bound", "converged",
+    )  # fmt: skip
+    tests_rows: ClassVar[bool] = False
+
+    options: GraphOptions = GraphOptions()
+    n_nodes: Count | None = None
+    n_edges: Count | None = None
+    n_iterations: Count | None = None
+    change: Number | None = None
+    residual: Number | None = None
+    bound: Number | None = None
+    converged: bool | None = None
+    top: list[RankedNode] | None = None
+    distribution: Distribution = Distribution()
+    left_out: dict[str, str] = {}

@@ -1,0 +1,35 @@
+"""What ``run.json`` says of a run of ``svm_grid``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
+from pipelines.run_folder.schema import Count, Number, Positive
+
+
+class SvmOptions(OptionFacts):
+    """The grid of ``svm_grid``."""
+
+    n_c: Count | None = None
+    n_gamma: Count | None = None
+    log_c: list[Number] | None = None
+    log_gamma: list[Number] | None = None
+    scoring: str = "accuracy"
+
+
+class BestOfSvm(BestFacts):
+    """The best candidate of ``svm_grid``."""
+
+    C: Positive
+    gamma: Positive
+
+
+class SvmRecord(Record):
+    """What ``svm_grid`` says of a run."""
+
+    answer: ClassVar[Sequence[str]] = ("best", "test_error", "n_test_errors")
+
+    options: SvmOptions = SvmOptions()
+    best: BestOfSvm | None = None

@@ -1,0 +1,103 @@
+"""Products of all rows, half of them: a block for every two classes, kept for all gammas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from pipelines.svm.cpu.kernels import cross_products, shared_products
+from pipelines.svm.cpu.runs import as_runs
+from pipelines.svm.cpu.smo import MAX_ROWS
+from pipelines.svm.cpu.threads import Means
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.search import Search
+
+_TILE = 128  # rows and columns: both sides of a transposition stay in cache
+
+
+def _transpose(source: np.ndarray, target: np.ndarray) -> None:
+    for i in range(0, target.shape[0], _TILE):
+        for j in range(0, target.shape[1], _TILE):
+            target[i : i + _TILE, j : j + _TILE] = source[j : j + _TILE, i : i + _TILE].T
+
+
+class ClassProducts:
+    """What ``shared_products`` of all rows would hold, in half the memory.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), sorted by class, from ``prepare_rows``
+    kernel : Kernel
+    starts : int64 array of shape (n_classes + 1,), where each class begins
+    pool : executor whose threads share the blocks
+    """
+
+    def __init__(
+        self, rows: np.ndarray, kernel: Kernel, starts: np.ndarray, pool: Executor
+    ) -> None:
+        self._starts = starts
+        classes = [rows[lo:hi] for lo, hi in pairwise(starts)]
+
+        def between(pair: tuple[int, int]) -> np.ndarray:
+            return cross_products(classes[pair[0]], classes[pair[1]], kernel)
+
+        def within(some: np.ndarray) -> np.ndarray:
+            return shared_products(some, kernel)
+
+        pairs = list(combinations(range(len(classes)), 2))
+        self._blocks = dict(zip(pairs, pool.map(between, pairs), strict=True))
+        for code, block in enumerate(pool.map(within, classes)):
+            self._blocks[code, code] = block
+
+    def between(self, some: np.ndarray, others: np.ndarray, out: np.ndarray) -> None:
+        """Products of some rows with others.
+
+        Parameters
+        ----------
+        some, others : increasing int64 arrays of row numbers
+        out : float32 array of shape (len(some), len(others)), output
+        """
+        columns = list(self._pieces(others))
+        for code, of_class, at in self._pieces(some):
+            for other, of_other, beside in columns:
+                if code <= other:
+                    out[at, beside] = self._blocks[code, other][of_class, of_other]
+                else:
+                    _transpose(self._blocks[other, code][of_other, of_class], out[at, beside])
+
+    def _pieces(self, rows: np.ndarray) -> Iterator[tuple[int, slice, slice]]:
+        """Runs of rows, none of two classes: class, where in the class, where in ``rows``."""
+        at = 0
+        for code, (first, last) in enumerate(pairwise(self._starts)):
+            of_class = rows[slice(*np.searchsorted(rows, (first, last)))]
+            for start, stop in as_runs(of_class).tolist():
+                yield code, slice(start - first, stop - first), slice(at, at + stop - start)
+                at += stop - start
+
+
+def products_by_class(search: Search, rows: np.ndarray, means: Means) -> ClassProducts | None:
+    """The products of a search one-vs-one, made once for all its gammas.
+
+    Returns None where they have no room beside a pair's kernel for every thread.
+    """
+    if "by class" not in search.kept:
+        if _bytes_needed(search, means) > 0.8 * means.memory_bytes:
+            return None
+        search.kept["by class"] = ClassProducts(
+            rows, search.kernel, search.layout.starts, means.pool
+        )
+        means.clock.lap("distances")
+    found: ClassProducts = search.kept["by class"]
+    return found
+
+
+def _bytes_needed(search: Search, means: Means) -> float:
+    sizes = np.sort(np.diff(search.layout.starts).astype(np.float64))
+    largest = sizes[-2:].sum()
+    if largest > MAX_ROWS:
+        return np.inf
+    products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
+    return float(4 * (products + means.n_threads * largest**2))

@@ -1,0 +1,58 @@
+"""The folds of a candidate: what is trained, and what its rows say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipelines.data.placement import FoldedData
+from pipelines.nn.cross_validate import cross_validate_unit, failed_rows
+from pipelines.nn.size import training_bytes
+
+from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT
+
+COLUMNS = [
+    "member", "candidate", "fold", "network", "n_hidden_layer", "learning_rate", "momentum",
+    "n_conv_layer", "kernel_size", "n_train", "n_validation", "n_errors", "error", "score",
+    "loss", "n_epochs", "fit_seconds", "score_seconds", "status",
+]  # fmt: skip
+
+
+def without_seconds(row: dict) -> dict:
+    return {name: value for name, value in row.items() if not name.endswith("_seconds")}
+
+
+def test_rows_of_a_unit(digits: FoldedData) -> None:
+    rows = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+    assert [list(row) for row in rows] == [COLUMNS] * 3
+    assert [row["fold"] for row in rows] == [0, 1, 2]
+    assert sum(row["n_validation"] for row in rows) == len(digits.y)
+    for row in rows:
+        assert row["n_train"] == len(digits.y) - row["n_validation"]
+        assert row["error"] == row["n_errors"] / row["n_validation"] < 0.35
+        assert row["score"] == 1 - row["error"]
+        assert 0 < row["loss"] < 1.5
+        assert 2 <= row["n_epochs"] <= 6
+        assert row["status"] == "ok"
+    again = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+    assert list(map(without_seconds, again)) == list(map(without_seconds, rows))
+
+
+def test_little_memory_means_turns_with_the_same_result(digits: FoldedData) -> None:
+    whole = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+    for at_once in (1, 2):
+        needed = training_bytes(CANDIDATE, DIGITS, at_once, 10, len(digits.y))
+        little = replace(TRAINING, memory_bytes=needed)
+        for row, other in zip(
+            whole, cross_validate_unit(digits, UNIT, DIGITS, little), strict=True
+        ):
+            assert row["n_epochs"] == other["n_epochs"]
+            assert row["loss"] == pytest.approx(other["loss"], rel=1e-4)
+            assert abs(row["n_errors"] - other["n_errors"]) <= 1
+
+
+def test_rows_of_a_task_that_failed(digits: FoldedData) -> None:
+    rows = failed_rows(digits, UNIT, "out of memory")
+    assert [list(row) for row in rows] == [COLUMNS] * 3
+    assert {row["status"] for row in rows} == {"failed: out of memory"}

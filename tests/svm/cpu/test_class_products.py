@@ -1,0 +1,53 @@
+"""Products kept by class are those of all rows, wherever they are asked for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
+from pipelines.svm.cpu.kernels import shared_products
+from pipelines.svm.cpu.threads import Means
+from pipelines.svm.kernel import Kernel
+from pipelines.svm.problems import problems_of, sort_rows
+from pipelines.svm.search import Search, Settings
+
+ROWS = np.random.default_rng(0).normal(size=(300, 5))
+CLASSES = np.random.default_rng(1).integers(0, 4, 300)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+def test_any_rows_with_any_others(name: str) -> None:
+    layout, kernel = sort_rows(CLASSES), Kernel(name)
+    rows = ROWS[layout.order]
+    whole = shared_products(rows, kernel)
+    generator = np.random.default_rng(2)
+    with ThreadPoolExecutor(2) as pool:
+        kept = ClassProducts(rows, kernel, layout.starts, pool)
+    for n_some, n_others in ((300, 300), (170, 300), (1, 40), (0, 7)):
+        some = np.sort(generator.permutation(300)[:n_some])
+        others = np.sort(generator.permutation(300)[:n_others])
+        found = np.full((n_some, n_others), np.nan, np.float32)
+        kept.between(some, others, found)
+        np.testing.assert_allclose(found, whole[np.ix_(some, others)], rtol=1e-6, atol=1e-6)
+        square = np.full((n_some, n_some), np.nan, np.float32)
+        kept.between(some, some, square)
+        np.testing.assert_array_equal(square, square.T)
+
+
+def test_they_are_made_once_where_there_is_room_for_them() -> None:
+    layout = sort_rows(CLASSES)
+    search = Search(
+        layout, problems_of(4, "ovo"), np.ones((1, 300)), [np.arange(300)],
+        Settings(np.array([1.0])), Kernel("rbf"),
+    )  # fmt: skip
+    sizes = np.sort(np.bincount(CLASSES))
+    needed = 2 * (300**2 + (sizes**2).sum()) + 2 * 4 * sizes[-2:].sum() ** 2
+    with ThreadPoolExecutor(2) as pool:
+        assert products_by_class(search, ROWS, Means(pool, int(needed / 0.8) - 1)) is None
+        means = Means(pool, int(needed / 0.8) + 1)
+        found = products_by_class(search, ROWS, means)
+        assert found is not None
+        assert products_by_class(search, ROWS, means) is found

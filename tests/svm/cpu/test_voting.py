@@ -1,0 +1,56 @@
+"""Votes, and the rows whose class hangs on values that are nearly 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.svm.cpu.voting import undecided, vote
+
+N_CLASSES = 4
+PAIRS = [(a, b) for a in range(N_CLASSES) for b in range(a + 1, N_CLASSES)]
+
+
+def parts_of(values: np.ndarray) -> np.ndarray:
+    """Parts that add up to decision values (n_rows, n_pairs, n_C)."""
+    parts = np.zeros((N_CLASSES, len(values), N_CLASSES, values.shape[2]))
+    for pair, (a, b) in enumerate(PAIRS):
+        parts[a, :, b] = values[:, pair]
+    return parts
+
+
+def winner(values: np.ndarray) -> int:
+    votes = np.zeros(N_CLASSES, int)
+    for (a, b), value in zip(PAIRS, values, strict=True):
+        votes[a if value > 0 else b] += 1
+    return int(votes.argmax())
+
+
+def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(600, len(PAIRS), 3))
+    values[generator.random(values.shape) < 0.05] *= 1e-6  # uncertain
+    within = 1e-3
+    share = within / np.abs(values).max()
+    codes = np.empty((600, 3), np.int64)
+    parts, intercepts = parts_of(values), np.zeros((len(PAIRS), 3))
+    vote(parts, intercepts, codes)
+    found = set(undecided(parts, intercepts, share).tolist())
+    for v in range(600):
+        near = [(c, p) for c in range(3) for p in range(len(PAIRS)) if abs(values[v, p, c]) < 1e-4]
+        changes = False
+        for c in range(3):
+            free = [p for of, p in near if of == c]
+            assert codes[v, c] == winner(values[v, :, c])
+            for signs in np.ndindex(*(2,) * len(free)):
+                other = values[v, :, c].copy()
+                other[free] = np.array(signs) - 0.5
+                changes |= winner(other) != codes[v, c]
+        assert not changes or v in found  # none is missed
+        assert v not in found or (np.abs(values[v]) < within).any()
+    unsure = (np.abs(values) < 1e-4).any(axis=(1, 2)).sum()
+    assert 0 < len(found) < 0.8 * unsure  # most uncertain signs decide nothing
+
+
+def test_without_uncertainty_no_row_is() -> None:
+    values = np.zeros((3, len(PAIRS), 1))
+    assert undecided(parts_of(values), np.zeros((len(PAIRS), 1)), 0.0).size == 0
