@@ -13,6 +13,7 @@ demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
 
 test: .venv/.dev  ## run all tests; the CUDA kernels in numba's simulator, a process of its own
+	$(BIN)/python -m compileall -q pipelines cluster_setup
 	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) --dist worksteal tests/simulator
 	$(PYTEST)
 	$(PYTEST) --nbmake notebooks

@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.command import add_count, exit_status
 from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.memory import peak_bytes
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.pagerank_larger"
@@ -128,14 +129,6 @@ def _pid() -> int:
     import os
 
     return os.getpid()
-
-
-def peak_bytes() -> int:
-    """The most memory this process has held, as Linux counts it; files that are mapped included."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    raise OSError("/proc/self/status has no VmHWM")
 
 
 def page(record: dict[str, Any]) -> str:

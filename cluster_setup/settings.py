@@ -18,6 +18,10 @@ OF_WORKERS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
+    # A worker remembers what it did for a thousand seconds; by ten seconds, not by one, that is
+    # some megabytes and not a hundred, and it stays as large as it is after a while.
+    "distributed.worker.profile.cycle": "10s",
+    "distributed.admin.low-level-log-length": 100,
 }
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 

@@ -175,6 +175,8 @@ def job_script_anew(command: str, sandbox: Path) -> None:
 
 def parsed(command: str, sandbox: Path) -> None:
     _, _, module, *words = shlex.split(command)
+    if (ROOT / module.replace(".", "/")).is_dir():
+        module += ".__main__"
     program = f"import {module} as b, sys; b._parser().parse_args(sys.argv[1:])"
     run(shlex.join(["python", "-c", program, *words]), ROOT)
 

@@ -11,14 +11,12 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import BinaryProblem, new_state
-from pipelines.svm.cpu.seed import SCALE_SHARE
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.steps import begin, settle
 from pipelines.svm.cpu.tolerance import reach, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, optimality, select, subtract_rows
+from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, STALLED
-
-INNER_GAP = 0.1  # as the GPU's walk has it
 
 # What is counted: inner solves, their iterations, members times iterations, and multipliers
 # that changed in them, whose kernel rows are taken off all residuals.

@@ -56,8 +56,14 @@ CHECKS = (
         (*PATH, "sklearn", "threadpoolctl"),
         150,
     ),
-    Check("time of the study's grid", "benchmarks.gpu.path_grid:time_grid", (*PATH, "sklearn"), 75),
-    Check("svm_grid --cluster cuda, end to end", "tests/gpu/test_svm_grid.py", COMMAND, 60),
+    Check(
+        "a hard table as on the CPU, with Newton's method",
+        "benchmarks.gpu.hard_table:compare_hard_table",
+        (*PATH, "sklearn"),
+        45,
+    ),
+    Check("time of the study's grid", "benchmarks.gpu.path_grid:time_grid", (*PATH, "sklearn"), 60),
+    Check("svm_grid --cluster cuda, end to end", "tests/gpu/test_svm_grid.py", COMMAND, 50),
     Check(
         "stacked networks agree with the CPU's",
         "tests/gpu/test_nn.py",

@@ -39,7 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add = parser.add_argument
-    add("--take", metavar="RUN", help="keep the unit times of this run's folder, replay nothing")
+    add(
+        "--take",
+        nargs="+",
+        metavar="RUN",
+        help="keep the unit times of this run's folder, the shortest where several ran the same, "
+        "and replay nothing",
+    )
     add_count(parser, "--draws", 100, "replays of each point")
     add_count(parser, "--units", 20, "units for each worker, where their number grows with it")
     add_count(parser, "--most", 10_000, "workers")
@@ -65,7 +71,7 @@ def _parser() -> OneLineParser:
 
 def _run(options: argparse.Namespace) -> None:
     if options.take:
-        print(f"kept in {take(Path(options.take))}")
+        print(f"kept in {take([Path(run) for run in options.take])}")
         return
     from benchmarks.replay.figure import draw
 

@@ -111,30 +111,63 @@ def _rest(drawn: Drawn) -> tuple[Any, ...]:
     return drawn.costs, drawn.fold, drawn.needs
 
 
-def take(run: Path) -> Path:
-    """Keep the unit times of a run's folder beside this file."""
-    from pipelines.run_folder.journal import read_journal
-    from pipelines.run_folder.names import JOURNAL
+def take(runs: Sequence[Path]) -> Path:
+    """Keep the unit times of a run's folder beside this file.
+
+    Of several runs of the same units the shortest time of each counts, which other programs on
+    the machine disturbed least.
+    """
     from pipelines.run_folder.record import read_record
 
-    kept = []
-    for record in read_journal(run / JOURNAL):
-        row = record["rows"][0] if record["rows"] else {}
-        folds = {row["member"]} if "member" in row else {one["fold"] for one in record["rows"]}
-        seconds = record["seconds"] - record.get("compile_seconds", 0.0)
-        # Folds that ended within a second were written down together: each has its equal part.
+    of_runs = [_units_in(run) for run in runs]
+    kept: list[dict[str, Any]] = []
+    for whole in of_runs[0]:
+        seconds = min(one[whole].seconds for one in of_runs if whole in one)
+        found = of_runs[0][whole]
         kept += [
             {
-                "name": record["unit"],
-                "cost": record["cost"] / len(folds),
-                "seconds": round(seconds / len(folds), 4),
+                "name": found.name,
+                "cost": found.cost / len(found.folds),
+                "seconds": round(seconds / len(found.folds), 4),
                 "fold": fold,
-                "gamma": row.get("gamma", 0.0),
+                "gamma": found.gamma,
             }
-            for fold in sorted(folds)
+            for fold in sorted(found.folds)
         ]
     kept.sort(key=lambda one: (one["gamma"], one["fold"], one["name"].startswith(REFIT)))
-    path = FOLDER / f"units-{read_record(run)[1].command}.json"
+    path = FOLDER / f"units-{read_record(runs[0])[1].command}.json"
     lines = ",\n".join(json.dumps(one) for one in kept if one["seconds"] > 0)
     path.write_text(f"[\n{lines}\n]\n")
     return path
+
+
+@dataclass
+class _Whole:
+    """What is known of all folds of a gamma, or of a unit of a member."""
+
+    name: str
+    gamma: float
+    cost: float = 0.0
+    seconds: float = 0.0
+    folds: set[int] = field(default_factory=set)
+
+
+def _units_in(run: Path) -> dict[str, _Whole]:
+    """The units of a run by name; all folds of a gamma are one.
+
+    Folds that share a task are told of once a second: what is written down of one of them says
+    when it was told, not how long it took. So each has its equal part of them all.
+    """
+    from pipelines.run_folder.journal import read_journal
+    from pipelines.run_folder.names import JOURNAL
+
+    found: dict[str, _Whole] = {}
+    for record in read_journal(run / JOURNAL):
+        row = record["rows"][0] if record["rows"] else {}
+        gamma = row.get("gamma", 0.0)
+        whole = f"{gamma:.6g}" if "gamma" in row else record["unit"]
+        one = found.setdefault(whole, _Whole(record["unit"], gamma))
+        one.cost += record["cost"]
+        one.seconds += record["seconds"] - record.get("compile_seconds", 0.0)
+        one.folds |= {row["member"]} if "member" in row else {r["fold"] for r in record["rows"]}
+    return found

@@ -79,6 +79,16 @@ def makespan(queue: Queue, lives: Lives) -> float:
     return _Course(queue, lives).end()
 
 
+def course(queue: Queue, lives: Lives) -> tuple[Seconds, Seconds]:
+    """When each unit begins for the last time, and when it ends: two arrays of shape (n,).
+
+    In the order of the queue; infinite where the workers do not last.
+    """
+    course = _Course(queue, lives)
+    course.end()
+    return np.array(course.begun), np.array(course.ended)
+
+
 def _plain(queue: Queue, n_workers: int) -> float:
     """The same for equal workers and units that need nothing, in a third of the time."""
     free = [0.0] * min(n_workers, len(queue.seconds))
@@ -106,6 +116,7 @@ class _Course:
         self._handed_out = 0.0
         self._idle: deque[int] = deque()
         self._lost = [0] * len(self._seconds)
+        self.begun, self.ended = ([math.inf] * len(self._seconds) for _ in range(2))
         # Time, worker, the unit that it ends or loses there (-1: none), and whether it is lost.
         self._events = [(begin, w, -1, False) for w, begin in enumerate(lives.begins.tolist())]
         heapq.heapify(self._events)
@@ -116,6 +127,7 @@ class _Course:
             now, worker, unit, lost = heapq.heappop(self._events)
             if unit >= 0 and not lost:
                 left, last = left - 1, now
+                self.ended[unit] = now
                 for place in self._waits_for.get(unit, ()):
                     self._missing[place] -= 1
                     if not self._missing[place]:
@@ -140,7 +152,7 @@ class _Course:
             return
         _, unit = heapq.heappop(self._ready)
         begins = max(now, self._handed_out) + self._queue.per_task
-        self._handed_out = begins
+        self._handed_out = self.begun[unit] = begins
         ends = begins + self._seconds[unit] / self._speed[worker]
         heapq.heappush(self._events, (min(ends, gone), worker, unit, ends > gone))
 

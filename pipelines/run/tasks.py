@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -25,16 +25,20 @@ from pipelines.run.outcomes import (
     measured,
     needs_of,
 )
+from pipelines.run.together import in_tasks, measured_together
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 __all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
 
+Task = tuple[AnyUnit, ...]  # the units of one of Dask's
+
 RETRIES = 2  # of a unit that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_NEWS = 0.1
+RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
 class InProcess:
@@ -126,7 +130,8 @@ class OnCluster:
         another worker. When the last worker dies, the scattered data die with
         it: they are scattered again, and what was not done is submitted again.
         All units are one static graph; a unit goes through a second one only if
-        data were lost, or if one that it needs failed.
+        data were lost, if one that it needs failed, or if it failed where several
+        share a task (``together``).
 
         Parameters
         ----------
@@ -187,17 +192,22 @@ class OnCluster:
         """Submit until every unit has an outcome; see ``outcomes`` on why a round may not do."""
         waiting = list(units)
         deaths: Counter[str] = Counter()
+        alone: set[str] = set()
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
-            lost, held = set(), []
-            for came in self._one_round(work, shared, waiting, results):
+            lost, held, failed = set(), [], set()
+            tasks = in_tasks(waiting, self.n_workers, alone)
+            together = {unit.name for task in tasks if len(task) > 1 for unit in task}
+            for came in self._one_round(work, shared, tasks, results):
                 if isinstance(came, News):
                     yield came
                     continue
                 unit, outcome = came
                 if outcome is None:
                     lost.add(unit)
+                elif outcome.error is not None and unit.name in together:
+                    failed.add(unit)  # it was tried but once, and may have met another's error
                 elif outcome.error is not None and needs_of(unit):
                     held.append(outcome)  # its own error, or that of a unit it needs?
                 else:
@@ -215,11 +225,13 @@ class OnCluster:
                 if outcome.unit not in again:
                     results.keep(outcome)
                     yield outcome
-            waiting = [unit for unit in waiting if unit in lost or unit in again]
+            waiting = [unit for unit in waiting if unit in lost | again | failed]
+            alone.update(unit.name for unit in waiting if unit.name in together)
             if lost:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
-                deaths.update(unit.name for unit in lost if self._key(unit) in suspects)
+                keys = {unit: self._key(task) for task in tasks for unit in task}
+                deaths.update(unit.name for unit in lost if keys[unit] in suspects)
             for unit in [unit for unit in waiting if deaths[unit.name] > _deaths_allowed()]:
                 waiting.remove(unit)
                 outcome = Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
@@ -227,15 +239,15 @@ class OnCluster:
                 yield outcome
 
     def _one_round(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
+        self, work: Work, shared: Any, tasks: Sequence[Task[AnyUnit]], results: Results
     ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None] | News]:
-        """Submit units; give each with its outcome, or with None where its data were lost.
+        """Submit units as tasks; give each with its outcome, or None where its data were lost.
 
         Between them, the news of those at work.
         """
         from distributed import as_completed
 
-        futures = self._submit(work, shared, units, results)
+        futures = self._submit(work, shared, tasks, results)
         try:
             done = as_completed(list(futures), loop=self.client.loop)
             while not done.is_empty():
@@ -243,38 +255,56 @@ class OnCluster:
                     if done.queue.empty():
                         done.thread_condition.wait(SECONDS_BETWEEN_NEWS)
                 yield from _news(self._inbox)
-                for future in done.next_batch(block=False):
-                    unit = futures.pop(future)
-                    yield unit, _outcome(future, unit)
-                    future.release()
+                ready = done.next_batch(block=False)
+                for start in range(0, len(ready), RESULTS_AT_ONCE):
+                    some = ready[start : start + RESULTS_AT_ONCE]
+                    found = self._fetch(some)
+                    for future in some:
+                        yield from _outcomes(future, futures.pop(future), found.get(future.key))
+                        future.release()
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
 
+    def _fetch(self, futures: Sequence[Future]) -> Mapping[Any, Any]:
+        """What tasks that are done gave, by key; None where it was lost with its worker.
+
+        In one journey for all of them: for each by itself it takes longer than a short unit.
+        """
+        finished = {future.key: future for future in futures if future.status == "finished"}
+        found: Mapping[Any, Any] = self.client.gather(finished, errors="skip") if finished else {}
+        return found
+
     def _submit(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
-    ) -> dict[Future, AnyUnit]:
+        self, work: Work, shared: Any, tasks: Sequence[Task[AnyUnit]], results: Results
+    ) -> dict[Future, Task[AnyUnit]]:
         import dask
 
         self._round += 1
         data = self._scatter(shared)
-        tasks: dict[str, Any] = {}
+        made: dict[str, Any] = {}
         # What needs others comes after them here, but before all that waits for a worker:
         # it ends a piece of work.
-        ranked = sorted(enumerate(units), key=lambda ranked: len(needs_of(ranked[1])))
-        for rank, unit in ranked:
-            priority = 1 if needs_of(unit) else -rank
-            needed = [tasks.get(name, results.known.get(name)) for name in needs_of(unit)]
-            with dask.annotate(priority=priority, retries=RETRIES):
-                tasks[unit.name] = dask.delayed(measured, pure=False)(
-                    work, data, unit, needed, self._line, dask_key_name=self._key(unit)
+        ranked = sorted(enumerate(tasks), key=lambda ranked: len(needs_of(ranked[1][0])))
+        for rank, task in ranked:
+            unit, key = task[0], self._key(task)
+            with dask.annotate(priority=1 if needs_of(unit) else -rank, retries=RETRIES):
+                if len(task) > 1:
+                    made[unit.name] = dask.delayed(measured_together, pure=False)(
+                        work, data, task, self._line, dask_key_name=key
+                    )
+                    continue
+                needed = [made.get(name, results.known.get(name)) for name in needs_of(unit)]
+                made[unit.name] = dask.delayed(measured, pure=False)(
+                    work, data, unit, needed, self._line, dask_key_name=key
                 )
-        futures = self.client.compute([tasks[unit.name] for unit in units])
-        return dict(zip(futures, units, strict=True))
+        futures = self.client.compute([made[task[0].name] for task in tasks])
+        return dict(zip(futures, tasks, strict=True))
 
-    def _key(self, unit: AnyUnit) -> str:
+    def _key(self, task: Task[Any]) -> str:
+        more = f" and {len(task) - 1} more" if len(task) > 1 else ""
         # A scheduler may serve several runs, and a round that was left must not meet the next.
-        return f"{unit.name} {self._run}-{self._round}"
+        return f"{task[0].name}{more} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> Future:
         if self._scattered is None or self._scattered[0] is not shared:
@@ -348,12 +378,15 @@ def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
     return {key for death in deaths for key in death["processing-tasks"]}
 
 
-def _outcome(future: Future, unit: AnyUnit) -> Outcome[AnyUnit] | None:
-    """The outcome a future stands for; None where it, or the data it needs, were lost."""
-    if future.status not in ("finished", "error"):
-        return None
-    try:
-        error = future.exception()
-        return Outcome(unit, error=describe(error)) if error else Outcome(unit, **future.result())
-    except CancelledError:  # the last worker died between the end of the task and now
-        return None
+def _outcomes(
+    future: Future, task: Task[AnyUnit], found: Any
+) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None]]:
+    """What became of the units of a task; None where it, or the data it needs, were lost."""
+    if future.status == "error":
+        error = describe(future.exception())
+        yield from ((unit, Outcome(unit, error=error)) for unit in task)
+    elif found is None:
+        yield from ((unit, None) for unit in task)
+    else:
+        each = found if len(task) > 1 else [found]
+        yield from ((unit, Outcome(unit, **one)) for unit, one in zip(task, each, strict=True))

@@ -15,6 +15,7 @@ from pipelines.errors import InputError, opt
 from pipelines.run.compilation import without_compilation
 from pipelines.run.errors import RunStopped
 from pipelines.run.news import News
+from pipelines.run.splitting import cut_for
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
 from pipelines.select.scores import FAILED, reduce_scores, results_frame
@@ -93,14 +94,23 @@ class Grid:
     settings: Settings
 
     def units(self, data: FoldedData, n_workers: int = 1) -> list[Unit]:
-        """The units of this grid on these data, for so many workers."""
+        """The units of this grid on these data, for so many workers.
+
+        The longest are cut into their folds where workers would else idle at the end.
+        """
         solver = load_solver(self.solver, self.settings.device)
         cells = Cells(tuple(self.gammas), tuple(self.Cs), tuple(range(len(data.folds))))
         n_rows, n_features = data.X.shape
-        return cut_units(
+        units = cut_units(
             cells, solver, n_features, n_rows=n_rows, n_workers=n_workers,
             folds_apart=data.scaling.learns,
         )  # fmt: skip
+        # Where several gammas share a launch, what its folds share is not known.
+        return units if solver.shares_gammas else cut_for(units, n_workers, _by_fold)
+
+
+def _by_fold(unit: Unit) -> Sequence[Unit]:
+    return unit.by_fold
 
 
 def search(

@@ -15,6 +15,8 @@ Row = dict[str, Any]
 Place = tuple[float, float, int]  # C, gamma, fold
 
 ROWS_OF_A_UNIT_OF_TIME = 1000
+# Of the time of a gamma's folds together, measured on 12,000 rows of MNIST: 1 to 16 %.
+SHARED_BY_FOLDS = 0.07
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ class Unit(Cells):
     def part(self, fold: int) -> Unit:
         """One fold of it, as a unit by itself."""
         return replace(self, folds=(fold,), cost=self.cost / len(self.folds))
+
+    @property
+    def by_fold(self) -> list[Unit]:
+        """Its folds, each as a task of its own, which makes anew what all of them would share."""
+        anew = SHARED_BY_FOLDS * self.cost
+        parts = [self.part(fold) for fold in self.folds]
+        return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
 
 
 def cut_units(

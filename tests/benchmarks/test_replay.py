@@ -5,15 +5,20 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.replay import measured as measured_module
 from benchmarks.replay.__main__ import COMMANDS, main
 from benchmarks.replay.bound import lower_bound
-from benchmarks.replay.measured import Drawn, Measured
+from benchmarks.replay.measured import Drawn, Measured, take
 from benchmarks.replay.schedules import SCHEDULES, Place
 from pipelines.run.schedule import Lives
+
+KEPT = Path(__file__).parents[1] / "run_folder/kept/svm_grid-finished"
 
 
 def best_of_all(seconds, n_workers: int) -> float:
@@ -51,7 +56,11 @@ def test_schedules_on_measured_times(command):
         for name, schedule in SCHEDULES.items()
     }
     assert min(over.values()) >= 1
-    assert over["ours"] <= 1.07  # measured on a busy machine; the goal is 1.03
+    if (
+        command == "svm_grid"
+    ):  # an ensemble's refits wait for their candidates, as the bound does not
+        assert over["ours"] <= 1.03
+    assert over["ours"] <= 1.07
     assert over["contiguous static split"] > over["ours"]
 
 
@@ -78,6 +87,32 @@ def test_members_are_drawn_with_their_refits():
     for refit, candidates in drawn.needs.items():
         assert len({int(drawn.fold[i]) for i in (refit, *candidates)}) == 1
         assert drawn.seconds[refit] == drawn.costs[refit] * 4 / 3
+
+
+def kept_run(folder, factors) -> list[dict]:
+    """A run whose units took so many times as long; its journal's records."""
+    shutil.copytree(KEPT, folder)
+    journal = folder / "journal.jsonl"
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    for record, factor in zip(records, factors, strict=True):
+        record["seconds"] *= factor
+        record["cost"] = 6.0
+    journal.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return records
+
+
+def test_folds_of_a_gamma_share_its_time_in_the_quieter_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(measured_module, "FOLDER", tmp_path)
+    one = kept_run(tmp_path / "one", (1, 3, 3))
+    other = kept_run(tmp_path / "other", (3, 1, 1))
+    units = json.loads(take([tmp_path / "one", tmp_path / "other"]).read_text())
+    for first, second in zip(one, other, strict=True):
+        gamma = first["rows"][0]["gamma"]
+        folds = [unit for unit in units if unit["gamma"] == gamma]
+        shortest = min(first["seconds"], second["seconds"])
+        assert [unit["fold"] for unit in folds] == [0, 1, 2]
+        assert [unit["seconds"] for unit in folds] == [pytest.approx(shortest / 3, abs=1e-4)] * 3
+        assert sum(unit["cost"] for unit in folds) == 6
 
 
 def test_the_command_keeps_a_page_and_a_figure(tmp_path):

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "docs" / "gpu-kernels.md"
 FUNCTIONS = ("rbf", "linear", "poly", "sigmoid")
 ARCHITECTURES = ("8.0", "9.0")
+MANY_FEATURES = 300
 HEAD = (
     "| sm | function | kernel | threads | registers | limit | spilled bytes "
     "| shared bytes | blocks wanted | blocks resident |"
@@ -108,7 +109,7 @@ def compiled(function: str, architecture: str) -> list[Compiled]:
 
 def _wanted(launch, n_multiprocessors: int) -> int:
     """Blocks that a launch wants on a multiprocessor at once: all where they are to stay."""
-    stay = launch.kernel == "smo_kernel"
+    stay = launch.kernel in ("smo_kernel", "newton_kernel")
     return -(-launch.n_blocks // n_multiprocessors) if stay else 1
 
 
@@ -126,7 +127,8 @@ def _resident(launches, card: dict[str, int]) -> int:
 def _search_and_fit(function: str) -> None:
     """Launch what the solver launches: for problems of a few thousand rows, and a single fit.
 
-    For rbf also for small and for large problems, whose blocks are of other sizes.
+    Rows of many features are solved without Newton's method. For rbf also for small and for
+    large problems, whose blocks are of other sizes.
     """
     import numpy as np
 
@@ -135,12 +137,12 @@ def _search_and_fit(function: str) -> None:
     def no_products(rows, *_):
         return np.zeros((len(rows), len(rows)), np.float32)
 
-    def validate(n: int, n_classes: int, decision: str, n_gammas: int) -> None:
+    def validate(n: int, n_classes: int, decision: str, n_gammas: int, n_features: int = 4) -> None:
         rng, y = np.random.default_rng(0), np.arange(n) % n_classes
         fold = rng.integers(5, size=n)
         folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)[:20]) for f in range(5)]
         path.cross_validate_path_cuda(
-            np.zeros((n, 4)), y, np.geomspace(1e-3, 1.0, n_gammas), [1.0, 10.0], folds,
+            np.zeros((n, n_features)), y, np.geomspace(1e-3, 1.0, n_gammas), [1.0, 10.0], folds,
             decision=decision, kernel=function, memory_bytes=64 << 30, xp=np,
         )  # fmt: skip
 
@@ -151,13 +153,15 @@ def _search_and_fit(function: str) -> None:
         patch.object(fit, "symmetric_products", no_products),
     ):
         validate(2_000, 10, "ovr", 50)
+        validate(2_000, 10, "ovr", 50, MANY_FEATURES)
         validate(9_600, 2, "ovo", 1)
         fit.fit_path_cuda(
             np.zeros((2_000, 4)), np.arange(2_000) % 2, 1.0, 0.1, kernel=function, xp=np
         )
         if function == "rbf":
-            validate(400, 10, "ovo", 25)
-            validate(17_000, 2, "ovr", 80)
+            for n_features in (4, MANY_FEATURES):
+                validate(400, 10, "ovo", 25, n_features)
+                validate(17_000, 2, "ovr", 80, n_features)
 
 
 def _in_a_process(task: tuple[str, str]) -> list[Compiled]:

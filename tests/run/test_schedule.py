@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from pipelines.run.schedule import Lives, Queue, makespan
+from pipelines.run.schedule import Lives, Queue, course, makespan
 
 
 def lives(speed, begins=None, lasts=None, away=math.inf) -> Lives:
@@ -56,3 +56,11 @@ def test_the_short_way_is_the_long_one():
         long = Lives(np.ones(n), np.zeros(n), np.full(n, 1e9))
         units = Queue(seconds, {}, per_task)
         assert makespan(units, Lives.equal(n)) == pytest.approx(makespan(units, long))
+
+
+def test_when_each_unit_begins_and_ends():
+    begins, ends = course(queue(2, 4, 2), lives([1, 1], lasts=[3, math.inf]))
+    assert begins.tolist() == [0, 0, 4]  # lost with the first worker at 3
+    assert ends.tolist() == [2, 4, 6]
+    begins, ends = course(queue(1, 9), lives([1], lasts=[3]))
+    assert ends.tolist() == [1, math.inf]

@@ -71,6 +71,25 @@ def test_blocks_are_given_up_where_the_least_members_do_not_fit():
     assert 1 <= plan.n_blocks < 264
 
 
+TABLE = {"n": 9000, "n_features": 10, "n_classes": 2, "n_C": 24, "n_gammas": 24, "n_folds": 5}
+
+
+def test_what_hard_problems_take_is_counted():
+    """For 120 blocks of 1,024 members 2 GB; 6 GiB hold fewer, 1 GiB none of 256 threads."""
+    alone, both, fewer, none = (
+        plan_memory(
+            **TABLE, decision="ovo", free_bytes=g << 30, hard_members=members, block_size=threads
+        )
+        for g, members, threads in ((80, 0, 128), (80, 1024, 128), (6, 1024, 128), (1, 1024, 256))
+    )
+    assert (alone.hard_members, both.hard_members, none.hard_members) == (0, 1024, 0)
+    taken = both.fixed_bytes - alone.fixed_bytes
+    assert taken == 120 * 8 * 1024 * (2 * 1024 + 7) + 8 * 9000 * 10
+    assert 64 <= fewer.hard_members < 1024
+    assert fewer.total_bytes <= 6 << 30
+    assert none.total_bytes <= 1 << 30
+
+
 def test_more_memory_never_gives_less():
     plans = [plan_memory(**MNIST, decision="ovo", free_bytes=g << 30) for g in range(10, 80, 5)]
     sizes = [(plan.whole, plan.n_gammas) for plan in plans]

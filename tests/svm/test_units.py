@@ -88,3 +88,11 @@ def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
     (other,) = fit_unit(DATA, unit, "sklearn", Settings(scoring=scoring.on(np.arange(3))))
     assert other["error"] == row["error"]
     assert other["score"] < row["score"]
+
+
+def test_a_gamma_by_fold_has_every_cell_once_and_does_some_of_it_again() -> None:
+    (whole,) = cut_units(Cells((0.1,), (0.1, 1.0), tuple(range(4))), sharing(True, True), 64)
+    parts = whole.by_fold
+    assert sorted(cell for part in parts for cell in part.cells) == sorted(whole.cells)
+    assert whole.cost < sum(part.cost for part in parts) < 1.5 * whole.cost
+    assert parts[0].by_fold == [parts[0]]

@@ -29,24 +29,18 @@ from pipelines.svm.cpu.factor import (
     take_up,
 )
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
+from pipelines.svm.rules import (
+    ADDED_SHARE,
+    LEAST_BATCH,
+    LEAST_MOVE,
+    MOST_IDLE_STEPS,
+    MOST_TRIES,
+    RESOLVED32,
+    RESOLVED64,
+    RIDGE_SHARE,
+    VIOLATION_SHARE,
+)
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
-
-# The ridge lets residuals differ by this share of the tolerance when a multiplier
-# moves over its whole range.
-_RIDGE_SHARE = 0.05
-# ... and is no less than what its own kernel resolves, of its largest value.
-_RESOLVED64, _RESOLVED32 = 1e-14, 3e-7
-
-# Rows set free at once: this share of those that are free.
-_ADDED_SHARE = 0.05
-
-# Fewer rows than this that a step would carry beyond their bounds are pinned one by one.
-_LEAST_BATCH = 2
-# Times that rows are pinned because those pinned before moved them beyond their bounds.
-_MOST_TRIES = 6
-
-# Steps in a row that neither move nor end: the method has no more to give.
-_MOST_IDLE = 200
 
 
 @compiled()
@@ -88,7 +82,7 @@ def _spread(
     Returns the factor of ``v``, and whether all are within their bounds.
     """
     share = 0.0
-    for _ in range(_MOST_TRIES):
+    for _ in range(MOST_TRIES):
         excess, others, within = 0.0, 0.0, True
         for p in range(d.size):
             if pinned[p]:
@@ -140,7 +134,7 @@ def _pin_many(
             times[p] = (most[p] if d[p] > 0.0 else least[p]) / d[p]
     enough, order = (step - 0.5 * step * step) * wished, np.argsort(times)
     batch = np.searchsorted(times[order], 1.0)
-    while batch >= _LEAST_BATCH:
+    while batch >= LEAST_BATCH:
         reach = times[order[batch]] if batch < f else 1.0
         pinned[:] = 0
         for p in order[:batch]:
@@ -261,10 +255,10 @@ def _steps(
                 pending[k] += new - beta[k]
                 moved = max(moved, abs(new - beta[k]))
                 beta[k] = new
-            idle = idle + 1 if moved <= 1e-13 * span else 0
-            if at >= 0 and idle <= _MOST_IDLE:
+            idle = idle + 1 if moved <= LEAST_MOVE * span else 0
+            if at >= 0 and idle <= MOST_IDLE_STEPS:
                 # A row that was set free and may not move: fewer at once are safer.
-                if moved <= 1e-13 * span:
+                if moved <= LEAST_MOVE * span:
                     batch = 0
                 if not many:
                     for p in range(f):
@@ -280,7 +274,7 @@ def _steps(
         top, bottom, i, j = optimality(residual, beta, lower, upper)
         if not (top - bottom >= tol):
             return done, CONVERGED, f
-        if idle > _MOST_IDLE:
+        if idle > MOST_IDLE_STEPS:
             return done, STALLED, f
         if f < 2:
             for k in (i, j):
@@ -289,12 +283,14 @@ def _steps(
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
                 factorise(kernel, shift, carried, f)
-            batch = min(2 * batch, 1 + int(_ADDED_SHARE * f)) if batch else 1
+            batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch else 1
             alone = batch == 1
             room = min(batch, capacity - f)
             if room <= 0:
                 return done, STALLED, f
-            n_new = _most_violating(residual, beta, lower, upper, level, 0.25 * tol, wanted[:room])
+            n_new = _most_violating(
+                residual, beta, lower, upper, level, VIOLATION_SHARE * tol, wanted[:room]
+            )
             f = append(kernel, shift, carried, f, wanted[:n_new])
             if n_new == 0:
                 idle += 1
@@ -347,8 +343,8 @@ def solve_active(
         largest = max(largest, abs(np.float64(kernel[k, k])))
         span = max(span, upper[k] - lower[k])
     shift = 1.0 if largest == 0.0 else 0.0
-    resolved = _RESOLVED64 if kernel.itemsize == 8 else _RESOLVED32
-    ridge = max(_RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
+    resolved = RESOLVED64 if kernel.itemsize == 8 else RESOLVED32
+    ridge = max(RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
     f = take_up(kernel, shift, ridge, beta, lower, upper, rows, carried)
     if f < 0:
         f = _free_rows(beta, lower, upper, carried.free)

@@ -20,6 +20,7 @@ from pipelines.svm.cpu.working_set import (
     select,
     subtract_rows,
 )
+from pipelines.svm.rules import INNER_GAP, MOST_IDLE_ROUNDS, SMO_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # A working set pays when it is this much smaller than the problem, and up to this
@@ -27,22 +28,11 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 _WORKING_SHARE = 0.2
 _LARGEST_WORKING_SET = 4096
 
-# An inner solve closes nine tenths of the gap before the other rows are looked
-# at: to finish on a set that is not yet the right one wastes iterations.
-INNER_GAP = 0.1
-
 # A problem is hard at a C when SMO has taken this many nanoseconds, by a rough count, and
 # as many for each value of its kernel: more than the exact kernel costs.
 _HARD_NS, _HARD_NS_A_VALUE = 3e6, 4.0
 # What an SMO iteration takes, and each of its rows.
 _ITERATION_NS, _ROW_NS = 150.0, 1.2
-
-# Then the working set may be the whole problem, and SMO has this share of its rows in
-# iterations to find who is free.
-_SMO_SHARE = 0.3
-
-# Rounds in a row without progress after which it has stalled.
-_MOST_IDLE = 20
 
 # Beside the words for how a solution ended: it is hard, or wants kernel rows that are not
 # there, and has not ended.
@@ -108,7 +98,7 @@ def _solve_members(
         r[p], b[p], lo[p], hi[p], diag[p] = residual[k], beta[k], lower[k], upper[k], diagonal[k]
     most = limit
     if factor is not None:
-        most = min(limit, int(_SMO_SHARE * m))
+        most = min(limit, int(SMO_SHARE * m))
     iterations, status = solve_dense(members.compact, diag, r, b, lo, hi, rise, fall, tol, most)
     if factor is not None and iterations < limit:
         steps, status = solve_active(
@@ -161,7 +151,7 @@ def solve_one_C(
             return done, CONVERGED, n_members, idle, level
         if done >= limit:
             return done, ITERATION_LIMIT, n_members, idle, level
-        if idle == _MOST_IDLE:
+        if idle == MOST_IDLE_ROUNDS:
             return done, STALLED, n_members, idle, level
         if may_be_hard and (left <= 0.0 or idle > 0):
             return done, HARD, n_members, idle, level

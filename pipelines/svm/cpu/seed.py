@@ -9,10 +9,6 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import State
 
-# Multipliers are scaled with C while more than this share of the support vectors
-# is at its bound, and kept otherwise (measured).
-SCALE_SHARE = 0.6
-
 # The trial on the line through the last two solutions is made while it needs fewer
 # kernel rows than this share of the support vectors.
 _TRIAL_SHARE = 0.2
@@ -88,7 +84,7 @@ def seed(
 ) -> tuple[int, bool]:
     """Make the last solution a start for C number c, and a trial beside it.
 
-    scale_share : ``SCALE_SHARE``, or what a solver other than SMO wants
+    scale_share : ``rules.SCALE_SHARE``, or what a solver other than SMO wants
 
     Returns how many kernel rows the trial's residual lacks, -1 where it would take
     too many to be worth it, and whether the start differs from the last solution.

@@ -15,14 +15,10 @@ from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
 from pipelines.svm.cpu.exact import ExactRows
 from pipelines.svm.cpu.factor import no_factor
 from pipelines.svm.cpu.rounds import HARD, WANTS_ROWS, no_members, solve_one_C
-from pipelines.svm.cpu.seed import SCALE_SHARE
 from pipelines.svm.cpu.steps import begin, finish, settle
 from pipelines.svm.cpu.tolerance import reach, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, subtract_rows
-
-# Where it is hard, multipliers at their bound go on with it (``seed``): one Newton step then
-# mends those between bounds, while to bring many to their bound takes as many steps.
-_HARD_SCALE_SHARE = 0.0
+from pipelines.svm.rules import HARD_SCALE_SHARE, SCALE_SHARE
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
@@ -155,7 +151,7 @@ def _walk_hard(
         if c == first:
             done = int(out.iterations[first])
         else:
-            level = _start(store, slot, c, Cs, problem, state, last, _HARD_SCALE_SHARE, False)
+            level = _start(store, slot, c, Cs, problem, state, last, HARD_SCALE_SHARE, False)
         while True:
             more, status, n_members, idle, level = solve_one_C(
                 store, slot, diagonal, state, level, tolerance_at(Cs[c], tol, span, size),

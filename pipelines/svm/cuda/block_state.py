@@ -15,6 +15,18 @@ class Products(NamedTuple):
     degree: Any
 
 
+class Exact(NamedTuple):
+    """From what kernel values in double precision are made.
+
+    features : float64 (n_features, n_columns); gamma, coef0 : float64; degree : int
+    """
+
+    features: Any
+    gamma: Any
+    coef0: Any
+    degree: Any
+
+
 class Rows(NamedTuple):
     """The rows of a binary problem, in device memory.
 
@@ -65,6 +77,25 @@ class Near(NamedTuple):
     beta: Any
     bounds: Any
     marks: Any
+
+
+class Free(NamedTuple):
+    """The free members of an inner solve, in device memory, for Newton's method.
+
+    factor : float64 (width + ``EXTRA_ROWS``, width), see ``factor``
+    rows, spare : int32, a place for each row of the largest problem: the members, in the
+        factor's order, and work space
+    d, v, move, pinned : float64 (width,): two directions, the step, and whether it puts a
+        row at its upper bound (above 0) or its lower one (below)
+    """
+
+    factor: Any
+    rows: Any
+    spare: Any
+    d: Any
+    v: Any
+    move: Any
+    pinned: Any
 
 
 class Parts(NamedTuple):

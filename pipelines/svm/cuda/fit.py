@@ -60,7 +60,7 @@ def fit_path_cuda(
         coefficients = xp.zeros(shape, np.float32)
         found = solve_table(
             make_table(layout, problems, weights, class_weight, classes),
-            symmetric_products(rows, form, xp), layout, classes, weights, np.array([gamma]),
+            symmetric_products(rows, form, xp), rows, layout, classes, weights, np.array([gamma]),
             settings, form, coefficients, xp, launching, limit,
         )  # fmt: skip
         # Place p of a row holds its multiplier against class p, or in problem p.

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.cuda.block_threads import WARP
+from pipelines.svm.cuda.exact import MOST_FEATURES
 from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block, to_host
+from pipelines.svm.cuda.hard import hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
     MEMBER_BYTES,
@@ -24,6 +26,10 @@ from pipelines.svm.search import Settings
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
 _MOST_MEMBERS = 4096
 
+# Members where a problem is hard: their kernel and its factor take 16 MiB, and the factor
+# about as long as 6,500 iterations of SMO.
+_MOST_HARD_MEMBERS = 1024
+
 
 @dataclass(frozen=True)
 class Launching:
@@ -36,12 +42,15 @@ class Launching:
         to 4,096; of more rows in want of change the worst are worked on. Far fewer than
         there are free multipliers cost many iterations where gamma is small
     most_blocks : of a launch, None for as many as are resident together
+    hard_members : members of an inner solve where a problem is hard, at most; None for up to
+        1,024, 0 for SMO alone
     """
 
     block_size: int = 128
     blocks_per_multiprocessor: int = 4
     capacity: int | None = None
     most_blocks: int | None = None
+    hard_members: int | None = None
 
     @classmethod
     def for_rows(cls, largest: int) -> "Launching":
@@ -76,6 +85,13 @@ class Launching:
         fit = room // self.block_size * self.block_size
         wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
         return int(max(2, min(wanted, fit, largest)))
+
+    def hard_width(self, members: int, n_features: int, kernel: Kernel) -> int:
+        """Places for members where a problem is hard, of so many otherwise; 0 for SMO alone."""
+        wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
+        if wanted == 0 or n_features > MOST_FEATURES or not kernel.is_definite:
+            return 0
+        return members_width(min(wanted, members), self.block_size)
 
     def registers(self, limit: Limits) -> int:
         """Registers of a thread with which all blocks are resident; a multiple of 8."""
@@ -141,9 +157,15 @@ def sum_classes(
     return pulls
 
 
+def exact_rows(rows: Any, xp: Any) -> Any:
+    """Rows as the kernel in double precision takes them; float64 (n_features, n)."""
+    return xp.ascontiguousarray(rows.astype(np.float64).T)
+
+
 def solve_table(
     table: Table,
     shared: Any,
+    rows: Any,
     layout: Layout,
     classes: Sequence[int],
     fold_weights: np.ndarray,
@@ -158,6 +180,7 @@ def solve_table(
     """Solve every entry for every gamma; adds multipliers to ``coefficients``.
 
     shared : float32 (m, m), shared products of the rows of ``classes``
+    rows : float (m, n_features), those rows as ``prepare_rows`` gives them
     fold_weights : float64 (n_folds, m), of the same rows
     coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
     launching : None for what suits the problems' size
@@ -174,8 +197,12 @@ def solve_table(
         n_blocks = launching.n_blocks(limit, len(jobs))
         capacity = launching.members(limit, table.largest)
         width = members_width(capacity, launching.block_size)
+        hard_width = launching.hard_width(capacity, rows.shape[1], kernel)
+        nothing = xp.zeros((1, 1), np.float64)
         launch(
-            smo_kernel(kernel.name, launching.block_size, launching.registers(limit)),
+            smo_kernel(
+                kernel.name, launching.block_size, launching.registers(limit), hard_width > 0
+            ),
             n_blocks, launching.block_size,
             [shared, xp.asarray(gammas, dtype=np.float32), np.float32(kernel.coef0),
              kernel.degree, xp.asarray(settings.Cs), settings.tol, settings.max_iter,
@@ -183,8 +210,12 @@ def solve_table(
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,
              xp.empty((n_blocks, *matrix_shape(width)), np.float32),
+             exact_rows(rows, xp) if hard_width else nothing,
+             xp.asarray(gammas, dtype=np.float64), kernel.coef0,
+             xp.empty((n_blocks, *hard_shape(hard_width)), np.float64) if hard_width else
+             nothing[None],
              xp.empty((n_blocks, 4, table.largest), np.float64),
-             xp.empty((n_blocks, 2, table.largest), np.int32),
+             xp.empty((n_blocks, 3, table.largest), np.int32),
              coefficients, figures, counts, efforts],
             width * MEMBER_BYTES,
         )  # fmt: skip

@@ -1,9 +1,10 @@
 """How much of a search the device's memory holds at once."""
 
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, prod
 
 from pipelines.svm.cuda.distances import BLOCK
+from pipelines.svm.cuda.hard import hard_shape
 from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
 # Left to the allocator's rounding and to the libraries' own work space.
@@ -14,9 +15,10 @@ _SCORE_SHARE = 0.1
 _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 
 # Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
-# its shape, and for the state of the blocks that solve.
+# its shape, for the state of the blocks that solve, and for what hard problems take.
 _PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
 _BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
+_HARD_SHARE, _FEWEST_HARD_MEMBERS = 1 / 8, 64
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Plan:
     score_rows : how many rows are scored at once
     product_rows : rows and columns of one product of blocks of rows
     n_blocks, members : blocks that solve at most, and the members of each
+    hard_members : those of a problem that is hard, 0 for SMO alone
     fixed_bytes, gamma_bytes, score_row_bytes : what they need
     """
 
@@ -40,6 +43,7 @@ class Plan:
     product_rows: int = BLOCK
     n_blocks: int | None = None
     members: int | None = None
+    hard_members: int | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -71,6 +75,18 @@ def _divide_blocks(
     return max(1, min(n_blocks, room // block_bytes(members, largest, block_size))), members
 
 
+def hard_bytes(members: int, block_size: int) -> int:
+    """What a block takes for problems that are hard, of so many members; 0 for none."""
+    return 8 * prod(hard_shape(members_width(members, block_size))) if members else 0
+
+
+def _hard_members(most: int, n_blocks: int, block_size: int, room: int) -> int:
+    """Members that take no more than ``room``, up to ``most``; 0 where they would be few."""
+    fit = max(0, isqrt(room // n_blocks // 16) - 2) // block_size * block_size
+    members = min(most, fit)
+    return members if members >= min(most, _FEWEST_HARD_MEMBERS) else 0
+
+
 def plan_memory(
     n: int,
     n_features: int,
@@ -87,6 +103,7 @@ def plan_memory(
     n_blocks: int = 528,
     members: int = 1920,
     block_size: int = 128,
+    hard_members: int = 0,
 ) -> Plan:
     """Divide ``free_bytes`` of device memory.
 
@@ -96,6 +113,7 @@ def plan_memory(
     largest_problem, largest_pair, largest_class : rows, equal classes by default
     n_blocks, members, block_size : blocks of the solver, members and threads of each;
         fewer blocks and members where memory is short
+    hard_members : those where a problem is hard; fewer, too, or none
 
     Raises
     ------
@@ -115,6 +133,7 @@ def plan_memory(
         min(n_blocks, n_gammas * n_folds * n_problems), min(members, largest_problem),
         largest_problem, block_size, int(_BLOCK_SHARE * usable),
     )  # fmt: skip
+    hard_members = _hard_members(hard_members, n_blocks, block_size, int(_HARD_SHARE * usable))
     product_rows = int((_PRODUCT_SHARE * usable / _PRODUCT_BYTES) ** 0.5)
     product_rows = min(n, BLOCK, max(_FEWEST_PRODUCT_ROWS, product_rows))
     common = (
@@ -122,6 +141,8 @@ def plan_memory(
         + _PRODUCT_BYTES * product_rows**2
         + 16 * table_rows
         + n_blocks * block_bytes(members, largest_problem, block_size)
+        + n_blocks * hard_bytes(hard_members, block_size)
+        + (8 * n * n_features if hard_members else 0)
     )
     gamma = bytes_per_gamma(n, n_classes, n_C, n_folds)
     sums = n_classes * n_classes if pairs else 2 * n_classes
@@ -148,5 +169,6 @@ def plan_memory(
     rows = min(rows, (usable - fixed - gamma) // row)
     fit = (usable - fixed - rows * row) // gamma
     return Plan(
-        whole, max(1, min(n_gammas, fit)), rows, fixed, gamma, row, product_rows, n_blocks, members
-    )
+        whole, max(1, min(n_gammas, fit)), rows, fixed, gamma, row, product_rows, n_blocks,
+        members, hard_members,
+    )  # fmt: skip

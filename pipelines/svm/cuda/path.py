@@ -173,7 +173,9 @@ def _cross_validate(
     largest = _largest_problem(search)
     launching = launching or Launching.for_rows(largest)
     plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
-    launching = replace(launching, capacity=plan.members, most_blocks=plan.n_blocks)
+    launching = replace(
+        launching, capacity=plan.members, most_blocks=plan.n_blocks, hard_members=plan.hard_members
+    )  # fmt: skip
     rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
@@ -194,6 +196,7 @@ def _largest_problem(search: Search) -> int:
 def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, xp) -> Plan:
     sizes = np.sort(np.diff(search.layout.starts))
     one_vs_one, largest = search.problems[0].second is not None, _largest_problem(search)
+    members = launching.members(limit, largest)
     return plan_memory(
         int(sizes.sum()), n_features, search.layout.n_classes, search.settings.Cs.size, n_gammas,
         len(search.weights), "ovo" if one_vs_one else "ovr",
@@ -201,7 +204,8 @@ def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, 
         largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
         largest_class=int(sizes[-1]),
         n_blocks=launching.n_blocks(limit, launching.most_blocks or 1 << 30),
-        members=launching.members(limit, largest), block_size=launching.block_size,
+        members=members, block_size=launching.block_size,
+        hard_members=launching.hard_width(members, n_features, search.kernel),
     )  # fmt: skip
 
 
@@ -246,17 +250,13 @@ class _Grid:
                 layout, problems, search.weights, search.settings.class_weight, classes
             )
             inside = sorted_rows(layout, classes)
-            shared = self.whole
+            shared, rows = self.whole, self.rows
             if shared is None:
-                shared = symmetric_products(
-                    self.rows[self.xp.asarray(inside)],
-                    search.kernel,
-                    self.xp,
-                    self.plan.product_rows,
-                )  # fmt: skip
+                rows = rows[self.xp.asarray(inside)]
+                shared = symmetric_products(rows, search.kernel, self.xp, self.plan.product_rows)
                 self.clock.lap("distances")
             part = solve_table(
-                table, shared, layout, list(classes), search.weights[:, inside], gammas,
+                table, shared, rows, layout, list(classes), search.weights[:, inside], gammas,
                 search.settings, search.kernel, coefficients, self.xp, self.launching, self.limit,
             )  # fmt: skip
             seconds += self.clock.lap("solve")

@@ -4,35 +4,36 @@ The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a wo
 grows too large those of ``pipelines.svm.cpu.row_walk``.  A problem's state lies in its
 block's slice of device memory, with the kernel of the rows that are worked on; their
 residuals and multipliers lie in shared memory.
+
+Where SMO has taken longer for a C than Newton's method is expected to, the walk goes on with
+both, in double precision, as on the CPU; but for a C at which more rows are free than there
+is room for.
 """
 
 from numba import cuda, types
 
 from pipelines.svm.compiled import kept_by_arguments
-from pipelines.svm.cuda.block_state import Near, Parts, Products, Rows, Sides, Work
-from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum
+from pipelines.svm.cuda.block_state import Exact, Near, Parts, Products, Rows, Sides, Work
+from pipelines.svm.cuda.block_threads import SIMULATED, WARP, block_sum, device
+from pipelines.svm.cuda.hard import FREE_SHARE, HARD_ITERATIONS, HARD_SHARE, hard_functions
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
 from pipelines.svm.cuda.start import (
     CHUNK,
     pack,
     reach,
+    restore,
     row_subtractor,
     scale,
     starter,
     tolerance_at,
 )
 from pipelines.svm.cuda.survey import choose, count_support, dual_objective, most_eager, survey
+from pipelines.svm.rules import HARD_SCALE_SHARE, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns of ``entries``: one row for each binary problem on a fold.
 OFFSET, SIZE, FOLD, FIRST, SECOND, FIRST_TO, SECOND_TO = range(7)
 ENTRY_COLUMNS = 7
-
-# Multipliers are scaled with C while more than this share of the support vectors
-# is at its bound, and kept otherwise; an inner solve closes nine tenths of the gap
-# before the other rows are looked at.  As on the CPU.
-_SCALE_SHARE = 0.6
-_INNER_GAP = 0.1
 
 # Shared memory for a row that is worked on: three float64 and an int32.
 MEMBER_BYTES = 28
@@ -40,8 +41,8 @@ MEMBER_BYTES = 28
 # Values of float32 that memory gives at once, wanted or not: 32 bytes.
 SECTOR = 8
 
-# Device memory for a row of a block's state: four float64 and two int32.
-STATE_BYTES = 40
+# Device memory for a row of a block's state: four float64 and three int32.
+STATE_BYTES = 44
 
 
 def fixed_shared_bytes(block_size: int) -> int:
@@ -61,12 +62,49 @@ def matrix_shape(width: int) -> tuple[int, int]:
     return width + 1, width
 
 
+@device
+def take_near(t, n_threads, m, C, rows, work, near):
+    """Copy m members' numbers to shared memory, and list their columns."""
+    for p in range(t, round_up(m, n_threads), n_threads):
+        near.residual[p], near.marks[p] = 0.0, 0
+        if p < m:
+            k = work.members[p]
+            work.columns[p] = rows.columns[k]
+            b, bound = rows.beta[k], C * rows.signed[k]
+            near.residual[p], near.beta[p] = rows.residual[k], b
+            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
+
+
+@device
+def give_back(t, n_threads, m, rows, work, near):
+    """Give m members their new multipliers, and note by how much each has changed."""
+    for p in range(t, m, n_threads):
+        k = work.members[p]
+        work.changes[p] = near.beta[p] - rows.beta[k]
+        rows.beta[k] = near.beta[p]
+
+
+@device
+def count_sectors(t, n_threads, m, work, parts):
+    """Sectors of a row of shared products in which m members' columns lie, a float.
+
+    Columns ascend: a member begins a sector unless the one before lies in it.
+    """
+    sectors = 0.0
+    for p in range(t, m, n_threads):
+        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
+            sectors += 1.0
+    return block_sum(t, n_threads, sectors, parts.tops)
+
+
 @kept_by_arguments
-def smo_kernel(name: str, block_size: int, registers: int | None = None):
+def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
     """The kernel for one kernel function and block size, with these arguments.
 
     ``registers`` limits those of a thread, so that a block of the wanted size can
-    be launched; at 64 what is spilled lies outside the loops over rows.
+    be launched; at 64 what is spilled lies outside the loops over rows. With ``newton`` what
+    is hard is finished by Newton's method; without, SMO does all, and takes as many
+    instructions as if there were nothing else.
 
     shared : float32 (n, n), shared products
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
@@ -84,27 +122,33 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
     capacity : int, members of an inner solve at most, 2 at least
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 2, n_max)
+    features : float64 (n_features, n), exact_gammas : float64 (n_gammas,), exact_coef0 : float
+        of the kernel in double precision
+    spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard;
+        these are looked at with ``newton`` alone
+    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max)
 
     Outputs, all zero before:
 
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
-    counts : int64 (n_gammas, n_entries, 3, n_C), iterations, support vectors, status
+    counts : int64 (n_gammas, n_entries, 3, n_C), iterations and Newton steps, support vectors,
+        status
     efforts : int64 (n_gammas, n_entries, 2), C's solved, and float32 values read: two rows of the
         members' kernel for an iteration, whole sectors of shared products where that is made,
-        a problem's row for each multiplier that changed
+        a problem's row for each multiplier that changed, and what Newton steps read
     """
     solve, gather = inner_solver(name), gatherer(name)
     start, subtract = starter(name), row_subtractor(name)
+    solve_hard, subtract_exact = hard_functions(name)
     n_threads, n_warps = block_size, block_size // WARP
 
     options = {} if SIMULATED or registers is None else {"max_registers": registers}
 
-    @cuda.jit(cache=True, **options)
     def walk(
         shared, gammas, coef0, degree, Cs, tol, limit, jobs, queue, entries, factors,
-        columns, out_rows, signed, pulls, capacity, width, matrices, state, lists,
+        columns, out_rows, signed, pulls, capacity, width, matrices,
+        features, exact_gammas, exact_coef0, spaces, state, lists,
         coefficients, figures, counts, efforts,
     ):  # fmt: skip
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
@@ -130,7 +174,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
         taken = cuda.shared.array(1, types.int32)
         matrix = matrices[block]
         work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
-        quota = (capacity - 2) // 2
+        hard_room = spaces.shape[2]
 
         while True:
             cuda.syncthreads()  # all have read the job before
@@ -142,6 +186,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
             g, entry = jobs[taken[0], 0], jobs[taken[0], 1]
             offset, n, fold = entries[entry, 0], entries[entry, 1], entries[entry, 2]
             products = Products(shared, gammas[g], coef0, degree)
+            exact = Exact(features, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
             rows = Rows(
                 signed[offset : offset + n], columns[offset : offset + n],
@@ -151,59 +196,83 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
             if limit < 0:
                 most = max(10_000_000, 100 * n)
             visited, n_support, n_bounded, c = 0, 0.0, 0.0, 0
+            # Whether a C was hard, and whether residuals are those of the exact kernel.
+            hard, is_exact = False, False
             span, size = reach(t, n_threads, rows, sides, parts)
             start(t, n_threads, Cs[0], rows, sides, work, products, parts)
             while c < Cs.size:
                 C = Cs[c]
                 tol_here = tolerance_at(C, tol, span, size)
-                if c > 0 and n_bounded > _SCALE_SHARE * n_support:
+                scale_share = HARD_SCALE_SHARE if hard else SCALE_SHARE
+                if c > 0 and n_bounded > scale_share * n_support:
                     scale(t, n_threads, Cs[c - 1], C, rows)
                 cuda.syncthreads()  # ``choose`` reads rows of other owners
-                done, status = 0, CONVERGED
+                done, status, idle, fits = 0, CONVERGED, 0, True
                 level = 0.0
                 while True:
-                    top, i, low, j, level = survey(t, n_threads, C, rows, parts)
+                    top, i, low, j, level, n_free = survey(t, n_threads, C, rows, parts)
                     if not (top - low >= tol_here):
                         status = CONVERGED
                         break
-                    if status == STALLED:
+                    if idle == MOST_IDLE_ROUNDS or (status == STALLED and not newton):
+                        status = STALLED
                         break
                     if done >= most:
                         status = ITERATION_LIMIT
                         break
-                    rise = most_eager(t, n_threads, C, rows, 1.0, level, top, quota, parts)
-                    fall = most_eager(t, n_threads, C, rows, -1.0, -level, -low, quota, parts)
-                    m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
-                    for p in range(t, round_up(m, n_threads), n_threads):
-                        near.residual[p], near.marks[p] = 0.0, 0
-                        if p < m:
-                            k = work.members[p]
-                            work.columns[p] = rows.columns[k]
-                            b, bound = rows.beta[k], C * rows.signed[k]
-                            near.residual[p], near.beta[p] = rows.residual[k], b
-                            near.bounds[p], near.marks[p] = bound, mark_of(b, bound)
-                    cuda.syncthreads()  # columns of other owners are read, and their beta
-                    # Columns ascend: a member begins a sector unless the one before lies in it.
-                    sectors = 0.0
-                    for p in range(t, m, n_threads):
-                        if p == 0 or work.columns[p] // SECTOR != work.columns[p - 1] // SECTOR:
-                            sectors += 1.0
-                    sectors = block_sum(t, n_threads, sectors, parts.tops)
-                    gather(t, n_threads, m, work.columns, products, matrix)
-                    inner_tol = max(tol_here, _INNER_GAP * (top - low))
-                    cuda.syncthreads()  # a row of the matrix is not read by its writer alone
-                    iterations, status = solve(
-                        t, n_threads, m, near, matrix, inner_tol, most - done, parts
-                    )
-                    for p in range(t, m, n_threads):
-                        k = work.members[p]
-                        work.changes[p] = near.beta[p] - rows.beta[k]
-                        rows.beta[k] = near.beta[p]
+                    if n_free > FREE_SHARE * hard_room:
+                        fits = False
+                    if is_exact != (hard and fits):
+                        # Residuals anew, of the other kernel; it counts as an iteration.
+                        is_exact = not is_exact
+                        restore(t, n_threads, rows, work)
+                        m, iterations, status = n, 1, CONVERGED
+                    else:
+                        quota = (capacity - 2) // 2
+                        if is_exact:
+                            quota = (hard_room - 2 - int(n_free)) // 2
+                        rise = most_eager(
+                            t, n_threads, C, rows, 1.0, level, top, quota, is_exact, parts
+                        )
+                        fall = most_eager(
+                            t, n_threads, C, rows, -1.0, -level, -low, quota, is_exact, parts
+                        )
+                        m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, work.members)
+                        take_near(t, n_threads, m, C, rows, work, near)
+                        cuda.syncthreads()  # columns of other owners are read, and their beta
+                        inner_tol = max(tol_here, INNER_GAP * (top - low))
+                        if is_exact:
+                            iterations, status, read = solve_hard(
+                                t, n_threads, m, near, exact, inner_tol, tol_here, most - done,
+                                spaces[block], work, lists[block, 2], parts,
+                            )  # fmt: skip
+                            visited += read
+                        else:
+                            sectors = count_sectors(t, n_threads, m, work, parts)
+                            gather(t, n_threads, m, work.columns, products, matrix)
+                            # SMO alone has so many iterations until the problem is called hard.
+                            patience, allowed = most, most - done
+                            if newton and not hard:
+                                patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
+                                allowed = min(allowed, max(1, patience - done))
+                            cuda.syncthreads()  # others than its writer read a row of the matrix
+                            iterations, status = solve(
+                                t, n_threads, m, near, matrix, inner_tol, allowed, parts
+                            )
+                            visited += 2 * m * iterations + m * SECTOR * int(sectors)
+                            hard = newton and (hard or done + iterations >= patience)
+                        give_back(t, n_threads, m, rows, work, near)
                     cuda.syncthreads()  # ``pack`` reads members of other owners
                     n_changed = pack(t, n_threads, rows, m, work, parts)
-                    subtract(t, n_threads, rows, n_changed, work, products, parts)
+                    if is_exact:
+                        subtract_exact(t, n_threads, rows, n_changed, work, exact)
+                    else:
+                        subtract(t, n_threads, rows, n_changed, work, products, parts)
+                    visited += n * n_changed
                     done += iterations
-                    visited += 2 * m * iterations + m * SECTOR * int(sectors) + n * n_changed
+                    if newton:  # what stalls is hard, and a round counts as an iteration
+                        idle = idle + 1 if iterations == 0 or status == STALLED else 0
+                        hard, done = hard or idle > 0, done + (1 if iterations == 0 else 0)
                     cuda.syncthreads()  # ``survey`` and ``choose`` read rows of other owners
 
                 n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
@@ -225,4 +294,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None):
                     efforts[g, entry, 0], efforts[g, entry, 1] = c + 1, visited
                 c = last
 
-    return walk
+    # A launch is told by it, and what is kept on disk.
+    walk.__qualname__ = f"{'newton' if newton else 'smo'}_kernel.walk"
+    return cuda.jit(cache=True, **options)(walk)

@@ -273,6 +273,14 @@ def starter(name: str):
 
 
 @device
+def restore(t, n_threads, rows, work):
+    """Make residuals the labels, and all multipliers changes to be packed and taken off."""
+    for k in range(t, rows.signed.size, n_threads):
+        rows.residual[k] = 1.0 if rows.signed[k] > 0.0 else -1.0
+        work.members[k], work.changes[k] = np.int32(k), rows.beta[k]
+
+
+@device
 def scale(t, n_threads, old_C, C, rows):
     """Multiply every multiplier, and its bound, by the growth of C."""
     signed, beta, residual = rows.signed, rows.beta, rows.residual

@@ -22,6 +22,7 @@ def survey(t, n_threads, C, rows, parts):
     low, j : the smallest of a row that may fall
     level : the intercept by LIBSVM's rule: the mean residual of the free rows,
         with none free the middle between ``low`` and ``top``
+    n_free : their number, a float
     """
     top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
     total, n_free = 0.0, 0.0
@@ -41,9 +42,9 @@ def survey(t, n_threads, C, rows, parts):
     total = block_sum(t, n_threads, total, parts.tops)
     n_free = block_sum(t, n_threads, n_free, parts.tops)
     if n_free > 0.0:
-        return top, i, low, j, total / n_free
+        return top, i, low, j, total / n_free, n_free
     # None is free: these are then the bounds that the rows at their bounds leave.
-    return top, i, low, j, 0.5 * (top + low)
+    return top, i, low, j, 0.5 * (top + low), n_free
 
 
 @device
@@ -75,21 +76,24 @@ class Cut(NamedTuple):
     sign : 1.0 for rows that may rise, -1.0 for those that may fall
     sure : taken where ``sign * residual`` is at least this
     tie, last : taken up to row ``last`` where it is at least ``tie``
+    apart : free rows are not among these, for all of them are taken
     """
 
     sign: Any
     sure: Any
     tie: Any
     last: Any
+    apart: Any
 
 
 @device
 def _inside(k, C, rows, cut):
     b, bound, eager = rows.beta[k], C * rows.signed[k], cut.sign * rows.residual[k]
-    free_to = b < max(bound, 0.0)
-    if cut.sign < 0.0:
-        free_to = b > min(bound, 0.0)
-    return free_to and (eager >= cut.sure or (eager >= cut.tie and k <= cut.last))
+    may_rise, may_fall = b < max(bound, 0.0), b > min(bound, 0.0)
+    if cut.apart and may_rise and may_fall:
+        return False
+    may = may_rise if cut.sign > 0.0 else may_fall
+    return may and (eager >= cut.sure or (eager >= cut.tie and k <= cut.last))
 
 
 @device
@@ -102,23 +106,26 @@ def _count_inside(t, n_threads, C, rows, cut, parts):
 
 
 @device
-def most_eager(t, n_threads, C, rows, sign, level, top, quota, parts):
+def most_eager(t, n_threads, C, rows, sign, level, top, quota, apart, parts):
     """The rows beyond ``level`` in one direction, or of more than ``quota`` the most eager.
 
     Two bisections take the place of a sort, as in ``fill_heavy``; the first ends when
     the rows are a few less than the quota.
 
     level, top : of ``sign * residual``, the least and the most
+    apart : whether free rows are left out
     """
     high, low, last = level, level, -1
-    if _count_inside(t, n_threads, C, rows, Cut(sign, level, level, -1), parts) > quota:
+    whole = Cut(sign, level, level, -1, apart)
+    if _count_inside(t, n_threads, C, rows, whole, parts) > quota:
         # More than the quota from ``low`` on, not more from ``high`` on.
         high, last = top + 1e-6 * (1.0 + abs(top)), rows.signed.size - 1
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             if middle <= low or middle >= high:
                 break
-            count = _count_inside(t, n_threads, C, rows, Cut(sign, middle, middle, -1), parts)
+            cut = Cut(sign, middle, middle, -1, apart)
+            count = _count_inside(t, n_threads, C, rows, cut, parts)
             if count > quota:
                 low = middle
             else:
@@ -129,17 +136,29 @@ def most_eager(t, n_threads, C, rows, sign, level, top, quota, parts):
         first = -1
         while last - first > 1:
             row = (first + last) // 2
-            if _count_inside(t, n_threads, C, rows, Cut(sign, high, low, row), parts) > quota:
+            cut = Cut(sign, high, low, row, apart)
+            if _count_inside(t, n_threads, C, rows, cut, parts) > quota:
                 last = row
             else:
                 first = row
         last = first
-    return Cut(sign, high, low, last)
+    return Cut(sign, high, low, last, apart)
+
+
+@device
+def _wanted(k, i, j, C, rows, rise, fall):
+    if rise.apart:
+        b, bound = rows.beta[k], C * rows.signed[k]
+        if min(bound, 0.0) < b < max(bound, 0.0):
+            return True
+    return _inside(k, C, rows, rise) or _inside(k, C, rows, fall) or k == i or k == j
 
 
 @device
 def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
     """The rows an inner solve works on, in ascending order: those inside two cuts.
+
+    All free rows are among them where the cuts leave those apart.
 
     i, j : rows taken in any case, so that each inner solve gains
     members : int32, output
@@ -152,11 +171,11 @@ def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
     last = min(n, first + share)
     count = 0
     for k in range(first, last):
-        if _inside(k, C, rows, rise) or _inside(k, C, rows, fall) or k == i or k == j:
+        if _wanted(k, i, j, C, rows, rise, fall):
             count += 1
     at, total = share_counts(t, n_threads, count, parts.counts)
     for k in range(first, last):
-        if _inside(k, C, rows, rise) or _inside(k, C, rows, fall) or k == i or k == j:
+        if _wanted(k, i, j, C, rows, rise, fall):
             members[at] = k
             at += 1
     barrier()  # members are read by others than their writers

@@ -1,0 +1,1 @@
+"""How many units a scheduler serves: one case, in a process of its own."""

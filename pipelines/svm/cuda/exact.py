@@ -1,0 +1,120 @@
+"""The kernel in double precision, for problems that are hard, by all threads of a block.
+
+A multiplier of 1e4 makes of the rounding of a kernel in single precision more than the
+tolerance, and that rounding leaves the kernel of some hundred free rows not definite.  So
+what is hard is solved on values made from the rows themselves, when they are wanted: that
+is for tables, of which a row has few features.
+
+A pair of rows has the same value, to the last digit, whichever of them is asked for.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+
+from pipelines.svm.cuda.block_threads import barrier, device
+from pipelines.svm.cuda.inner import round_up
+
+# Of more features than these a value costs more than it is worth.
+MOST_FEATURES = 256
+
+
+@device
+def _rbf(product, gamma, coef0, degree):
+    # As in single precision; here the difference to 1 is exact enough.
+    return math.exp(-gamma * product) - 1.0
+
+
+@device
+def _linear(product, gamma, coef0, degree):
+    return product
+
+
+@device
+def _poly(product, gamma, coef0, degree):
+    base, value = gamma * product + coef0, 1.0
+    for _ in range(degree):
+        value *= base
+    return value
+
+
+# Those that are positive definite: no other is ever hard.
+_VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly}
+
+
+@cache
+def exact_functions(name: str):
+    """Two device functions for one kernel function, of the members' kernel and of residuals."""
+    of_distances, value_at = name == "rbf", _VALUES.get(name, _linear)
+
+    @device
+    def term(one, other):
+        """What a feature adds to the product of two rows."""
+        if of_distances:
+            return (one - other) * (one - other)
+        return one * other
+
+    @device
+    def four(exact, column, a, b, c, d):
+        """Kernel values of one row with four."""
+        w, x, y, z = 0.0, 0.0, 0.0, 0.0
+        for f in range(exact.features.shape[0]):
+            feature = exact.features[f]
+            value = feature[column]
+            w += term(value, feature[a])
+            x += term(value, feature[b])
+            y += term(value, feature[c])
+            z += term(value, feature[d])
+        gamma, coef0, degree = exact.gamma, exact.coef0, exact.degree
+        return (
+            value_at(w, gamma, coef0, degree), value_at(x, gamma, coef0, degree),
+            value_at(y, gamma, coef0, degree), value_at(z, gamma, coef0, degree),
+        )  # fmt: skip
+
+    @device
+    def gather(t, n_threads, m, columns, exact, matrix):
+        """As ``gatherer``'s, in float64."""
+        padded = round_up(m, n_threads)
+        last = matrix.shape[1]
+        for q in range(t, padded, n_threads):
+            column = np.uint32(columns[min(q, m - 1)])
+            for p in range(0, m, 4):
+                a, b = columns[p], columns[min(p + 1, m - 1)]
+                c, d = columns[min(p + 2, m - 1)], columns[min(p + 3, m - 1)]
+                w, x, y, z = four(exact, column, np.uint32(a), np.uint32(b), np.uint32(c),
+                                  np.uint32(d))  # fmt: skip
+                if q >= m:
+                    w, x, y, z = 0.0, 0.0, 0.0, 0.0
+                matrix[p, q] = w
+                if p + 1 < m:
+                    matrix[p + 1, q] = x
+                if p + 2 < m:
+                    matrix[p + 2, q] = y
+                if p + 3 < m:
+                    matrix[p + 3, q] = z
+            own, _, _, _ = four(exact, column, column, column, column, column)
+            matrix[last, q] = own
+
+    @device
+    def subtract(t, n_threads, rows, m, work, exact):
+        """As ``row_subtractor``'s, in float64."""
+        for k in range(t, rows.residual.size, n_threads):
+            column, r = np.uint32(rows.columns[k]), rows.residual[k]
+            for q in range(0, m, 4):
+                i, j, last = min(q + 1, m - 1), min(q + 2, m - 1), min(q + 3, m - 1)
+                w, x, y, z = four(
+                    exact, column, np.uint32(work.columns[q]), np.uint32(work.columns[i]),
+                    np.uint32(work.columns[j]), np.uint32(work.columns[last]),
+                )  # fmt: skip
+                r -= work.factors[q] * w
+                if q + 1 < m:
+                    r -= work.factors[i] * x
+                if q + 2 < m:
+                    r -= work.factors[j] * y
+                if q + 3 < m:
+                    r -= work.factors[last] * z
+            rows.residual[k] = r
+        barrier()  # factors and members may be written again
+
+    return gather, subtract

@@ -1,0 +1,49 @@
+"""Long units are cut where that ends a run earlier, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pipelines.run.splitting import cut_for
+
+
+@dataclass(frozen=True)
+class Piece:
+    name: str
+    cost: float
+
+
+def in_five(unit: Piece) -> list[Piece]:
+    """Each part does a fifth, and a twentieth of the whole once more."""
+    return [Piece(f"{unit.name}.{part}", unit.cost * (0.95 / 5 + 0.05)) for part in range(5)]
+
+
+def named(cut) -> list[str]:
+    return sorted(unit.name for unit in cut)
+
+
+@pytest.mark.parametrize(
+    ("costs", "n_workers", "n_units"),
+    [
+        ([1, 1, 1, 1], 1, 4),  # nobody waits
+        ([1, 1, 1, 1], 4, 4),
+        ([1, 1, 1, 1], 2, 4),
+        ([10, 1, 1, 1], 2, 8),  # the long one alone
+        ([4, 4, 4], 2, 7),  # one of three on two workers
+        ([1, 1], 10, 10),
+        ([1.0] * 40, 2, 40),
+    ],
+)
+def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_units):
+    units = [Piece(f"unit-{i}", cost) for i, cost in enumerate(costs)]
+    cut = cut_for(units, n_workers, in_five)
+    assert len(cut) == n_units
+    whole = {unit.name for unit in units}
+    assert {name.split(".")[0] for name in named(cut)} == whole
+
+
+def test_what_cannot_be_cut_stays_whole():
+    units = [Piece("a", 9.0), Piece("b", 1.0)]
+    assert named(cut_for(units, 5, lambda unit: [unit])) == ["a", "b"]

@@ -1,0 +1,24 @@
+"""The hard table of ``make gpu-check``, small, in the simulator."""
+
+import pytest
+
+from benchmarks.gpu import figures, hard_table
+from pipelines.svm.cuda.launches import Launching
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(Launching, "for_rows", classmethod(lambda cls, rows: cls(block_size=1)))
+    monkeypatch.setattr(figures, "FIGURES", [])
+
+
+def test_it_passes_and_tells_the_iterations():
+    hard_table.compare_hard_table(120, gammas=(0.03,), Cs=(1.0, 1e3), n_folds=2)
+    (figure,) = figures.FIGURES
+    assert figure.startswith("120 rows, 4 cells, C to 1000: ")
+    assert ", 0 cells unconverged; errors differ in " in figure
+
+
+def test_it_fails_where_newton_is_not_taken():
+    with pytest.raises(AssertionError, match="Newton's method was not taken"):
+        hard_table.compare_hard_table(60, gammas=(0.3,), Cs=(1.0, 10.0), n_folds=2)
