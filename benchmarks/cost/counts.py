@@ -58,7 +58,7 @@ def count_grid(
         training = rest or _training(rows, weight, layout, problem, form)
         for g, gamma in enumerate(grid.gammas):
             counts = np.zeros(N_COUNTS, np.int64)
-            kernel = kernel_values(training[0], form, gamma, _scratch(training[0].shape))
+            kernel = kernel_values(training[0], form.at(gamma), _scratch(training[0].shape))
             given = _binary(kernel, training[1], problem)
             solved = replay(
                 kernel, given, settings.Cs, settings.tol, settings.limit(len(kernel)), capacity,

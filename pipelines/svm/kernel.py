@@ -1,6 +1,8 @@
-"""A kernel, by its name and the parameters that do not vary over a grid."""
+"""A kernel, by its name and its parameters."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,15 +14,23 @@ PRECOMPUTED = "precomputed"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's name and the parameters that do not vary over a grid."""
+    """A kernel's name and its parameters.
+
+    Of several gammas it is the kernel of none of them; ``at`` is that of one.
+    """
 
     name: str = "rbf"
     degree: int = 3
     coef0: float = 0.0
+    gamma: float = 1.0
 
     def __post_init__(self) -> None:
         if self.name not in (*KERNELS, PRECOMPUTED):
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {self.name!r}")
+
+    def at(self, gamma: float) -> Kernel:
+        """The kernel of one gamma."""
+        return replace(self, gamma=gamma)
 
     @property
     def of_distances(self) -> bool:
@@ -35,14 +45,13 @@ class Kernel:
         """Whether it is positive (semi-)definite for certain."""
         return self.name not in ("sigmoid", PRECOMPUTED)
 
-    def between(self, X: np.ndarray, Z: np.ndarray, gamma: float) -> np.ndarray:
+    def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """The kernel of every row of ``X`` with every row of ``Z``, to the last digit that of
         scikit-learn's ``pairwise_kernels``, whose import takes longer than most predictions.
 
         Parameters
         ----------
         X, Z : float64 arrays of shape (n, n_features) and (m, n_features)
-        gamma : float
 
         Returns
         -------
@@ -53,11 +62,11 @@ class Kernel:
             found += np.einsum("ij,ij->i", X, X)[:, None]
             found += np.einsum("ij,ij->i", Z, Z)
             np.maximum(found, 0, out=found)
-            found *= -gamma
+            found *= -self.gamma
             return np.exp(found, out=found)
         found = X @ Z.T
         if self.name != "linear":
-            found *= gamma
+            found *= self.gamma
             found += self.coef0
         if self.name == "sigmoid":
             np.tanh(found, out=found)

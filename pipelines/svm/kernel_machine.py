@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,8 @@ class KernelMachine:
     def _block(self, X: Any) -> np.ndarray:
         rows = self.scaling.transform(X).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = rows if self.kernel.is_given else self.kernel.between(
-                rows, self.support_vectors.astype(np.float64), self.gamma
+            values = rows if self.kernel.is_given else self.kernel.at(self.gamma).between(
+                rows, self.support_vectors.astype(np.float64)
             )  # fmt: skip
             found: np.ndarray = values @ self.coefficients + self.intercepts
         if not np.isfinite(found).all():
@@ -142,7 +142,7 @@ class KernelMachine:
             own["calibration.offsets"] = self.calibration.offsets
         facts = {
             "classes": labels_as_json(self.classes_),
-            "kernel": asdict(self.kernel),
+            "kernel": {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")},
             "gamma": float(self.gamma),
             "decision": self.decision,
         }

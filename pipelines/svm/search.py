@@ -1,8 +1,10 @@
 """One call's problems, prepared, and what it may use."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,10 @@ class Search:
     kept: dict[str, Any] = field(default_factory=dict)
     counts: np.ndarray | None = None
     only: Sequence[int] | None = None
+
+    def at(self, gamma: float) -> Search:
+        """The search of one gamma."""
+        return replace(self, kernel=self.kernel.at(gamma))
 
     @property
     def folds(self) -> Sequence[int]:

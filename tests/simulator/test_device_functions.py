@@ -50,7 +50,7 @@ def test_kernel_blocks_and_class_sums():
     shared = shared + shared.T
     starts, weights = np.array([0, 3, 7]), rng.integers(0, 3, size=(2, 7)).astype(np.float64)
     for form in (Kernel(), Kernel("linear"), Kernel("poly", 2, 1.0), Kernel("sigmoid", 3, 0.5)):
-        expected = kernel_values(shared, form, 0.3)
+        expected = kernel_values(shared, form.at(0.3))
         rows, out = np.array([4, 0], np.int32), np.empty((2, 4), np.float32)
         constants = [np.float32(0.3), np.float32(form.coef0), form.degree]
         launch(fill_kernel(form.name), 2, 3, [shared, rows, 2, *constants, out])
@@ -125,7 +125,7 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
         assert (key[may & inside] >= sure[-1]).sum() >= sure.size
     assert m <= 2 * quota + 2
     used = changes[0, :m]
-    kernel = kernel_values(shared, Kernel(), 0.5)[columns][:, columns]
+    kernel = kernel_values(shared, Kernel(gamma=0.5))[columns][:, columns]
     assert n_changed == np.count_nonzero(used)
     np.testing.assert_allclose(
         after, residual - kernel[:, members[:m]].astype(np.float64) @ used, rtol=1e-5, atol=1e-5
@@ -146,7 +146,7 @@ def test_the_members_kernel_is_compact_with_its_diagonal_below():
     )
     columns, matrix = np.array([7, 0, 3, 4, 8], np.int32), np.full((9, 8), np.nan, np.float32)
     launch(_members_kernel, 1, THREADS, [columns, shared, 5, matrix])
-    expected = kernel_values(shared, Kernel("poly", 2, 1.0), 0.5)[columns][:, columns]
+    expected = kernel_values(shared, Kernel("poly", 2, 1.0, 0.5))[columns][:, columns]
     np.testing.assert_allclose(matrix[:5, :5], expected, rtol=1e-6)
     np.testing.assert_array_equal(matrix[:5, 5:], 0)
     np.testing.assert_allclose(matrix[8, :5], np.diagonal(expected), rtol=1e-6)

@@ -22,8 +22,7 @@ def decision_values(
     values = exact_values(
         np.subtract(X, mean, dtype=np.float64),
         np.subtract(support_rows, mean, dtype=np.float64),
-        form,
-        gamma,
+        form.at(gamma),
     )
     return values @ model.dual_coef.T + model.intercept
 

@@ -139,7 +139,7 @@ def test_what_is_no_machine_is_refused(tmp_path: Path) -> None:
 def test_kernels_are_those_of_scikit_learn_to_the_last_digit(name: str) -> None:
     rng = np.random.default_rng(0)
     rows, others = rng.normal(size=(40, 7)), rng.normal(size=(30, 7))
-    found = Kernel(name, degree=4, coef0=0.5).between(rows, others, 0.3)
+    found = Kernel(name, degree=4, coef0=0.5, gamma=0.3).between(rows, others)
     parameters = {"gamma": 0.3, "degree": 4, "coef0": 0.5}
     theirs = pairwise_kernels(rows, others, metric=name, filter_params=True, **parameters)
     np.testing.assert_array_equal(found, theirs)

@@ -46,7 +46,6 @@ def _pulls(
 def open_rows(
     rows: np.ndarray,
     kernel: Kernel,
-    gamma: float,
     means: Means,
     starts: np.ndarray,
     weights: np.ndarray,
@@ -55,14 +54,13 @@ def open_rows(
 
     rows : float (n, n_features), sorted, from ``prepare_rows``
     """
-    source = KernelRows(rows, kernel, gamma, means.memory_bytes // 8 * 5, means.pool)
+    source = KernelRows(rows, kernel, means.memory_bytes // 8 * 5, means.pool)
     largest = largest_working_set(len(rows), means.memory_bytes)
     return partial(walk_rows, source, largest), _pulls(source, starts, weights, means.pool)
 
 
 def solve_rest_by_rows(
     rows: np.ndarray,
-    gamma: float,
     search: Search,
     out: Solutions,
     finish: Callable[[int], Found],
@@ -72,5 +70,5 @@ def solve_rest_by_rows(
 
     rows : float (n, n_features), sorted, from ``prepare_rows``
     """
-    opened = partial(open_rows, rows, search.kernel, gamma, means)
+    opened = partial(open_rows, rows, search.kernel, means)
     return solve_rest(search, opened, out, finish, means)

@@ -72,9 +72,9 @@ class ExactRows:
     diagonal : float64 (n,)
     """
 
-    def __init__(self, rows: np.ndarray, kernel: Kernel, gamma: float, most_bytes: int) -> None:
+    def __init__(self, rows: np.ndarray, kernel: Kernel, most_bytes: int) -> None:
         self._columns = np.ascontiguousarray(np.asarray(rows, np.float64).T)
-        self._kernel, self._gamma, n = kernel, gamma, len(rows)
+        self._kernel, n = kernel, len(rows)
         self._n_held, self._guard = 0, threading.Lock()
         # Pages that are not written take no memory.
         self.store = np.empty((min(n, most_bytes // (8 * n)), n))
@@ -82,7 +82,7 @@ class ExactRows:
         own = np.zeros(n)
         if not kernel.of_distances:
             own = np.einsum("fk,fk->k", self._columns, self._columns)
-        self.diagonal = _apply(own, kernel, gamma)
+        self.diagonal = _apply(own, kernel)
 
     def hold(self, wanted: np.ndarray) -> bool:
         """Have the wanted rows, numbers that differ, in the store; False: there is no room."""
@@ -93,7 +93,7 @@ class ExactRows:
                 return False
             made = self.store[first:last]
             _products_of(self._columns, missing, self._kernel.of_distances, made)
-            _apply(made, self._kernel, self._gamma)
+            _apply(made, self._kernel)
             self._n_held = last
             self.slot[missing] = np.arange(first, last)  # at last: other threads look here
             return True
@@ -109,10 +109,8 @@ class ExactKernel:
     n_threads : how many those are
     """
 
-    def __init__(
-        self, rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, n_threads: int
-    ) -> None:
-        self._rows, self._kernel, self._gamma = rows, kernel, gamma
+    def __init__(self, rows: np.ndarray, kernel: Kernel, memory_bytes: int, n_threads: int) -> None:
+        self._rows, self._kernel = rows, kernel
         self._memory_bytes, self._n_threads = memory_bytes, n_threads
         self._guard = threading.Lock()
         self._all: ExactRows | None = None
@@ -120,7 +118,7 @@ class ExactKernel:
     def of(self, places: np.ndarray | slice) -> ExactRows:
         """Of some rows, for one walk."""
         most = self._memory_bytes // self._n_threads
-        return ExactRows(self._rows[places], self._kernel, self._gamma, most)
+        return ExactRows(self._rows[places], self._kernel, most)
 
     def of_all(self) -> ExactRows:
         """Of all rows: shared by all walks, or one walk's own where not all fit.
@@ -131,7 +129,7 @@ class ExactKernel:
             return self.of(slice(None))
         with self._guard:
             if self._all is None:
-                self._all = ExactRows(self._rows, self._kernel, self._gamma, self._memory_bytes)
+                self._all = ExactRows(self._rows, self._kernel, self._memory_bytes)
             return self._all
 
     def between(self, places: np.ndarray) -> np.ndarray:
@@ -141,11 +139,11 @@ class ExactKernel:
         for at in range(0, len(self._rows), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
             others = np.asarray(self._rows[part], np.float64)
-            values[:, part] = exact_values(some, others, self._kernel, self._gamma)
+            values[:, part] = exact_values(some, others, self._kernel)
         return values
 
 
-def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
+def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
     """The kernel between two sets of rows, float64 (len(rows), len(others)).
 
     For ``rbf`` the rows are best centred, as ``prepare_rows`` does.
@@ -154,14 +152,14 @@ def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel, gamma: fl
     if kernel.of_distances:
         norms = np.einsum("ij,ij->i", rows, rows)
         finish_distances(values, norms, np.einsum("ij,ij->i", others, others), values)
-    return _apply(values, kernel, gamma)
+    return _apply(values, kernel)
 
 
-def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
+def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:
     """As ``kernel_values``, in place and in double precision."""
     if kernel.name == "linear":
         return values
-    values *= -gamma if kernel.of_distances else gamma
+    values *= -kernel.gamma if kernel.of_distances else kernel.gamma
     if kernel.of_distances:
         # In double precision the difference to 1 is exact enough, and exp is quick.
         np.exp(values, out=values)
@@ -176,9 +174,9 @@ def _apply(values: np.ndarray, kernel: Kernel, gamma: float) -> np.ndarray:
 
 
 def exact_kernel(
-    rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, n_threads: int
+    rows: np.ndarray, kernel: Kernel, memory_bytes: int, n_threads: int
 ) -> ExactKernel | None:
     """Within half of the memory; None where the kernel may not be positive definite."""
     if not kernel.is_definite:
         return None
-    return ExactKernel(rows, kernel, gamma, memory_bytes // 2, n_threads)
+    return ExactKernel(rows, kernel, memory_bytes // 2, n_threads)

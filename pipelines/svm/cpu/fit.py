@@ -83,7 +83,7 @@ def fit_path(
 
     The others are as for ``cross_validate_path``.
     """
-    X, form = np.asarray(X), Kernel(kernel, degree, coef0)
+    X, form = np.asarray(X), Kernel(kernel, degree, coef0, gamma)
     check_size(X)
     layout = sort_rows(y)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -95,26 +95,26 @@ def fit_path(
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, layout.order)
     with open_pool(n_threads) as pool:
-        out = _solve(search, rows, gamma, Means(pool, memory_bytes))
+        out = _solve(search, rows, Means(pool, memory_bytes))
     if search.one_vs_one:
         return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
-def _solve(search: Search, rows: np.ndarray, gamma: float, means: Means) -> Solutions:
+def _solve(search: Search, rows: np.ndarray, means: Means) -> Solutions:
     fits = search.kernel.is_given or (
         len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
     )
     if not fits and search.one_vs_one:
-        return solve_pairwise(search, rows, np.array([gamma]), means)[0]
+        return solve_pairwise(search, rows, [search.kernel], means)[0]
     out = search.empty_solutions()
     if not fits:
-        deque(solve_rest_by_rows(rows, gamma, search, out, _nothing_more, means), maxlen=0)
+        deque(solve_rest_by_rows(rows, search, out, _nothing_more, means), maxlen=0)
         return out
     shared = shared_products(rows, search.kernel, means.pool)
-    kernel_values(shared, search.kernel, gamma, shared, means.pool)
-    exact = means.exact_kernel(rows, search.kernel, gamma)
+    kernel_values(shared, search.kernel, shared, means.pool)
+    exact = means.exact_kernel(rows, search.kernel)
     deque(solve_in_memory(shared, exact, search, out, _nothing_more, means), maxlen=0)
     return out
 

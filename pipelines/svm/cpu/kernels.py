@@ -144,8 +144,8 @@ def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.n
     return out
 
 
-def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel, gamma: float) -> None:
-    factor = np.float32(gamma)
+def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
+    factor = np.float32(kernel.gamma)
     if kernel.name == "rbf":
         np.multiply(shared, -factor, out=out)
         np.expm1(out, out=out)
@@ -164,7 +164,6 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel, gamma: float) ->
 def kernel_values(
     shared: np.ndarray,
     kernel: Kernel,
-    gamma: float,
     out: np.ndarray | None = None,
     pool: Executor | None = None,
 ) -> np.ndarray:
@@ -178,7 +177,6 @@ def kernel_values(
     Parameters
     ----------
     shared : float32 array of shape (n, m)
-    gamma : float
     out : float32 array of the same shape, overwritten, or None
 
     Returns
@@ -188,7 +186,7 @@ def kernel_values(
     out = np.empty_like(shared) if out is None else out
 
     def apply(piece: slice) -> None:
-        _apply(shared[piece], out[piece], kernel, gamma)
+        _apply(shared[piece], out[piece], kernel)
 
     run_pieces(apply, shared.shape[0], shared.shape[1] * 4, pool)
     return out

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -39,7 +39,7 @@ def _rows_at_once(n: int, memory_bytes: int) -> int:
 def _solve_pair_all(
     search: Search,
     rows: np.ndarray,
-    gammas: np.ndarray,
+    kernels: Sequence[Kernel],
     solutions: list[Solutions],
     means: Means,
     number: int,
@@ -48,15 +48,15 @@ def _solve_pair_all(
     members = search.problems[number].pair_rows(search.layout)
     shared = shared_products(np.ascontiguousarray(rows[members]), search.kernel)
     transform = None
-    if len(gammas) == 1:  # no other gamma needs the products
-        kernel_values(shared, search.kernel, gammas[0], out=shared)
-    for gamma, out in zip(gammas, solutions, strict=True):
-        if len(gammas) > 1:
-            transform = partial(_kernel_in_place, kernel=search.kernel, gamma=gamma)
+    if len(kernels) == 1:  # no other gamma needs the products
+        kernel_values(shared, kernels[0], out=shared)
+    for kernel, out in zip(kernels, solutions, strict=True):
+        if len(kernels) > 1:
+            transform = partial(_kernel_in_place, kernel=kernel)
         for fold in search.folds:
             weight = search.weights[fold]
             places = np.flatnonzero(weight[members])
-            exact = means.exact_kernel(rows, search.kernel, gamma)
+            exact = means.exact_kernel(rows, kernel)
             better = None if exact is None else partial(exact.of, members[places])
             open_kernel = partial(open_block, shared, places, transform, better)
             solve_pair(search, number, fold, members[places], open_kernel, out)
@@ -66,23 +66,23 @@ def _solve_pair_all(
 def _solve_pair_by_rows(
     search: Search,
     rows: np.ndarray,
-    gammas: np.ndarray,
+    kernels: Sequence[Kernel],
     solutions: list[Solutions],
     means: Means,
     number: int,
 ) -> None:
     """One pair that does not fit, for every gamma and fold."""
     members = search.problems[number].pair_rows(search.layout)
-    for gamma, out in zip(gammas, solutions, strict=True):
+    for kernel, out in zip(kernels, solutions, strict=True):
         for fold in search.folds:
             weight = search.weights[fold]
             some = members[weight[members] > 0]
-            open_kernel = partial(open_rows, rows[some], search.kernel, gamma, means)
+            open_kernel = partial(open_rows, rows[some], kernel, means)
             solve_pair(search, number, fold, some, open_kernel, out)
 
 
-def _kernel_in_place(block: np.ndarray, kernel: Kernel, gamma: float) -> None:
-    kernel_values(block, kernel, gamma, out=block)
+def _kernel_in_place(block: np.ndarray, kernel: Kernel) -> None:
+    kernel_values(block, kernel, out=block)
 
 
 def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
@@ -100,7 +100,7 @@ def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
 def solve_pairwise(
     search: Search,
     rows: np.ndarray,
-    gammas: np.ndarray,
+    kernels: Sequence[Kernel],
     means: Means,
     solutions: list[Solutions] | None = None,
 ) -> list[Solutions]:
@@ -112,7 +112,7 @@ def solve_pairwise(
     Parameters
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
-
+    kernels : one for each gamma
     solutions : of each gamma, empty; by default new ones
 
     Returns
@@ -120,13 +120,13 @@ def solve_pairwise(
     Solutions of each gamma, with ``coefficients``
     """
     pool, memory_bytes = means.pool, means.memory_bytes
-    solutions = solutions or [search.empty_solutions() for _ in gammas]
+    solutions = solutions or [search.empty_solutions() for _ in kernels]
     for out in solutions:
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
-    needed = [_pair_bytes(search, number, len(gammas) == 1) for number in numbers]
-    solve = partial(_solve_pair_all, search, rows, gammas, solutions, means)
-    by_rows = partial(_solve_pair_by_rows, search, rows, gammas, solutions, means)
+    needed = [_pair_bytes(search, number, len(kernels) == 1) for number in numbers]
+    solve = partial(_solve_pair_all, search, rows, kernels, solutions, means)
+    by_rows = partial(_solve_pair_by_rows, search, rows, kernels, solutions, means)
     beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
         if size * means.n_threads <= 0.8 * memory_bytes:
@@ -155,7 +155,7 @@ def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
 
 
 def solve_and_score_pairwise(
-    search: Search, rows: np.ndarray, gammas: np.ndarray, means: Means
+    search: Search, rows: np.ndarray, kernels: Sequence[Kernel], means: Means
 ) -> Iterator[tuple[tuple[int, int], Solutions, tuple[Scores, float]]]:
     """As the search in memory, with memory for a pair's block per thread.
 
@@ -167,8 +167,8 @@ def solve_and_score_pairwise(
     Number of a gamma and of a fold, the gamma's solutions, the fold's scores and their seconds.
     """
     batch = _gammas_at_once(search, len(rows), means.memory_bytes)
-    for at in range(0, len(gammas), batch):
-        some = gammas[at : at + batch]
+    for at in range(0, len(kernels), batch):
+        some = kernels[at : at + batch]
         solutions = solve_pairwise(search, rows, some, means)
         means.clock.lap("solve")
         pieces, seconds = _score_all(search, rows, some, solutions, means)
@@ -197,23 +197,23 @@ def _score_fold(
 def _score_all(
     search: Search,
     rows: np.ndarray,
-    gammas: np.ndarray,
+    kernels: Sequence[Kernel],
     solutions: list[Solutions],
     means: Means,
 ) -> tuple[_Pieces, np.ndarray]:
     """Scores of every gamma and fold, a block of rows at a time."""
     n, n_folds, clock = len(rows), len(search.weights), means.clock
-    pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in gammas]
-    seconds = np.zeros((len(gammas), n_folds))
+    pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
+    seconds = np.zeros((len(kernels), n_folds))
     step = _rows_at_once(n, means.memory_bytes)
     for first in range(0, n, step):
         shared = cross_products(rows[first : first + step], rows, search.kernel)
         values = np.empty_like(shared)
         clock.lap("distances")
-        for g, gamma in enumerate(gammas):
-            kernel_values(shared, search.kernel, gamma, values, means.pool)
+        for g, kernel in enumerate(kernels):
+            kernel_values(shared, kernel, values, means.pool)
             clock.lap("kernel")
-            exact = means.exact_kernel(rows, search.kernel, gamma)
+            exact = means.exact_kernel(rows, kernel)
             score = partial(_score_fold, search, values, first, exact, solutions[g])
             scored = means.pool.map(score, search.folds)
             for fold, (at, found, spent) in zip(search.folds, scored, strict=True):

@@ -33,7 +33,6 @@ def solve_and_score_by_fold(
     search: Search,
     rows: np.ndarray,
     products: ClassProducts | None,
-    gamma: float,
     out: Solutions,
     means: Means,
 ) -> Iterator[tuple[int, Scored]]:
@@ -50,9 +49,9 @@ def solve_and_score_by_fold(
     products : of all rows, or None where they have no room
     out : Solutions, output
     """
-    one = _OneGamma(search, rows, products, gamma, out, means)
+    one = _OneGamma(search, rows, products, out, means)
     if products is None and _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
-        solve_pairwise(search, rows, np.array([gamma]), means, [out])
+        solve_pairwise(search, rows, [search.kernel], means, [out])
         yield from zip(search.folds, means.pool.map(one.score, search.folds), strict=True)
     else:
         out.coefficients = search.empty_coefficients()
@@ -79,7 +78,6 @@ class _OneGamma:
     search: Search
     rows: np.ndarray
     products: ClassProducts | None
-    gamma: float
     out: Solutions
     means: Means
 
@@ -116,15 +114,15 @@ class _OneGamma:
         members = search.problems[number].pair_rows(search.layout)
         some = members[search.weights[fold][members] > 0]
         if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * means.memory_bytes:
-            opened = partial(open_rows, self.rows[some], search.kernel, self.gamma, means)
+            opened = partial(open_rows, self.rows[some], search.kernel, means)
         else:
             if self.products is None:
                 block = shared_products(self.rows[some], search.kernel, pool)
             else:
                 block = scratch(len(some))
                 self.products.between(some, some, block)
-            kernel_values(block, search.kernel, self.gamma, block, pool)
-            exact = means.exact_kernel(self.rows, search.kernel, self.gamma)
+            kernel_values(block, search.kernel, block, pool)
+            exact = means.exact_kernel(self.rows, search.kernel)
             better = None if exact is None else partial(exact.of, some)
             opened = partial(open_block, block, np.arange(len(some)), None, better)
         solve_pair(search, number, fold, some, opened, self.out)
@@ -136,12 +134,12 @@ class _OneGamma:
         else:
             values = np.empty((len(some), len(self.rows)), np.float32)
             self.products.between(some, np.arange(len(self.rows)), values)
-        return kernel_values(values, self.search.kernel, self.gamma, out=values)
+        return kernel_values(values, self.search.kernel, out=values)
 
     def score(self, fold: int) -> Scored:
         """Scores of a fold's validation rows, a few at a time, and their seconds."""
         began, search = time.perf_counter(), self.search
-        exact = self.means.exact_kernel(self.rows, search.kernel, self.gamma)
+        exact = self.means.exact_kernel(self.rows, search.kernel)
         in_order = np.argsort(search.validation[fold])
         validation = search.validation[fold][in_order]
         step = _rows_at_once(len(self.rows), self.means.memory_bytes)

@@ -138,18 +138,19 @@ def _search_all(
 ) -> Iterator[Found]:
     """Every gamma, in order, on every fold."""
     if search.kernel.is_given or fits_in_memory(len(rows), means.memory_bytes):
-        solve = partial(_solve_in_memory, search, rows)
+        solve: Callable[..., Iterator[tuple[int, tuple[Scores, float]]]] = _solve_in_memory
     elif not search.one_vs_one:
-        solve = partial(_solve_rest, search, rows)
+        solve = _solve_rest
     elif (products := products_by_class(search, rows, means)) is not None or len(gammas) == 1:
-        solve = partial(solve_and_score_by_fold, search, rows, products)
+        solve = partial(solve_and_score_by_fold, products=products)
     else:  # pairs share their products between gammas
-        yield from solve_and_score_pairwise(search, rows, gammas, means)
+        kernels = [search.kernel.at(gamma) for gamma in gammas]
+        yield from solve_and_score_pairwise(search, rows, kernels, means)
         return
     for g, gamma in enumerate(gammas):
-        solutions, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), told)
-        for fold, scored in solve(gamma, solutions, replace(means, told=at)):
-            yield (g, fold), solutions, scored
+        out, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), told)
+        for fold, scored in solve(search.at(gamma), rows, out=out, means=replace(means, told=at)):
+            yield (g, fold), out, scored
 
 
 def _all_in_all(g: int, n_gammas: int, told: Callable[[float], None], share: float) -> None:
@@ -157,26 +158,26 @@ def _all_in_all(g: int, n_gammas: int, told: Callable[[float], None], share: flo
 
 
 def _solve_in_memory(
-    search: Search, rows: np.ndarray, gamma: float, solutions: Solutions, means: Means
+    search: Search, rows: np.ndarray, out: Solutions, means: Means
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
     if "products" not in search.kept:
         search.kept["products"] = shared_products(rows, search.kernel, means.pool)
         search.kept["values"] = np.empty_like(search.kept["products"])
         means.clock.lap("distances")
     values = search.kept["values"]
-    kernel_values(search.kept["products"], search.kernel, gamma, values, means.pool)
+    kernel_values(search.kept["products"], search.kernel, values, means.pool)
     means.clock.lap("kernel")
-    exact = means.exact_kernel(rows, search.kernel, gamma)
-    score = partial(_score_fold, search, values, exact, solutions)
-    yield from solve_in_memory(values, exact, search, solutions, score, means)
+    exact = means.exact_kernel(rows, search.kernel)
+    score = partial(_score_fold, search, values, exact, out)
+    yield from solve_in_memory(values, exact, search, out, score, means)
     means.clock.lap("solve and score")
 
 
 def _solve_rest(
-    search: Search, rows: np.ndarray, gamma: float, solutions: Solutions, means: Means
+    search: Search, rows: np.ndarray, out: Solutions, means: Means
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
-    score = partial(_score_fold, search, None, None, solutions)
-    yield from solve_rest_by_rows(rows, gamma, search, solutions, score, means)
+    score = partial(_score_fold, search, None, None, out)
+    yield from solve_rest_by_rows(rows, search, out, score, means)
     means.clock.lap("solve and score")
 
 

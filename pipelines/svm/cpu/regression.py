@@ -78,7 +78,7 @@ def cross_validate_regression(
     ValueError
         There are more training rows than the memory holds.
     """
-    y, form = np.asarray(y, np.float64), Kernel(kernel, degree, coef0)
+    y, form = np.asarray(y, np.float64), Kernel(kernel, degree, coef0, gamma)
     largest = max(len(train) for train, _ in folds)
     if not fits(largest, memory_bytes):
         raise ValueError(
@@ -99,8 +99,8 @@ def cross_validate_regression(
     with open_pool(n_threads) as pool:
         means = Means(pool, memory_bytes)
         values = shared_products(rows, form, pool)
-        kernel_values(values, form, gamma, values, pool)
-        exact = means.exact_kernel(rows, form, gamma)
+        kernel_values(values, form, values, pool)
+        exact = means.exact_kernel(rows, form)
 
         def solve(task: tuple[int, int]) -> None:
             fold, e = task
@@ -110,7 +110,7 @@ def cross_validate_regression(
             net = path.betas[:, : len(train)] + path.betas[:, len(train) :]
             between = exact_values(
                 np.asarray(rows[validation], np.float64), np.asarray(rows[train], np.float64),
-                form, gamma,
+                form,
             )  # fmt: skip
             place = (e, ascending)
             result.predictions[fold][place] = net @ between.T + path.intercepts[:, None]

@@ -36,12 +36,10 @@ class KernelRows:
     pool : its threads share out the columns
     """
 
-    def __init__(
-        self, rows: np.ndarray, kernel: Kernel, gamma: float, memory_bytes: int, pool: Executor
-    ) -> None:
+    def __init__(self, rows: np.ndarray, kernel: Kernel, memory_bytes: int, pool: Executor) -> None:
         rows = np.ascontiguousarray(rows, np.float64)
         n = len(rows)
-        self.kernel, self.gamma, self.n_computed = kernel, gamma, 0
+        self.kernel, self.n_computed = kernel, 0
         self._rows, self._pool = rows, pool
         self._norms = np.einsum("ij,ij->i", rows, rows)
         self.diagonal = self._values(self._norms[:, None].copy(), slice(0, n), None)[:, 0]
@@ -64,7 +62,7 @@ class KernelRows:
             shared[...] = 0
         else:
             finish_distances(products, self._norms[some], self._norms[others], shared)
-        return kernel_values(shared, self.kernel, self.gamma, shared)
+        return kernel_values(shared, self.kernel, shared)
 
     def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
         """Kernel of some rows against others; float32 (len(some), len(others))."""

@@ -62,9 +62,9 @@ class Means:
     def n_threads(self) -> int:
         return int(getattr(self.pool, "_max_workers", 1))
 
-    def exact_kernel(self, rows: np.ndarray, kernel: Kernel, gamma: float) -> ExactKernel | None:
+    def exact_kernel(self, rows: np.ndarray, kernel: Kernel) -> ExactKernel | None:
         """Half of the memory, in double precision, for the walks of all threads."""
-        return exact_kernel(rows, kernel, gamma, self.memory_bytes, self.n_threads)
+        return exact_kernel(rows, kernel, self.memory_bytes, self.n_threads)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

@@ -62,9 +62,9 @@ def svc_objectives(X, y, C, gamma):
     """
     values = []
     classes = np.unique(y)
-    form = Kernel()
+    form = Kernel(gamma=gamma)
     shared = shared_products(prepare_rows(X, form), form)
-    kernel = kernel_values(shared, form, gamma).astype(np.float64)
+    kernel = kernel_values(shared, form).astype(np.float64)
     for a in range(len(classes)):
         for b in range(a + 1, len(classes)):
             rows = np.flatnonzero((y == classes[a]) | (y == classes[b]))

@@ -26,7 +26,7 @@ def all_of(held, order):
 
 @pytest.mark.parametrize("kernel", [Kernel(), Kernel("poly", 3, 1.0), Kernel("linear")])
 def test_they_are_the_kernel(rows, kernel):
-    values = all_of(ExactRows(rows, kernel, GAMMA, ENOUGH), [np.arange(300)])
+    values = all_of(ExactRows(rows, kernel.at(GAMMA), ENOUGH), [np.arange(300)])
     expected = {
         "rbf": rbf_kernel(rows, gamma=GAMMA) - 1,
         "poly": polynomial_kernel(rows, degree=3, gamma=GAMMA, coef0=1.0),
@@ -34,26 +34,26 @@ def test_they_are_the_kernel(rows, kernel):
     }[kernel.name]
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(values, values.T)
-    held = ExactRows(rows, kernel, GAMMA, ENOUGH)
+    held = ExactRows(rows, kernel.at(GAMMA), ENOUGH)
     np.testing.assert_allclose(held.diagonal, np.diagonal(expected), rtol=1e-12, atol=1e-12)
 
 
 def test_a_row_is_the_same_whichever_are_made_with_it(rows):
-    together = all_of(ExactRows(rows, Kernel(), GAMMA, ENOUGH), [np.arange(300)])
+    together = all_of(ExactRows(rows, Kernel(gamma=GAMMA), ENOUGH), [np.arange(300)])
     order = np.random.default_rng(1).permutation(300)
     by_turns = [order[:1], order[:40], order[30:31], order[20:]]
-    apart = all_of(ExactRows(rows, Kernel(), GAMMA, ENOUGH), by_turns)
+    apart = all_of(ExactRows(rows, Kernel(gamma=GAMMA), ENOUGH), by_turns)
     np.testing.assert_array_equal(together, apart)
 
 
 def test_equal_rows_are_at_distance_0(rows):
     rows[5] = rows[200]
-    values = all_of(ExactRows(rows + 1e6, Kernel(), GAMMA, ENOUGH), [np.arange(300)])
+    values = all_of(ExactRows(rows + 1e6, Kernel(gamma=GAMMA), ENOUGH), [np.arange(300)])
     assert values[5, 200] == 0.0
 
 
 def test_there_is_room_for_so_many(rows):
-    held = ExactRows(rows, Kernel(), GAMMA, 8 * 300 * 10)
+    held = ExactRows(rows, Kernel(gamma=GAMMA), 8 * 300 * 10)
     assert held.hold(np.arange(8))
     assert held.hold(np.arange(4, 10))
     assert not held.hold(np.arange(9, 11))
@@ -61,9 +61,9 @@ def test_there_is_room_for_so_many(rows):
 
 
 def test_walks_share_rows_where_all_fit(rows):
-    kernel = ExactKernel(rows, Kernel(), GAMMA, 8 * 300 * 300, 2)
+    kernel = ExactKernel(rows, Kernel(gamma=GAMMA), 8 * 300 * 300, 2)
     assert kernel.of_all() is kernel.of_all()
-    small = ExactKernel(rows, Kernel(), GAMMA, 8 * 300 * 299, 2)
+    small = ExactKernel(rows, Kernel(gamma=GAMMA), 8 * 300 * 299, 2)
     assert small.of_all() is not small.of_all()
     assert len(small.of_all().store) == 149
 

@@ -10,10 +10,10 @@ from pipelines.svm.kernel import Kernel
 
 def test_kernel_rows_are_kept_dropped_and_made_again():
     X = np.random.default_rng(0).normal(size=(200, 3))
-    form = Kernel()
-    kernel = kernel_values(shared_products(prepare_rows(X, form), form), form, 0.3)
+    form = Kernel(gamma=0.3)
+    kernel = kernel_values(shared_products(prepare_rows(X, form), form), form)
     with open_pool(2) as pool:
-        source = KernelRows(prepare_rows(X, form), form, 0.3, 64 * 4 * 200, pool)
+        source = KernelRows(prepare_rows(X, form), form, 64 * 4 * 200, pool)
         residual, rows = np.ones(200), np.arange(150)
         factors = np.linspace(-1, 1, 150)
         source.subtract(residual, rows, factors)
