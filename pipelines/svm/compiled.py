@@ -51,6 +51,8 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
             name = f"{cache._impl.filename_base}-{words}"
             file = cache._cache_file = type(file)(cache._cache_path, name, None)
         file._source_stamp = "".join(map(_digest, folders))
+        # Looked at before the rest is read, which may name what the sources no longer have.
+        file._version += f" {file._source_stamp}"
     return function
 
 

@@ -57,6 +57,28 @@ def test_a_change_beside_the_function_is_seen(tmp_path: Path) -> None:
     assert said(folder) == ["3.0", "0"]
 
 
+STATE = """
+from typing import NamedTuple
+from .compiled import compiled
+class {}(NamedTuple):
+    x: float
+@compiled()
+def doubled(state):
+    return 2 * state.x
+print(doubled({}(1.5)))
+"""
+
+
+def test_a_type_that_has_another_name_now_is_no_hindrance(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    shutil.copy(compiled_module.__file__, folder)
+    for name in ("Before", "After"):
+        (folder / "state.py").write_text(STATE.format(name, name))
+        assert said(folder, "import kernels.state") == ["3.0"]
+
+
 def test_options_of_the_compiler_have_files_of_their_own(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()
