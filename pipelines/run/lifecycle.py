@@ -22,6 +22,7 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, deciding_results
 from pipelines.run.ledger import Ledger, ledger
 from pipelines.run.outcomes import Unit
+from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
 from pipelines.run_folder.journal import Journal
 from pipelines.say import Say, silent
@@ -239,7 +240,9 @@ def _stopped_cleanly(folder: RunFolder, journal: Journal) -> Iterator[None]:
     folder.start_clock(journal.records)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ImportError) as error:
+        if not is_interrupt(error):
+            raise
         reason = "stopped on request"
     except RunStopped as error:
         reason = str(error)

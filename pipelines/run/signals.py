@@ -13,6 +13,17 @@ from types import FrameType
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this is an interrupt, or what became of one.
+
+    An extension module that is being imported says of it that its initialization failed.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
 @contextmanager
 def interrupted_once() -> Iterator[None]:
     """While the block runs, the first of these signals raises KeyboardInterrupt.
@@ -42,6 +53,10 @@ def interrupted_once() -> Iterator[None]:
     previous = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield
+    except ImportError as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

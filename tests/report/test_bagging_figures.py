@@ -21,8 +21,6 @@ from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import VERMILLION, figure_style, save
 from pipelines.run_folder.judgement import wilson
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def drawn(figure: Figure, gid: str) -> list:
     return [

@@ -13,8 +13,6 @@ from pipelines.report.bagging_page import BAGGING
 from .bagging_folder import RULE, write_bagging_run
 from .page_reader import Page, figures_in
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

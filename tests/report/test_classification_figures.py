@@ -10,8 +10,6 @@ from pipelines.report.classification_figures import (
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.reading import WrongImages
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def wrong_points(n: int, shape: tuple[int, int] = (5, 4)) -> WrongImages:
     codes = np.arange(n)

@@ -10,8 +10,6 @@ import pytest
 from pipelines.report.__main__ import main
 from pipelines.report.comparison import compare_table, differing_options
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def test_the_table_has_the_figures_of_each_run(make_run, edit_run):
     folders = [make_run(name="one"), make_run(name="two")]

@@ -13,8 +13,6 @@ from pipelines.report.svm_page import SVM
 
 from .page_reader import Page, figures_in
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def test_the_first_screen_has_the_answers_numbers(make_run):
     path = write_report(make_run())

@@ -5,8 +5,6 @@ import pytest
 
 from pipelines.report.__main__ import main
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def test_each_named_run_is_redrawn(make_run, capsys):
     folders = [make_run(name="one"), make_run(name="two")]

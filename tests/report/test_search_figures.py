@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 from pipelines.report.search_figures import member_losses, parallel_coordinates
 from pipelines.report.style import PHONE, WIDE, figure_style, on_a_phone
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def lines_of(figure: Figure, gid: str) -> list[np.ndarray]:
     return [

@@ -11,8 +11,6 @@ from pipelines.report.style import (
     spans_a_decade,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def test_a_decade_is_counted_between_errors_that_are_not_zero():
     assert spans_a_decade(np.array([0.01, 0.1]))

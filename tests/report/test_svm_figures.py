@@ -12,8 +12,6 @@ from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
 from pipelines.report.svm_folder import read_svm_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def by_gid(figure: Figure, gid: str, axes: int = 0) -> list[Artist]:
     return [artist for artist in figure.axes[axes].get_children() if artist.get_gid() == gid]

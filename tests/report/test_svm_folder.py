@@ -8,8 +8,6 @@ from pipelines.errors import InputError
 from pipelines.report.svm_folder import candidates_of, read_svm_run
 from pipelines.select.scores import reduce_scores
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def test_all_pieces_are_read(make_run):
     run = read_svm_run(make_run())

@@ -8,8 +8,6 @@ from pipelines.report.timeline import timeline, worker_name
 from pipelines.run_folder.reading import Unit
 from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 
 def unit(worker: str, started: float, seconds: float, gamma: float = 0.01) -> Unit:
     return Unit(f"svm gamma={gamma}", worker, started, seconds, ({"gamma": gamma},))

@@ -60,6 +60,19 @@ def begin_and_stop(path: Path) -> None:
         raise KeyboardInterrupt
 
 
+def begin_and_import(path: Path, cause: BaseException | None) -> None:
+    with held("svm_grid", options_of(path), silent) as session:
+        session.folder.update(options={}, status="running")
+        raise ImportError("initialization failed") from cause
+
+
+def test_a_run_that_is_stopped_while_it_imports_is_stopped_in_order(tmp_path: Path) -> None:
+    with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in "):
+        begin_and_import(tmp_path / "run", KeyboardInterrupt())
+    with pytest.raises(ImportError, match="initialization"):
+        begin_and_import(tmp_path / "other", None)
+
+
 def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in ") as none:

@@ -21,6 +21,20 @@ def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
     assert signal.signal(number, before) == signal.SIG_DFL
 
 
+def import_that_is_stopped() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        raise ImportError("initialization failed") from error
+
+
+def test_an_import_that_was_interrupted_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupted_once():
+        import_that_is_stopped()
+    with pytest.raises(ImportError, match="no such module"), interrupted_once():
+        raise ImportError("no such module")
+
+
 def test_what_nohup_ignores_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
