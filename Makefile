@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt
-# Much of a test is waiting for processes that start; files are dealt to as many as there are cores.
+# Files are dealt to as many processes as there are cores, in the order of tests/conftest.py.
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
-    --max-worker-restart 0
+    --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
 .PHONY: demo test lint docs notebooks bench slurm-demo chaos chaos-gangs gpu-check test-gpu-install constraints clean
@@ -12,11 +12,10 @@ CONFIG := pyproject.toml constraints.txt
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
 
-test: .venv/.dev  ## run all tests; the CUDA kernels in numba's simulator, a process of its own
+test: .venv/.dev  ## run all tests and notebooks; the CUDA kernels in numba's simulator, by themselves
 	$(BIN)/python -m compileall -q pipelines cluster_setup
 	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) --dist worksteal tests/simulator
-	$(PYTEST)
-	$(PYTEST) --nbmake notebooks
+	$(PYTEST) --nbmake tests notebooks
 
 lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff check .

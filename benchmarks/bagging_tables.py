@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.bagging_tables"
@@ -35,15 +34,13 @@ def _parser() -> OneLineParser:
     add("--only", nargs="+", metavar="TABLE", help="some of the ten")
     add_count(parser, "--folds", 5)
     add_count(parser, "--repeat", 2, "times the folds are dealt anew")
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
     from benchmarks.bagging.tables import IN_FOLDER, IN_SKLEARN, measure, splits, warm_up
-    from benchmarks.machine import describe_machine
     from pipelines.errors import InputError
-    from pipelines.run.environment import commit, versions
 
     known = [*IN_SKLEARN, *IN_FOLDER]
     if others := sorted(set(options.only or ()) - set(known)):
@@ -59,16 +56,7 @@ def _run(options: argparse.Namespace) -> None:
         lines.append({"table": name, "rows": len(X) + len(X_test), "inputs": X.shape[1],
                       "classes": len(np.unique(y)), "ensembles": found})  # fmt: skip
         print(" | ".join(_cells(lines[-1])), flush=True)
-    record = {
-        "benchmark": "bagging_tables",
-        "date": date.today().isoformat(),
-        "folds": options.folds,
-        "repeat": options.repeat,
-        "lines": lines,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped("bagging_tables", folds=options.folds, repeat=options.repeat, lines=lines)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'bagging-tables', record, text)}")
 

@@ -15,12 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, add_limit, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_limit, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.batches"
@@ -55,7 +54,7 @@ def _parser() -> OneLineParser:
     add_limit(parser)
     add_count(parser, "--batch-size", 128, "rows of a batch")
     add_count(parser, "--repeat", 5, "epochs of each")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -67,11 +66,9 @@ def measure(
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
-    from benchmarks.machine import describe_machine
     from pipelines.data import load_dataset
     from pipelines.data.batches import Batches, HostRows, ParquetRows, write_rows
     from pipelines.data.batches.parquet import ROWS_OF_A_GROUP
-    from pipelines.run.environment import commit, versions
 
     data = load_dataset(dataset, data_dir=data_dir, limit=limit)
     columns = {"X": np.ascontiguousarray(data.X_train), "y": data.y_train.astype(np.int64)}
@@ -99,18 +96,14 @@ def measure(
                     rates[name].append(n_rows / _seconds_of_an_epoch(batches))
     finally:
         torch.set_num_threads(threads)
-    return {
-        "benchmark": "batches",
-        "date": date.today().isoformat(),
-        "dataset": dataset,
-        "n_rows": len(tensors),
-        "n_rows_on_disk": n_on_disk,
-        "batch_size": batch_size,
-        "lines": [{"line": name, "rows_a_second": some[1:]} for name, some in rates.items()],
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped(
+        "batches",
+        dataset=dataset,
+        n_rows=len(tensors),
+        n_rows_on_disk=n_on_disk,
+        batch_size=batch_size,
+        lines=[{"line": name, "rows_a_second": some[1:]} for name, some in rates.items()],
+    )
 
 
 class _Scan:

@@ -21,8 +21,13 @@ def base_parser(command: str, about: str | None, *, dataset: str, folds: int) ->
     add("--dataset", default=dataset, choices=IMAGES, help=f"default: {dataset}")
     add("--data-dir", default="data", metavar="DIR", help="default: data")
     add_count(parser, "--folds", folds)
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
+
+
+def add_results(parser: OneLineParser) -> None:
+    """``--results``: where what was found is kept."""
+    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
 
 
 def add_limit(parser: OneLineParser) -> None:

@@ -11,13 +11,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.command import add_limit, add_turns, base_parser, exit_status
-from benchmarks.keep import keep, markdown_table
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.cross_validate"
@@ -50,13 +49,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and scores of every line of every grid."""
     import numpy as np
 
-    from benchmarks.machine import describe_machine, installed
+    from benchmarks.machine import installed
     from benchmarks.searches.lines import JOBLIB, WORKLOADS, lines_of
     from benchmarks.timing import in_turn, ratios
     from cluster_setup import open_cluster
     from cluster_setup.on_this_machine.devices import available_cores
     from pipelines.data import load_dataset, make_folds
-    from pipelines.run.environment import commit, versions
+    from pipelines.run.environment import versions
 
     data = load_dataset(
         options.dataset, data_dir=options.data_dir, limit=options.limit, seed=options.seed
@@ -102,19 +101,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     ],
                 }
             )  # fmt: skip
-    return {
-        "benchmark": "cross_validate",
-        "date": date.today().isoformat(),
-        "dataset": options.dataset,
-        "n_rows": len(y),
-        "n_features": X.shape[1],
-        "folds": options.folds,
-        "grids": grids,
-        "missing": missing,
-        "machine": describe_machine(),
-        "versions": versions() | installed(("joblib", "dask-ml")),
-        "commit": commit(),
-    }
+    return stamped(
+        "cross_validate",
+        dataset=options.dataset,
+        n_rows=len(y),
+        n_features=X.shape[1],
+        folds=options.folds,
+        grids=grids,
+        missing=missing,
+        versions=versions() | installed(("joblib", "dask-ml")),
+    )
 
 
 def page(record: dict[str, Any]) -> str:

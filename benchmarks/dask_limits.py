@@ -12,12 +12,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, count, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.limits.case import WAYS
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
@@ -40,13 +39,11 @@ def _parser() -> OneLineParser:
         "--units", type=count, nargs="+", default=UNITS, metavar="N", help=f"default: {said}"
     )
     add_count(parser, "--workers", 2)
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     lines = []
     for n_units in options.units:
@@ -54,15 +51,7 @@ def _run(options: argparse.Namespace) -> None:
             for way in WAYS:
                 lines.append(_in_a_process(way, n_units, options.workers, tls))
                 print(" ".join(_cells(lines[-1])), flush=True)
-    record = {
-        "benchmark": "dask_limits",
-        "date": date.today().isoformat(),
-        "n_workers": options.workers,
-        "lines": lines,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped("dask_limits", n_workers=options.workers, lines=lines)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'dask-limits', record, text)}")
 

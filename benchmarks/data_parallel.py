@@ -13,12 +13,11 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.data_parallel"
@@ -41,25 +40,19 @@ def _parser() -> OneLineParser:
     add_count(parser, "--repeat", 3, "trainings of each")
     add_count(parser, "--epochs", 6, "epochs of a training, the first is not counted")
     add_count(parser, "--limit", 8000, "rows of MNIST")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     parts = options.only or PARTS
     measured = {"speed-up": _speed_up, "every-k": _every_k, "stages": _stages}
-    record = {
-        "benchmark": "data_parallel",
-        "date": date.today().isoformat(),
-        "limit": options.limit,
+    record = stamped(
+        "data_parallel",
+        limit=options.limit,
         **{name: measured[name](options) for name in PARTS if name in parts},
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    )
     text = page(record)
     path = keep(Path(options.results), "data_parallel", record, text)
     print(f"\n{text}\nkept in {path}")

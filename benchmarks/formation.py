@@ -14,15 +14,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import places
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.replay.__main__ import COMMANDS
 from benchmarks.replay.measured import Drawn, Measured
 from benchmarks.replay.work import besides, span, units_of
@@ -78,15 +77,13 @@ def _parser() -> OneLineParser:
     add_count(parser, "--seconds", 60, "that all units of a run take together")
     both = (places.LOCAL, places.SLURM)
     parser.add_argument("--only", choices=both, help="this machine's workers, or Slurm's, alone")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     parser.add_argument("--figure", default=str(FIGURE), metavar="FILE", help=f"default: {FIGURE}")
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
     from benchmarks.formations import draw
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     wanted = (options.only,) if options.only else (places.LOCAL, places.SLURM)
     left_out = {place: why for place in wanted if (why := places.missing(place))}
@@ -97,17 +94,13 @@ def _run(options: argparse.Namespace) -> None:
             for line in _measured(place, formations, options.seconds):
                 print(line, flush=True)
                 lines.append(line)
-    record = {
-        "benchmark": "formation",
-        "date": date.today().isoformat(),
-        "seconds": options.seconds,
-        "lines": lines,
-        "replayed": replayed(options.seconds, lines),
-        "left_out": left_out,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped(
+        "formation",
+        seconds=options.seconds,
+        lines=lines,
+        replayed=replayed(options.seconds, lines),
+        left_out=left_out,
+    )
     draw(record, Path(options.figure))
     text = page(record)
     path = keep(Path(options.results), "formation", record, text)

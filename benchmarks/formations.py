@@ -37,18 +37,21 @@ def draw(record: dict[str, Any], path: Path) -> None:
                         color=colour, markersize=5, markerfacecolor="none" if mark == "s" else None,
                         label=f"{command}, {place}",
                     )  # fmt: skip
-                for one in lines:
-                    if place == "slurm":
-                        axes.annotate(
-                            one["formation"], (one["n_workers"], one[key]), fontsize=7,
-                            xytext=(3, 4), textcoords="offset points",
-                        )  # fmt: skip
         axes.set_xscale("log", base=2)
         ticks = [1, 2, 4, 8, 16, 32]
         axes.set_xticks(ticks, map(str, ticks))
         axes.set_xlabel("workers")
         axes.set_ylabel(key)
         axes.grid(alpha=0.3)
+    names: dict[int, list[str]] = {}
+    for one in record["lines"]:
+        named = names.setdefault(one["n_workers"], [])
+        named += [one["formation"]] if one["formation"] not in named else []
+    for n_workers, named in names.items():
+        panels[1].annotate(
+            "\n".join(named), (n_workers, 1.02), xycoords=("data", "axes fraction"), fontsize=7,
+            ha="center",
+        )  # fmt: skip
     panels[0].set_yscale("log", base=2)
     panels[0].set_yticks(ticks := [2, 4, 8, 16, 32, 64], map(str, ticks))
     panels[1].set_ylim(0, 1.05)

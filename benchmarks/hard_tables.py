@@ -10,12 +10,11 @@ import math
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.tables.tables import TABLES
 from pipelines.run.options import OneLineParser
 
@@ -38,7 +37,7 @@ def _parser() -> OneLineParser:
     add_count(parser, "--folds", 5)
     add("--along-c", action="store_true", help="one gamma from C to C instead, with a figure")
     add("--before", metavar="DIR", type=Path, help="of --along-c: an earlier version's checkout")
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -47,9 +46,7 @@ def _run(options: argparse.Namespace) -> None:
         return _run_along_c(options)
     from threadpoolctl import threadpool_limits
 
-    from benchmarks.machine import describe_machine
     from benchmarks.tables.measure import measure_table, warm_up
-    from pipelines.run.environment import commit, versions
 
     names = options.table or tuple(TABLES)
     lines = []
@@ -59,37 +56,20 @@ def _run(options: argparse.Namespace) -> None:
             line = measure_table(name, options.rows, options.sample, options.cap, options.folds)
             lines.append(line)
             print(_cells(line), flush=True)
-    record = {
-        "benchmark": "hard_tables",
-        "date": date.today().isoformat(),
-        "folds": options.folds,
-        "cap": options.cap,
-        "sample": options.sample,
-        "lines": lines,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped(
+        "hard_tables", folds=options.folds, cap=options.cap, sample=options.sample, lines=lines
+    )
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'hard-tables', record, text)}")
 
 
 def _run_along_c(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine, in_words
+    from benchmarks.machine import in_words
     from benchmarks.tables.along_c import draw, measure_along_c
-    from pipelines.run.environment import commit, versions
 
     with tempfile.TemporaryDirectory() as folder:
         measured = measure_along_c(options.before, options.cap, Path(folder))
-    record = {
-        "benchmark": "hard_tables_along_c",
-        "date": date.today().isoformat(),
-        "cap": options.cap,
-        **measured,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped("hard_tables_along_c", cap=options.cap, **measured)
     names = [name for name in ("now", "before", "SVC") if name in record]
     table = markdown_table(
         ["C", *(f"{name}, {what}" for name in names for what in ("iterations", "s"))],

@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 RESULTS = "benchmarks/results"
+
+
+def stamped(benchmark: str, **found: Any) -> dict[str, Any]:
+    """A record of what was found, with the day, the machine, the versions and the commit."""
+    from benchmarks.machine import describe_machine
+    from pipelines.run.environment import commit, versions
+
+    made = {"machine": describe_machine(), "versions": versions(), "commit": commit()}
+    return {"benchmark": benchmark, "date": date.today().isoformat(), **made, **found}
 
 
 def keep(folder: Path, name: str, record: dict[str, Any], page: str) -> Path:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.pagerank"
@@ -42,7 +41,7 @@ def _parser() -> OneLineParser:
     add_count(parser, "--repeat", 5, "turns of a line")
     parser.add_argument("--tol", type=float, default=1e-6, metavar="NUMBER")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -52,12 +51,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     from benchmarks.graph.bandwidth import iteration_bytes, read_bandwidth
     from benchmarks.graph.lines import Ran, make_lines
-    from benchmarks.machine import describe_machine, installed
+    from benchmarks.machine import installed
     from benchmarks.timing import in_turn, ratios
     from pipelines.graph import pagerank
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import graph_of
-    from pipelines.run.environment import commit, versions
+    from pipelines.run.environment import versions
 
     alpha = 0.85
     drawn = RandomGraph("rmat", options.nodes, options.degree, options.seed)
@@ -83,26 +82,23 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         }
         for one in timed
     ]
-    return {
-        "benchmark": "pagerank",
-        "date": date.today().isoformat(),
-        "n_nodes": graph.n_nodes,
-        "n_edges": graph.n_edges,
-        "alpha": alpha,
-        "tol": options.tol,
-        "threads": options.threads,
-        "lines": lines,
-        "missing": made.missing,
-        "iterating_seconds": ours.iterating,
-        "preparing_seconds": ours.preparing,
-        "giga_edges_a_second": graph.n_edges * ours.n_iterations / ours.iterating / 1e9,
-        "bandwidth_gb_a_second": bandwidth / 1e9,
-        "floor_ms": 1000 * iteration_bytes(graph) / bandwidth,
-        "iteration_ms": 1000 * ours.iterating / ours.n_iterations,
-        "machine": describe_machine(),
-        "versions": versions() | installed(("networkit", "igraph", "networkx")),
-        "commit": commit(),
-    }
+    return stamped(
+        "pagerank",
+        n_nodes=graph.n_nodes,
+        n_edges=graph.n_edges,
+        alpha=alpha,
+        tol=options.tol,
+        threads=options.threads,
+        lines=lines,
+        missing=made.missing,
+        iterating_seconds=ours.iterating,
+        preparing_seconds=ours.preparing,
+        giga_edges_a_second=graph.n_edges * ours.n_iterations / ours.iterating / 1e9,
+        bandwidth_gb_a_second=bandwidth / 1e9,
+        floor_ms=1000 * iteration_bytes(graph) / bandwidth,
+        iteration_ms=1000 * ours.iterating / ours.n_iterations,
+        versions=versions() | installed(("networkit", "igraph", "networkx")),
+    )
 
 
 def page(record: dict[str, Any]) -> str:

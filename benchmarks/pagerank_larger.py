@@ -12,12 +12,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.memory import peak_bytes
 from pipelines.run.options import OneLineParser
 
@@ -37,7 +36,7 @@ def _parser() -> OneLineParser:
     add_count(parser, "--workers", 4)
     add_count(parser, "--nodes", 2_000_000)
     parser.add_argument("--folder", metavar="DIR", help="for the file; default: a temporary one")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -71,12 +70,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     import numpy as np
     from distributed import Client, LocalCluster
 
-    from benchmarks.machine import describe_machine
     from cluster_setup.settings import SETTINGS
     from pipelines.graph import pagerank
     from pipelines.graph.distributed import distributed_pagerank
     from pipelines.graph.files import open_edges
-    from pipelines.run.environment import commit, versions
 
     path, limit = folder / "edges.csv", options.memory * MIB
     n_edges = write_edges(path, options.nodes, options.times * limit)
@@ -104,25 +101,21 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     whole = pagerank(path)
     assert (whole.nodes == ours.nodes).all()
     assert ours.n_edges == n_edges
-    return {
-        "benchmark": "pagerank_larger",
-        "date": date.today().isoformat(),
-        "n_nodes": len(ours.nodes),
-        "n_edges": ours.n_edges,
-        "file_bytes": path.stat().st_size,
-        "limit_bytes": limit,
-        "n_iterations": len(ours.iterated.changes),
-        "seconds": seconds,
-        "iterating_seconds": sum(ours.iterated.seconds),
-        "worker_peak_bytes": sorted(peaks.values()),
-        "no_worker_was_ended": survived,
-        "launcher_peak_bytes": launcher,
-        "in_one_process_peak_bytes": peak_bytes(),
-        "differs_by": float(np.abs(ours.iterated.ranks - whole.values).sum()),
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped(
+        "pagerank_larger",
+        n_nodes=len(ours.nodes),
+        n_edges=ours.n_edges,
+        file_bytes=path.stat().st_size,
+        limit_bytes=limit,
+        n_iterations=len(ours.iterated.changes),
+        seconds=seconds,
+        iterating_seconds=sum(ours.iterated.seconds),
+        worker_peak_bytes=sorted(peaks.values()),
+        no_worker_was_ended=survived,
+        launcher_peak_bytes=launcher,
+        in_one_process_peak_bytes=peak_bytes(),
+        differs_by=float(np.abs(ours.iterated.ranks - whole.values).sum()),
+    )
 
 
 def _pid() -> int:

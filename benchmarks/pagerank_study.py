@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.pagerank_study"
@@ -39,7 +38,7 @@ def _parser() -> OneLineParser:
     add_count(parser, "--degree", 50, "edges that leave a node, on average")
     add_count(parser, "--iterations", 200)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -60,13 +59,11 @@ def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict
     """Every variant that can run on the device, once to warm up on a small graph, then once."""
     import numpy as np
 
-    from benchmarks.machine import describe_machine
-    from pipelines.graph.iteration import Stop
+    from pipelines.graph.iteration import Problem, Stop
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import graph_of
     from pipelines.graph.variants import VARIANTS, choose_variants, run
     from pipelines.graph.walk import Walk
-    from pipelines.run.environment import commit, versions
 
     chosen, left_out = choose_variants("all", device, n_nodes, None)
     stop, lines = Stop(None, n_iterations), list[dict[str, Any]]()
@@ -75,7 +72,7 @@ def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict
         walk, first = Walk(nodes), None
         lines.clear()
         for name in chosen:
-            done = run(VARIANTS[name], graph, walk, walk.start(), stop, device)
+            done = run(VARIANTS[name], Problem(graph, walk, walk.start(), stop, device))
             first = done.ranks if first is None else first
             lines.append(
                 {
@@ -88,19 +85,15 @@ def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict
             )
             if nodes == n_nodes:
                 print(f"{name}: {done.preparing:.2f} s, then {sum(done.seconds):.2f} s")
-    return {
-        "benchmark": "pagerank_study",
-        "date": date.today().isoformat(),
-        "n_nodes": n_nodes,
-        "n_edges": graph.n_edges,
-        "n_iterations": n_iterations,
-        "device": device,
-        "lines": lines,
-        "left_out": left_out,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped(
+        "pagerank_study",
+        n_nodes=n_nodes,
+        n_edges=graph.n_edges,
+        n_iterations=n_iterations,
+        device=device,
+        lines=lines,
+        left_out=left_out,
+    )
 
 
 def page(record: dict[str, Any]) -> str:

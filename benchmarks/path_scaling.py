@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import base_parser, count, exit_status
-from benchmarks.keep import keep, markdown_table
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.path_scaling"
@@ -56,9 +55,7 @@ def measure(dataset: str, data_dir: str, sizes: Sequence[int], n_folds: int) -> 
         search_with_peer,
         search_with_us,
     )
-    from benchmarks.machine import describe_machine
     from benchmarks.timing import in_turn
-    from pipelines.run.environment import commit, versions
 
     cores = effective_n_jobs(-1)
     make = partial(
@@ -86,18 +83,9 @@ def measure(dataset: str, data_dir: str, sizes: Sequence[int], n_folds: int) -> 
                 **compare(ours.result, peer.result),
             }
         )
-    return {
-        "benchmark": "path_scaling",
-        "date": date.today().isoformat(),
-        "dataset": dataset,
-        "C": list(CS),
-        "gamma": GAMMA,
-        "folds": n_folds,
-        "lines": lines,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped(
+        "path_scaling", dataset=dataset, C=list(CS), gamma=GAMMA, folds=n_folds, lines=lines
+    )
 
 
 def page(record: dict[str, Any]) -> str:

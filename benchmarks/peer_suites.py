@@ -14,12 +14,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.peers.left import REASONS, reason_of
 from pipelines.run.options import OneLineParser
 
@@ -43,23 +42,14 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add = parser.add_argument
     add("--suite", action="append", choices=tuple(SUITES), help="default: both")
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> list[str]:
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     suites = {name: run_suite(SUITES[name]) for name in options.suite or SUITES}
-    record = {
-        "benchmark": "peer_suites",
-        "date": date.today().isoformat(),
-        "suites": suites,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped("peer_suites", suites=suites)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'peer-suites', record, text)}")
     return [

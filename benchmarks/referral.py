@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.referral"
@@ -46,24 +45,18 @@ def _parser() -> OneLineParser:
     add_count(parser, "--limit", 4000, "training rows of an ensemble")
     add_count(parser, "--members", 8, "of an ensemble")
     add_count(parser, "--repeat", 5, "ensembles")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def measure(data_dir: str, limit: int, members: int, repeat: int) -> dict[str, Any]:
     """Every figure of every ensemble."""
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
-
-    return {
-        "date": date.today().isoformat(),
-        "machine": describe_machine(),
-        "commit": commit(),
-        "versions": versions(),
-        "limit": limit,
-        "members": members,
-        "ensembles": [measure_one(data_dir, limit, members, seed) for seed in range(repeat)],
-    }
+    return stamped(
+        "referral",
+        limit=limit,
+        members=members,
+        ensembles=[measure_one(data_dir, limit, members, seed) for seed in range(repeat)],
+    )
 
 
 def measure_one(data_dir: str, limit: int, members: int, seed: int) -> dict[str, Any]:

@@ -14,12 +14,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.soaked.trend import CONFIDENCE, trend
 from benchmarks.soaked.watch import LAUNCHER, Watched, watch
 from pipelines.errors import InputError, opt
@@ -47,28 +46,23 @@ def _parser() -> OneLineParser:
     add_count(parser, "--units", 2000, "units for each worker")
     add_count(parser, "--workers", 2)
     add_count(parser, "--limit", 400, "rows of the digits")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     parser.add_argument("--figure", default=str(FIGURE), metavar="FILE", help=f"default: {FIGURE}")
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine
+
     from benchmarks.soaked.figure import draw
-    from pipelines.run.environment import commit, versions
 
     seen = soak(options.units * options.workers, options.workers, options.limit)
-    record = {
-        "benchmark": "soak",
-        "date": date.today().isoformat(),
-        "units_a_worker": options.units,
-        "n_workers": options.workers,
-        "limit": options.limit,
+    record = stamped(
+        "soak",
+        units_a_worker=options.units,
+        n_workers=options.workers,
+        limit=options.limit,
         **judged(seen),
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    )
     draw(seen, Path(options.figure))
     text = page(record)
     path = keep(Path(options.results), "soak", record, text)

@@ -12,14 +12,13 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.command import add_count, add_grid, add_limit, base_parser, exit_status
 from benchmarks.gpu.cuml_cells import Cell, is_installed, sample_cells, time_cells
 from benchmarks.gpu.device import gpus
-from benchmarks.keep import keep, markdown_table, slug
+from benchmarks.keep import keep, markdown_table, slug, stamped
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
@@ -59,8 +58,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
     from benchmarks.grid_search.lines import make_problem
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     problem = make_problem(
         options.dataset,
@@ -78,18 +75,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         limit=500,
         data_dir=options.data_dir,
     )
-    return {
-        "benchmark": "svm_grid_gpu",
-        "date": date.today().isoformat(),
-        "gpu": gpus()[0].name,
-        "dataset": options.dataset,
-        "n_train": len(problem.dataset.y_train),
-        "fits": problem.n_fits,
-        "lines": _lines(problem, warm_up, options.decision, options.cells),
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped(
+        "svm_grid_gpu",
+        gpu=gpus()[0].name,
+        dataset=options.dataset,
+        n_train=len(problem.dataset.y_train),
+        fits=problem.n_fits,
+        lines=_lines(problem, warm_up, options.decision, options.cells),
+    )
 
 
 def _lines(

@@ -11,12 +11,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import add_count, add_grid, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_grid, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
@@ -34,15 +33,14 @@ def _parser() -> OneLineParser:
     add("folder", type=Path, metavar="DIR", help="where the tables lie")
     add_grid(parser, 6)
     add_count(parser, "--folds", 5)
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine
+
     from benchmarks.tables.as_they_come import known_options, measure
     from pipelines.data.tables import SUFFIXES
-    from pipelines.run.environment import commit, versions
 
     paths = [path for path in sorted(options.folder.glob("*")) if path.suffix in SUFFIXES]
     if not paths:
@@ -62,15 +60,11 @@ def _run(options: argparse.Namespace) -> None:
                 line = {"table": path.name, "refused": str(error)}
             lines.append(line)
             print(" | ".join(_cells(line)), flush=True)
-    record = {
-        "benchmark": "tables_as_they_come",
-        "date": date.today().isoformat(),
-        "grid": {"n_c": options.n_c, "n_gamma": options.n_gamma, "folds": options.folds},
-        "lines": lines,
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped(
+        "tables_as_they_come",
+        grid={"n_c": options.n_c, "n_gamma": options.n_gamma, "folds": options.folds},
+        lines=lines,
+    )
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'tables-as-they-come', record, text)}")
 

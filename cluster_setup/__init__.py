@@ -161,18 +161,12 @@ def open_cluster(options: ClusterOptions) -> Iterator[Client]:
         _module(options.kind).open_client(options) as client,
     ):
         if "ipykernel" in sys.modules:
-            _name_to_its_panel(client)
+            # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
+            # public way of it for a client that is there; it takes it back when that closes.
+            from distributed.client import _set_global_client
+
+            _set_global_client(client)
         yield client
-
-
-def _name_to_its_panel(client: Client) -> None:
-    """Make it the default of a notebook's kernel: whom JupyterLab's Dask panel searches for.
-
-    Dask has no public way of it for a client that is there; it takes it back when that closes.
-    """
-    from distributed.client import _set_global_client
-
-    _set_global_client(client)
 
 
 def _worth_a_line(record: logging.LogRecord) -> bool:

@@ -1,13 +1,37 @@
-"""The end of a cluster of ours, whatever its kind, comes in time."""
+"""The end of a cluster of ours, whatever its kind: asked for by a signal, it comes in time."""
 
 from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_CLOSE = 60
+
+
+@contextmanager
+def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """While the block runs, ``handler`` answers Ctrl-C, SIGTERM and SIGHUP.
+
+    A SIGHUP that is ignored stays so, as ``nohup`` asks. Has no effect outside the main thread,
+    which alone may set handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    heeded = [number for number in HANDLED if hangs_up or number != signal.SIGHUP]
+    previous = {number: signal.signal(number, handler) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 def close_in_time(cluster: Any) -> None:

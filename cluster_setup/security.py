@@ -78,21 +78,13 @@ def _refuse_one_that_all_may_change(shared: Path) -> None:
 
 
 def _remove_abandoned(shared: Path, host: str) -> None:
+    import psutil
+
     for folder in shared.glob("*-*-*"):
         # From the right: the name of a host may hold anything, what follows it has no hyphen.
         of, pid, _ = folder.name.rsplit("-", 2)
-        if of == host and pid.isdigit() and not _runs(int(pid)):
+        if of == host and pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def key_files(folder: Path) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from distributed.dashboard.scheduler import applications, template_variables
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.diagnostics.progress_stream import color_of
 
-from cluster_setup.dashboard import TOPIC
+from cluster_setup.settings import TOPIC
 
 PAGE = "/units"  # with Dask's menu; the other one is what its JupyterLab panel lists
 ALONE = "/individual-units"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,30 +15,17 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
+_PLACES = {
+    "BaggedNets": "bagging.estimator", "GridSearch": "validation.grid_search",
+    "PathSVC": "svm.path_svc", "SVMGridSearch": "svm.estimator",
+    "cross_validate_many": "validation.many",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
-    if name == "SVMGridSearch":
-        from pipelines.svm.estimator import SVMGridSearch
-
-        return SVMGridSearch
-    if name == "BaggedNets":
-        from pipelines.bagging.estimator import BaggedNets
-
-        return BaggedNets
-    if name == "PathSVC":
-        from pipelines.svm.path_svc import PathSVC
-
-        return PathSVC
-    if name == "GridSearch":
-        from pipelines.validation.grid_search import GridSearch
-
-        return GridSearch
-    if name == "cross_validate_many":
-        from pipelines.validation.many import cross_validate_many
-
-        return cross_validate_many
+    if name in _PLACES:
+        return getattr(import_module(f"pipelines.{_PLACES[name]}"), name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run import job
@@ -49,16 +48,31 @@ class CrossValidation(job.Job[Options]):
         "--estimators",
     )
 
+    @classmethod
+    def main(cls, argv: Sequence[str] | None = None) -> int:
+        """Run the command, or list the estimators."""
+        if "--estimators" not in (sys.argv if argv is None else argv):
+            return super().main(argv)
+        from pipelines.validation.catalogue import listing
+
+        for line in listing():
+            aloud(line)
+        return 0
+
+    @staticmethod
+    def words(argv: Sequence[str]) -> list[str]:
+        """``--param`` then say which ``--estimator`` they are of."""
+        return with_labels(argv)
+
     def load(self, kind: str) -> Learning:
         """The rows, by what the target is."""
         from pipelines.validation.data import load_learning  # --help waits for no scikit-learn
 
         options = self.options
         return load_learning(
-            options.dataset, data_dir=options.data_dir, **options.table(), n_folds=options.folds,
-            task=None if options.task == "auto" else options.task,
-            limit=options.limit, test_size=options.test_size, seed=options.seed,
-            groups=options.groups, in_order=options.cv == "time",
+            options.dataset, task=None if options.task == "auto" else options.task,
+            n_folds=options.folds, test_size=options.test_size, seed=options.seed,
+            groups=options.groups, in_order=options.cv == "time", **options.table(),
         )  # fmt: skip
 
     def plan(self, data: Learning) -> list[str]:
@@ -113,22 +127,19 @@ class CrossValidation(job.Job[Options]):
 
         stages = [key for key in self.splits if key[0] in ("search", "inner")]
         first = [unit for stage in stages for unit in units_of(self.problem, *stage)]
-        facts: dict[str, Any] = {}
-        self._carry_out(session, cluster, first, facts)
+        self._carry_out(session, cluster, first)
         cells = tabulate(self.rows.values(), SEARCH)
         cells.to_parquet(session.path / names.CELLS)
         if more := self._of_the_best():
-            self._carry_out(session, cluster, more, {})
-        return facts | failures(cells, columns.VALIDATION_CELL)
+            self._carry_out(session, cluster, more)
+        return failures(cells, columns.VALIDATION_CELL)
 
-    def _carry_out(
-        self, session: Session, cluster: Cluster, units: Sequence[Unit], facts: dict[str, Any]
-    ) -> None:
+    def _carry_out(self, session: Session, cluster: Cluster, units: Sequence[Unit]) -> None:
         from pipelines.select.best import BestSoFar
-        from pipelines.validation.search import carry_out_units, left_of, place_of
+        from pipelines.validation.search import carry_out_units, place_of
         from pipelines.validation.units import SEARCH
 
-        todo = left_of(units, self.rows)
+        todo = [left for unit in units if (left := unit.without(self.rows)) is not None]
         if len(todo) < len(units):
             session.say(
                 f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
@@ -183,32 +194,7 @@ class CrossValidation(job.Job[Options]):
         return of_run(record)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    argv = with_labels(sys.argv[1:] if argv is None else argv)
-    if "--estimators" in argv:
-        from pipelines.validation.catalogue import listing
-
-        for line in listing():
-            aloud(line)
-        return 0
-    return job.main(CrossValidation, argv)
-
-
-def run(**options: Any) -> Path:
-    """The command from Python: ``run(estimator=["knn"])``; its flags are the keywords.
-
-    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
-    """
-    from pipelines.run.call import call
-
-    return call(CrossValidation, options)
-
-
-def check(argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    job.check(CrossValidation, with_labels(argv))
-
+main, run, check = CrossValidation.main, CrossValidation.run, CrossValidation.check
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, flag_of, opt
-from pipelines.nn.needs import need_torch
+from pipelines.nn.settings import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
@@ -84,9 +83,8 @@ class DataParallel(job.Job[Options]):
         task = None if options.task == "auto" else options.task
         return load_rows(
             options.dataset, options.network, source, options.hidden or HIDDEN,
-            data_dir=options.data_dir, task=task, limit=options.limit,
-            test_size=options.test_size, validation=options.validation, seed=options.seed,
-            **options.table(),
+            task=task, test_size=options.test_size, validation=options.validation,
+            seed=options.seed, **options.table(),
         )  # fmt: skip
 
     def plan(self, data: Problem) -> list[str]:
@@ -209,6 +207,7 @@ class DataParallel(job.Job[Options]):
 
         def told(letter: Mapping[str, Any]) -> None:
             nonlocal said
+            found = {name: value for name, value in letter.items() if name != "kind"}
             if letter["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
                 loss = letter["validation_loss"]
@@ -217,11 +216,9 @@ class DataParallel(job.Job[Options]):
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
             if letter["kind"] == "stages":
-                found = {name: value for name, value in letter.items() if name != "kind"}
                 self.staged[unit.name] = {"training": unit.name, **found}
             if letter["kind"] == "restart":
-                restart = {name: value for name, value in letter.items() if name != "kind"}
-                self.restarts.append({"training": unit.name, **restart})
+                self.restarts.append({"training": unit.name, **found})
                 session.folder.update(restarts=self.restarts)
                 session.say(
                     f"restart    {letter['reason']}; {letter['ranks_after']} ranks go on at step "
@@ -283,25 +280,7 @@ class DataParallel(job.Job[Options]):
         return [*lines, wall_time(record)]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    return job.main(DataParallel, argv)
-
-
-def run(**options: Any) -> Path:
-    """The command from Python: ``run(workers=2)``; its flags are the keywords.
-
-    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
-    """
-    from pipelines.run.call import call
-
-    return call(DataParallel, options)
-
-
-def check(argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    job.check(DataParallel, argv)
-
+main, run, check = DataParallel.main, DataParallel.run, DataParallel.check
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
@@ -19,17 +17,14 @@ from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.needs import need_torch
-from pipelines.nn.settings import PRECISIONS, Training
+from pipelines.nn.settings import PRECISIONS, Training, need_torch
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, inside_unit_interval, option, positive
+from pipelines.run.options import at_least, number, option, positive, share
 from pipelines.run.outcomes import Unit
-
-number = partial(option, parse=int, check=at_least(1), metavar="N")
 
 
 @dataclass(frozen=True)
@@ -79,15 +74,15 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
         None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
         changes_results=False,
     )  # fmt: skip
-    refer_error: float | None = option(
+    refer_error: float | None = share(
         None,
         "keep only answers of which, by left-out training rows, at most this share is wrong; the "
         "others go to a person, beside those of the three-in-four rule",
-        parse=float, check=inside_unit_interval, metavar="SHARE", changes_results=False,
-    )  # fmt: skip
-    confidence: float = option(
+        changes_results=False,
+    )
+    confidence: float = share(
         CONFIDENCE, "of --refer-error, and of the sets of classes that predict names",
-        parse=float, check=inside_unit_interval, metavar="SHARE", changes_results=False,
+        changes_results=False,
     )  # fmt: skip
     image: tuple[str, ...] | None = option(
         None, "pictures of your own that the ensemble is asked about", nargs="+", metavar="FILE",
@@ -112,13 +107,22 @@ class Bagging(job.Job[Options]):
     )
     asks_again = True  # --explain
 
+    @staticmethod
+    def predict(argv: Sequence[str]) -> int:
+        """Ask a stored ensemble."""
+        from pipelines.bagging.predict_options import parse_predict
+
+        options = parse_predict(argv)
+        from pipelines.bagging.predict import predict
+
+        return predict(**options)
+
     def load(self, kind: str) -> Dataset:
         """The rows."""
         need_torch()
         options = self.options
         return load_dataset(
-            options.dataset, data_dir=options.data_dir, limit=options.limit,
-            test_size=options.test_size, seed=options.seed,
+            options.dataset, test_size=options.test_size, seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
             n_folds=options.folds if options.rare != "refuse" else 1, **options.table(),
         )  # fmt: skip
@@ -146,10 +150,6 @@ class Bagging(job.Job[Options]):
             summary.of_data(data, form_of(data), options.limit),
             of_plan(options.n_bootstrap, options.n_tuning, options.folds),
         ]
-
-    def preview(self, data: Dataset) -> list[str]:
-        """A table's first rows, prepared."""
-        return summary.first_rows(data)
 
     def _space(self) -> SearchSpace:
         if "space" in self.record:  # a file may have changed since
@@ -208,37 +208,7 @@ class Bagging(job.Job[Options]):
         return super().is_whole(record) and not record.get("lost_members")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["predict"]:
-        return job.exit_status(Bagging.command, lambda: _predict(argv[1:]))
-    return job.main(Bagging, argv)
-
-
-def run(**options: Any) -> Path:
-    """The command from Python: ``run(n_bootstrap=4)``; its flags are the keywords.
-
-    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
-    """
-    from pipelines.run.call import call
-
-    return call(Bagging, options)
-
-
-def check(argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    job.check(Bagging, argv)
-
-
-def _predict(argv: list[str]) -> int:
-    from pipelines.bagging.predict_options import parse_predict
-
-    options = parse_predict(argv)
-    from pipelines.bagging.predict import predict
-
-    return predict(options)
-
+main, run, check = Bagging.main, Bagging.run, Bagging.check
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError
@@ -17,7 +15,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, option
+from pipelines.run.options import at_least, number, option
 from pipelines.run.summary import wall_time
 
 if TYPE_CHECKING:
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 BY_VARIANT = "by_variant"  # folder of each variant's ranks, until they have been compared
-
-number = partial(option, parse=int, check=at_least(1), metavar="N")
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,8 @@ class PageRank(job.Job[Options]):
 
     def load(self, kind: str) -> GraphSource:
         """The head of the file; edges are read by ``plan``, or by the workers."""
-        from pipelines.graph.source import graph_source  # --help does not wait for pyarrow
-
-        options = self.options
-        options.stop()  # what is wrong with these is said before anything is read
-        return graph_source(
-            options.edges, options.random, options.nodes, options.degree, options.seed,
-            options.source, options.target, options.weight,
-        )  # fmt: skip
+        self.options.stop()  # what is wrong with these is said before anything is read
+        return self.options.graph_source(self.options.seed)
 
     def plan(self, data: GraphSource) -> list[str]:
         """Read the graph and the vectors, but for a run on many workers."""
@@ -156,7 +146,7 @@ class PageRank(job.Job[Options]):
             VariantUnit(name) for name in self.chosen
             if name not in self.rows or not (ranks / f"{name}.npy").exists()
         ]  # fmt: skip
-        problem, facts = self.problem.on(cluster.device, cluster.threads), dict[str, Any]()
+        problem = self.problem.on(cluster.device, cluster.threads)
         with session.books(cluster, todo) as books:
             for outcome in cluster.runner.outcomes(run_variant, problem, todo):
                 name = outcome.unit.variant
@@ -168,7 +158,7 @@ class PageRank(job.Job[Options]):
                            "status": f"failed: {outcome.error}"}  # fmt: skip
                 books.enter(outcome, [row])
                 self.rows[name] = row
-        return facts
+        return {}
 
     def _work_together(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Edges dealt to all workers; what a session leaves, the next goes on from."""
@@ -192,8 +182,7 @@ class PageRank(job.Job[Options]):
             session.folder.update(status="stopped", reason=str(error))
             raise
         self.done = done
-        row = done.row(options.alpha)
-        self.rows = {"distributed": row}
+        self.rows = {"distributed": done.row("distributed", options.alpha)}
         return {"n_partitions": done.n_partitions}
 
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
@@ -240,25 +229,7 @@ class PageRank(job.Job[Options]):
         ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    return job.main(PageRank, argv)
-
-
-def run(**options: Any) -> Path:
-    """The command from Python: ``run(nodes=2000)``; its flags are the keywords.
-
-    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
-    """
-    from pipelines.run.call import call
-
-    return call(PageRank, options)
-
-
-def check(argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    job.check(PageRank, argv)
-
+main, run, check = PageRank.main, PageRank.run, PageRank.check
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
@@ -20,10 +19,10 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.news import News
-from pipelines.run.options import at_least, increasing_log10, option
+from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
 from pipelines.select.best import BestSoFar
-from pipelines.select.scores import failures
+from pipelines.select.scores import failures, scored_rows
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.answer import answer, candidates_in
 from pipelines.svm.grid import (
@@ -31,7 +30,6 @@ from pipelines.svm.grid import (
     axis,
     default_bounds,
     rows_by_cell,
-    scored_rows,
     search,
     tabulate,
     workers_for,
@@ -44,7 +42,6 @@ from pipelines.svm.units import Unit
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
-number = partial(option, parse=int, check=at_least(1), metavar="N")
 bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
 
 
@@ -90,14 +87,20 @@ class Search(job.Job[Options]):
         "--resume results/svm_grid-20261120-130849",
     )
 
+    @staticmethod
+    def predict(argv: Sequence[str]) -> int:
+        """Ask the model of a run."""
+        from pipelines.svm import predict
+
+        return predict.main(argv)
+
     def load(self, kind: str) -> Dataset:
         """The rows, and how they are scored."""
         scoring, options = resolve_scoring(self.options.scoring), self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
-            options.dataset, data_dir=options.data_dir, limit=options.limit,
-            test_size=options.test_size, seed=options.seed, device="gpu" if on_gpu else "cpu",
-            n_folds=options.folds, **options.table(),
+            options.dataset, test_size=options.test_size, seed=options.seed,
+            device="gpu" if on_gpu else "cpu", n_folds=options.folds, **options.table(),
         )  # fmt: skip
         self.scoring = scoring.on(dataset.classes) if scoring else None
         return dataset
@@ -126,10 +129,6 @@ class Search(job.Job[Options]):
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
         ]
-
-    def preview(self, data: Dataset) -> list[str]:
-        """A table's first rows, prepared."""
-        return summary.first_rows(data)
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
@@ -185,7 +184,7 @@ class Search(job.Job[Options]):
 
     def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Fit the cells that are left."""
-        runner, rows, facts = cluster.runner, self.rows, dict[str, Any]()
+        runner, rows = cluster.runner, self.rows
         units = self.grid.units(self.folded, runner.n_workers)
         todo = [left for unit in units if (left := unit.without(rows)) is not None]
         if rows:
@@ -206,7 +205,7 @@ class Search(job.Job[Options]):
                 rows |= rows_by_cell(new_rows)
         results = tabulate(list(rows.values()))
         results.to_parquet(session.path / names.CELLS)
-        return facts | failures(results, columns.SVM_CELL)
+        return failures(results, columns.SVM_CELL)
 
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
@@ -223,34 +222,7 @@ class Search(job.Job[Options]):
         return of_run(record, candidates_in(self.path))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["predict"]:
-        return job.exit_status(Search.command, lambda: _predict(argv[1:]))
-    return job.main(Search, argv)
-
-
-def _predict(argv: list[str]) -> int:
-    from pipelines.svm import predict
-
-    return predict.main(argv)
-
-
-def run(**options: Any) -> Path:
-    """The command from Python: ``run(n_c=12, n_gamma=9)``; its flags are the keywords.
-
-    The run's folder comes back; bad input and an early end are raised, see ``run.call``.
-    """
-    from pipelines.run.call import call
-
-    return call(Search, options)
-
-
-def check(argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    job.check(Search, argv)
-
+main, run, check = Search.main, Search.run, Search.check
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Clusters that tests share: opened once, as the program opens them."""
+"""Clusters that tests share: opened once, as the program opens them; and how workers begin."""
 
 from __future__ import annotations
 
@@ -6,15 +6,52 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import dask
 import hypothesis
 import pytest
 from distributed import Client
+from distributed.utils import get_mp_context
 
 from cluster_setup import open_cluster
+from tests.dealing import Dealing, place
 
 # The same examples each time: what passes here passes everywhere.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# Workers of this process are forked from one that has imported this, which takes milliseconds in
+# place of seconds. What a command starts that tests start is spawned, as for who types it.
+METHOD = "distributed.worker.multiprocessing-method"
+IMPORTED = [
+    "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
+    "pipelines.svm.units", "pipelines.svm.solvers.path_cpu", "pipelines.svm.solvers.sklearn_svc",
+    "pipelines.bagging.work", "pipelines.nn.train", "pipelines.validation.units",
+    "pipelines.parallel.train", "pipelines.graph.tasks",
+]  # fmt: skip
+
+
+def pytest_configure() -> None:
+    """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
+    dask.config.set({METHOD: "forkserver"})
+    get_mp_context().set_forkserver_preload(IMPORTED)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; the rest in the order in which they were found."""
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals them
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of ``--dist loadfile``, as ``make test`` has it."""
+    return Dealing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def spawned_workers() -> Iterator[None]:
+    """Workers begin as they do for who types a command: for tests of just that."""
+    with dask.config.set({METHOD: "spawn"}):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +64,12 @@ def one_worker() -> Iterator[Client]:
 def four_workers() -> Iterator[Client]:
     with open_cluster("local", 4) as client:
         yield client
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of runs in this process have no figures: for tests that look at rows alone."""
+    monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
 
 
 # While Playwright drives it, an event loop runs in the thread of the tests: not for those of

@@ -17,11 +17,10 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import cross_validate_unit
 from pipelines.nn.device_rows import torch_device
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.plan import redraw_sample
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.start import epoch_order, first_weights, generators_of
-from pipelines.nn.units import CandidateUnit, cut_units
+from pipelines.nn.units import CandidateUnit, cut_units, redraw_sample
 from pipelines.run.tasks import InProcess, OnCluster
 
 

@@ -15,15 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.beside.measure import OURS, about, lines_of, programs, run
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
@@ -31,7 +30,7 @@ COMMAND = "benchmarks.beside"
 JOBS = {
     "grid": "C and gamma of an SVM by 5-fold cross-validation",
     "binary": "C of an SVM of two classes by 5-fold cross-validation",
-    "ensemble": "an ensemble of networks",
+    "ensemble": "An ensemble of networks",
 }
 PACKAGES = ("scikit-learn", "dask", "dask-ml", "optuna", "ray", "torchkm", "pytabkit", "torch")
 
@@ -53,13 +52,11 @@ def _parser() -> OneLineParser:
     add_count(parser, "--n-gamma", 12, "number of gamma, from 1e-6 to 1e-2")
     add_count(parser, "--limit", None, "rows of the digits to learn from")
     add_count(parser, "--repeat", 3, "turns of each program")
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
-    from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     jobs = {}
     for job in options.job or JOBS:
@@ -68,17 +65,13 @@ def _run(options: argparse.Namespace) -> None:
             if path.stem == OURS or not options.only or path.stem in options.only
         ]  # fmt: skip
         jobs[job] = measure(job, ways, options)
-    record = {
-        "benchmark": "beside",
-        "date": date.today().isoformat(),
-        "n_c": options.n_c,
-        "n_gamma": options.n_gamma,
-        "jobs": jobs,
-        "peers": _installed(options.python),
-        "machine": describe_machine(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+    record = stamped(
+        "beside",
+        n_c=options.n_c,
+        n_gamma=options.n_gamma,
+        jobs=jobs,
+        peers=_installed(options.python),
+    )
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'beside', record, text)}")
 
@@ -152,8 +145,7 @@ def page(record: dict[str, Any]) -> str:
         header = ["", "seconds", "times as long as ours", "peak memory", "validation error",
                   "test error", "lines"]  # fmt: skip
         parts.append(
-            f"## {JOBS[job].capitalize()}\n\n{found['n_rows']:,} rows{size}.\n\n"
-            f"{markdown_table(header, rows)}"
+            f"## {JOBS[job]}\n\n{found['n_rows']:,} rows{size}.\n\n{markdown_table(header, rows)}"
         )
         parts += [
             f"Not run, {line['about']}: {line['missing']}"

@@ -12,8 +12,8 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import BinaryProblem, new_state
 from pipelines.svm.cpu.smo import solve_dense
+from pipelines.svm.cpu.start import reach, tolerance_at
 from pipelines.svm.cpu.steps import begin, settle
-from pipelines.svm.cpu.tolerance import reach, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, optimality, select, subtract_rows
 from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, STALLED

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Stop
+from pipelines.graph.iteration import Array, Problem, Stop
 from pipelines.graph.variants import VARIANTS, run
 from pipelines.graph.walk import Walk
 
@@ -75,7 +75,8 @@ def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
 
 def _ours(variant: str, graph: Graph, alpha: float, tol: float, n_threads: int) -> Ran:
     walk = Walk(graph.n_nodes, alpha)
-    done = run(VARIANTS[variant], graph, walk, walk.start(), Stop(tol), "cpu", n_threads)
+    problem = Problem(graph, walk, walk.start(), Stop(tol), n_threads=n_threads)
+    done = run(VARIANTS[variant], problem)
     return Ran(done.ranks[:, 0], len(done.changes), done.preparing, sum(done.seconds))
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.svm.grid import Grid, rank_candidates, search, tabulate, workers_for
+from pipelines.run_folder import columns
+from pipelines.select.scores import reduce_scores
+from pipelines.svm.grid import Grid, search, tabulate, workers_for
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit, fit_unit
 
@@ -98,7 +100,7 @@ def search_with_us(
     grid = Grid(problem.Cs, problem.gammas, solver, Settings(n_threads=cores // n_workers))
     rows = [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
     # GridSearchCV, too, ends with its candidates ranked.
-    rank_candidates(tabulate(rows), len(problem.folds), client)
+    reduce_scores(tabulate(rows), columns.SVM_CANDIDATE, len(problem.folds), client)
     return {(row["C"], row["gamma"], row["fold"]): row["n_errors"] for row in rows}
 
 

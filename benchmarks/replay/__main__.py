@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table
 from benchmarks.replay.bound import lower_bound
 from benchmarks.replay.measured import Drawn, Measured, take
 from benchmarks.replay.schedules import SCHEDULES, Place
@@ -64,7 +64,7 @@ def _parser() -> OneLineParser:
         help="of a unit, where the scheduler's time counts (default: 50, one gamma on one fold "
         "of MNIST's 60,000 rows on a core)",
     )
-    add("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     add("--figure", default=str(FIGURE), metavar="FILE", help=f"default: {FIGURE}")
     return parser
 

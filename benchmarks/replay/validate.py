@@ -4,8 +4,8 @@ Units as long as real ones took, scaled, are run by the program itself on 1, 2, 
 this machine, and as jobs of a real Slurm on it, and replayed beside it. Some sleep: they take no
 core, and hold the schedule and its handing-out against the replay. Some compute: they hold the
 machine against it, whose cores the workers share. What a unit costs besides, and how fast a core is
-alone and beside the others, is told from other units, of one length, on one worker and on as many
-as there are cores.
+just before a run and after, is told from other units on the same workers; how much slower it is
+beside others on one and on as many as there are cores.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import places
-from benchmarks.command import add_count, exit_status
-from benchmarks.keep import RESULTS, keep, markdown_table
+from benchmarks.command import add_count, add_results, exit_status
+from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.replay.__main__ import COMMANDS
 from benchmarks.replay.measured import Measured
 from benchmarks.replay.shared import makespan_on_cores, speeds
@@ -32,7 +31,6 @@ from pipelines.run.schedule import Lives, makespan
 
 COMMAND = "benchmarks.replay.validate"
 GOAL = 0.05
-KINDS = ("sleep", "compute")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +44,7 @@ def _parser() -> OneLineParser:
     add_count(parser, "--seconds", 40, "that all units of a run take together")
     both = (places.LOCAL, places.SLURM)
     parser.add_argument("--only", choices=both, help="this machine's workers, or Slurm's, alone")
-    parser.add_argument("--results", default=RESULTS, metavar="DIR", help=f"default: {RESULTS}")
+    add_results(parser)
     return parser
 
 
@@ -62,65 +60,60 @@ def _run(options: argparse.Namespace) -> None:
 def measure(where: Sequence[str], most: int, seconds: float) -> dict[str, Any]:
     """Seconds from the first unit's start to the last one's end, as measured and as replayed."""
     from benchmarks.machine import describe_machine
-    from pipelines.run.environment import commit, versions
 
     machine = describe_machine()
     n_cores = int(machine["cores"] or 1)
     lines: list[dict[str, Any]] = []
     with places.everywhere(where) as profiles:
         for place, profile in profiles.items():
-            alone, when_full = _rates(place, profile, n_cores)
+            when_full = _when_full(place, profile, n_cores)
             for n_workers in range(1, most + 1):
                 speed = speeds(n_workers, n_cores, when_full)
-                for line in _runs(place, profile, n_workers, seconds, alone, speed):
+                for line in _runs(place, profile, n_workers, seconds, speed):
                     print(line, flush=True)
                     lines.append(line)
-    return {
-        "benchmark": "replay_validated",
-        "date": date.today().isoformat(),
-        "lines": lines,
-        "machine": machine,
-        "versions": versions(),
-        "commit": commit(),
-    }
+    return stamped("replay_validated", lines=lines)
 
 
-def _rates(place: str, profile: str | None, n_cores: int) -> tuple[float, float]:
-    """Turns a second of a worker alone, and the share of that while all cores compute."""
+def _when_full(place: str, profile: str | None, n_cores: int) -> float:
+    """How fast a worker is while all cores compute, as a share of one alone."""
     rates = []
     for n_workers in (1, n_cores):
         with places.workers(place, n_workers, profile) as client:
             rates.append(turns_a_second(client, n_workers))
-    return rates[0], rates[1] / rates[0]
+    return rates[1] / rates[0]
 
 
 def _runs(
-    place: str, profile: str | None, n_workers: int, seconds: float, alone: float, speed: Any
+    place: str, profile: str | None, n_workers: int, seconds: float, speed: Any
 ) -> Iterator[dict[str, Any]]:
     """A line for each command and kind of unit, on one cluster."""
     with places.workers(place, n_workers, profile) as client:
         beside = besides(client, n_workers)
         for command in COMMANDS:
             measured = Measured.load(command)
-            for kind in KINDS:
-                generator = np.random.default_rng(n_workers)
-                drawn = measured.draw(measured.n_units, generator)
-                units = units_of(drawn, seconds, alone if kind == "compute" else None)
-                took = np.array([unit.seconds + unit.turns / alone + beside for unit in units])
-                queue = queue_of(units, took)
-                yield {
-                    "place": place,
-                    "kind": kind,
-                    "command": command,
-                    "n_workers": n_workers,
-                    "n_units": len(units),
-                    "besides_seconds": beside,
-                    "speed": float(speed[-1]) if kind == "compute" else 1.0,
-                    "predicted": makespan_on_cores(queue, speed)
-                    if kind == "compute"
-                    else makespan(queue, Lives.equal(n_workers)),
-                    "measured": span(client, units),
-                }
+            generator = np.random.default_rng(n_workers)
+            drawn = measured.draw(measured.n_units, generator)
+            line = {"place": place, "command": command, "n_workers": n_workers,
+                    "n_units": len(drawn.seconds), "besides_seconds": beside}  # fmt: skip
+            units = units_of(drawn, seconds)
+            queue = queue_of(units, np.array([unit.seconds + beside for unit in units]))
+            predicted = makespan(queue, Lives.equal(n_workers))
+            yield line | {"kind": "sleep", "predicted": predicted, "measured": span(client, units)}
+            # A core's speed drifts: it is told before a run and after, by half as many units.
+            others = measured.draw(measured.n_units // 2, generator).seconds
+            lengths = (others * seconds / drawn.seconds.sum()).tolist()
+            before = turns_a_second(client, n_workers, lengths)
+            units = units_of(drawn, seconds, before / float(speed[-1]))
+            took = span(client, units)
+            after = turns_a_second(client, n_workers, lengths)
+            alone = (before + after) / 2 / float(speed[-1])
+            queue = queue_of(units, np.array([unit.turns / alone + beside for unit in units]))
+            predicted = makespan_on_cores(queue, speed)
+            yield line | {
+                "kind": "compute", "predicted": predicted, "measured": took,
+                "speed": float(speed[-1]), "drift": after / before - 1,
+            }  # fmt: skip
 
 
 def error_of(line: dict[str, Any]) -> float:
@@ -135,11 +128,13 @@ def page(record: dict[str, Any]) -> str:
     lines = record["lines"]
     table = markdown_table(
         ["workers", "of", "units of", "that", "units", "besides, ms a unit",
-         "speed of each, all at work", "predicted", "measured", "error"],
+         "speed of each, all at work", "its drift", "predicted", "measured", "error"],
         [
             [
                 str(one["n_workers"]), one["place"], one["command"], one["kind"],
-                str(one["n_units"]), f"{1000 * one['besides_seconds']:.1f}", f"{one['speed']:.2f}",
+                str(one["n_units"]), f"{1000 * one['besides_seconds']:.1f}",
+                f"{one['speed']:.2f}" if "speed" in one else "–",
+                f"{one['drift']:+.1%}" if "drift" in one else "–",
                 f"{one['predicted']:.2f} s", f"{one['measured']:.2f} s", f"{error_of(one):+.1%}",
             ]
             for one in lines

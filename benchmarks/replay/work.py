@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LEAST = 30  # units of a calibration
 NAP = 0.1  # seconds of each of them
+COMPUTED = 0.3  # the same of those that compute, which take some time to begin
 VALUES = 4096  # numbers of one turn of a computation: they stay in a core's own cache
 
 
@@ -34,8 +35,9 @@ def take_time(shared: None, unit: Timed, needed: object = None) -> None:
     """The work."""
     time.sleep(unit.seconds)
     values = np.linspace(0, 1, VALUES)
-    for _ in range(unit.turns):
-        values = np.sin(values)
+    found = np.empty_like(values)
+    for _ in range(unit.turns):  # each the same, that a long unit's are no cheaper
+        np.sin(values, out=found)
 
 
 def units_of(drawn: Drawn, seconds: float, turns_a_second: float | None = None) -> list[Timed]:
@@ -68,22 +70,27 @@ def besides(client: Client, n_workers: int) -> float:
     return max(0.0, span(client, units) * n_workers / len(units) - NAP)
 
 
-def turns_a_second(client: Client, n_workers: int) -> float:
+def turns_a_second(client: Client, n_workers: int, lengths: Sequence[float] = ()) -> float:
     """Turns that each of so many workers does in a second while all compute.
 
     Told from what units say of themselves, while no worker has run out of them.
+
+    Parameters
+    ----------
+    lengths : about how many seconds each takes; empty: of one length
     """
     from pipelines.run.tasks import OnCluster
 
-    def rate(turns: int, count: int) -> float:
-        units = [Timed(f"turn-{i}", 1.0, turns=turns) for i in range(count)]
+    def rate(turns: Sequence[int]) -> float:
+        units = [Timed(f"turn-{i}", one, turns=one) for i, one in enumerate(turns)]
         done = list(OnCluster(client).outcomes(take_time, None, units))
         end = min(_last_begin(done).values())
         whole: list[Any] = [one for one in done if one.started < end]
-        return turns * len(whole) / sum(one.seconds for one in whole)
+        return sum(one.unit.turns for one in whole) / sum(one.seconds for one in whole)
 
-    guess = rate(1000, 2 * n_workers)
-    return rate(max(1, round(NAP * guess)), LEAST * n_workers)
+    guess = rate([1000] * 2 * n_workers)
+    seconds = lengths or [COMPUTED] * (LEAST * n_workers // 2)
+    return rate([max(1, round(one * guess)) for one in seconds])
 
 
 def _last_begin(done: Sequence[Any]) -> dict[str, float]:

@@ -17,12 +17,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
-from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
-from cluster_setup.settings import settings_of
+from cluster_setup.settings import LOOPBACK, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -62,9 +61,8 @@ def take_part(options: ClusterOptions) -> None:
             f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
         )
     profile = load_profile(options.profile) if options.profile else None
-    dask.config.set(
-        settings_of(options.dashboard)
-    )  # on every rank: the scheduler and the workers read their own
+    # On every rank: the scheduler and the workers read their own.
+    dask.config.set(settings_of(options.dashboard))
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

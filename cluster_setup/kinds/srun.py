@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
 from cluster_setup.closing import close_in_time
-from cluster_setup.dashboard import scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.job import wants_gpu, worker_flags
 from cluster_setup.queue.watchdog import tail_of
-from cluster_setup.settings import OF_WORKERS, as_environment
+from cluster_setup.settings import OF_WORKERS, as_environment, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client, Security

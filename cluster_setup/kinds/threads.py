@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
 from cluster_setup.on_this_machine.devices import available_cores
-from cluster_setup.on_this_machine.limits import in_time
-from cluster_setup.on_this_machine.starting import whole
+from cluster_setup.on_this_machine.starting import in_time, whole
 from cluster_setup.options import ClusterOptions
+from cluster_setup.settings import LOOPBACK, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client

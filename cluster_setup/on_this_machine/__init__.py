@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
-from cluster_setup.dashboard import LOOPBACK, scheduler_dashboard
 from cluster_setup.on_this_machine.keeper import kept
-from cluster_setup.on_this_machine.limits import in_time
+from cluster_setup.on_this_machine.starting import in_time
 from cluster_setup.options import ClusterOptions
+from cluster_setup.settings import LOOPBACK, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -19,19 +19,7 @@ SECONDS_BETWEEN_LOOKS = 2
 
 @contextmanager
 def kept(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
-    """A cluster of this machine whose workers come back; closed at the end.
-
-    Parameters
-    ----------
-    kind : str
-        Its name, for a person.
-    start : function that gives a LocalCluster
-
-    Raises
-    ------
-    ClusterError
-        Its workers die while they start.
-    """
+    """As ``whole``, a cluster whose workers come back."""
     with whole(kind, start) as cluster:
         Keeper(cluster)
         yield cluster
@@ -43,15 +31,13 @@ class Keeper:
     Parameters
     ----------
     cluster : LocalCluster
-    every : float
-        Seconds between two looks.
     """
 
-    def __init__(self, cluster: Any, every: float = SECONDS_BETWEEN_LOOKS) -> None:
+    def __init__(self, cluster: Any) -> None:
         from tornado.ioloop import PeriodicCallback
 
         self._cluster = cluster
-        self._timer = PeriodicCallback(self.look, every * 1000)
+        self._timer = PeriodicCallback(self.look, SECONDS_BETWEEN_LOOKS * 1000)
         cluster.loop.add_callback(self._timer.start)
 
     async def look(self) -> None:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from functools import cache
 from typing import Any
 
-from cluster_setup.closing import close_in_time
+from cluster_setup import closing
 from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.tracker import remember
 
-HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTS = 3  # of a cluster whose workers die before the first has registered
+SECONDS_TO_START = 300  # on a busy machine a minute is usual
 
 
 @contextmanager
 def whole(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
-    """A cluster of this machine, started as ``start_whole`` does it; closed at the end."""
-    cluster, deliver_signals = start_whole(kind, start)
-    try:
-        deliver_signals()
-        yield cluster
-    finally:
-        close_in_time(cluster)
+    """A cluster of this machine, started again where its workers die meanwhile; closed at the end.
 
-
-def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-    """Start a cluster, again where its workers die meanwhile.
+    SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
+    close half of one.
 
     Parameters
     ----------
@@ -37,50 +29,44 @@ def start_whole(kind: str, start: Callable[[], Any]) -> tuple[Any, Callable[[], 
         Its name, for a person.
     start : function that gives a LocalCluster
 
-    Returns
-    -------
-    cluster : LocalCluster
-    deliver_signals : function
-        Delivers the signals that came meanwhile; to be called where
-        the cluster is closed if they raise.
-
     Raises
     ------
     ClusterError
         Its workers die while they start.
     """
-    with _signals_held() as asked:
+    asked: list[int] = []
+    with closing.answering(lambda number, frame: asked.append(number)):
         cluster = _started(kind, start, asked)
-
-    def deliver() -> None:
+    try:
         for number in asked:
             signal.raise_signal(number)
-
-    return cluster, deliver
-
-
-@contextmanager
-def _signals_held() -> Iterator[list[int]]:
-    """Note SIGINT, SIGTERM and SIGHUP while a cluster starts, for Dask cannot close half of one.
-
-    What is given are those that came. A SIGHUP that is ignored stays so.
-    """
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    heeded = [number for number in HELD if hangs_up or number != signal.SIGHUP]
-    previous = {number: signal.signal(number, note) for number in heeded}
-    try:
-        yield asked
+        yield cluster
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        closing.close_in_time(cluster)
+
+
+@cache
+def in_time(base: Any) -> Any:
+    """A cluster class whose start raises TimeoutError where Dask would wait for ever.
+
+    It does when a worker cannot even be begun: its nanny closes, and then waits for its own
+    closing (``Nanny.start_unsafe``, distributed 2026.7).
+
+    Parameters
+    ----------
+    base : subclass of SpecCluster
+    """
+
+    class InTime(base):
+        def sync(self, *what: Any, callback_timeout: float | None = None, **how: Any) -> Any:
+            limit = SECONDS_TO_START if callback_timeout is None else callback_timeout
+            return super().sync(*what, callback_timeout=limit, **how)
+
+        def close(self, timeout: float | None = None) -> Any:
+            return super().close(closing.SECONDS_TO_CLOSE if timeout is None else timeout)
+
+    InTime.__name__ = base.__name__  # the dashboard shows it
+    return InTime
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.options import QUEUES
-from cluster_setup.profiles.rules import broken_rule, is_one_line
+from cluster_setup.options import MOST_WORKERS, QUEUES
 
 SHIPPED = Path(__file__).parent
+MOST = 10**6  # of cores, and of seconds that are waited for
+WALLTIME = re.compile(r"(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
 
 
 @dataclass(frozen=True)
@@ -151,25 +153,18 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise ClusterError(f"--profile {path} cannot be read: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
-        where = f" at line {place.line + 1}" if place else f" ({_first_line(error)})"
+        why = str(error).partition("\n")[0]
+        where = f" at line {place.line + 1}" if place else f" ({why})"
         raise ClusterError(f"--profile {path} must be YAML, it is not{where}") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
     _refuse_unknown(values, path)
     base = values.pop("base", None)
-    if base is not None and not is_one_line(base):
+    if base is not None and not _is_one_line(base):
         raise ClusterError(
-            f"--profile {path}: base must be the name of a profile, got {_short(base)}"
+            f"--profile {path}: base must be the name of a profile, got {reprlib.repr(base)}"
         )
     return values if base is None else _read(base, (*seen, str(path))) | values
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
 
 
 def _path(name: str) -> Path:
@@ -206,10 +201,64 @@ def _checked(values: dict[str, Any], name: str) -> Profile:
         if key == "walltime" and type(value) is int:  # YAML reads 12:00:00 as a number to base 60
             hours, rest = divmod(value, 3600)
             value = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
-        rule = broken_rule(key, KEYS[key], value)
+        rule = _broken_rule(key, KEYS[key], value)
         if rule:
-            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {_short(value)}")
+            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {reprlib.repr(value)}")
         ready[key] = tuple(value) if isinstance(value, list) else value
     if "queue" not in ready:
         raise ClusterError(f"--profile {name}: queue must be one of {', '.join(QUEUES)}, got none")
     return Profile(**ready, name=name)
+
+
+def _is_one_line(value: Any) -> bool:
+    """Whether a value is text without a line's end, or anything else that no one would see."""
+    return isinstance(value, str) and value.replace("\t", " ").isprintable()
+
+
+def _broken_rule(key: str, kind: str, value: Any) -> str | None:
+    """The rule that a value breaks, or None.
+
+    Parameters
+    ----------
+    key : str
+    kind : str
+        The type of the profile's attribute, as it is written there.
+    value : what YAML gave
+    """
+    if value is None and "None" in kind:
+        return None
+    if kind.startswith("tuple"):
+        lines = isinstance(value, (list, tuple)) and all(map(_is_one_line, value))
+        return None if lines else "a list of lines of text"
+    if kind in ("int", "float"):
+        most = MOST_WORKERS if key == "workers" else MOST
+        number = isinstance(value, (int, float) if kind == "float" else int)
+        good = number and not isinstance(value, bool) and 0 < value <= most
+        what = "a number above 0, at most" if kind == "float" else "a whole number from 1 to"
+        return None if good else f"{what} {most}"
+    if not _is_one_line(value) or not value:
+        return "one line of text"
+    if key == "queue" and value not in QUEUES:
+        return f"one of {', '.join(QUEUES)}"
+    if key == "walltime" and not (WALLTIME.fullmatch(value) and re.search("[1-9]", value)):
+        return "HH:MM:SS or D-HH:MM:SS"
+    if key == "shared_folder":
+        return _broken_folder(value)
+    return _broken_memory(value) if key == "memory" else None
+
+
+def _broken_folder(value: str) -> str | None:
+    try:
+        Path(value).expanduser()
+    except RuntimeError:
+        return "a folder, with ~USER of a user who is known here"
+    return None
+
+
+def _broken_memory(value: str) -> str | None:
+    from dask.utils import parse_bytes
+
+    try:
+        return None if 2**20 <= parse_bytes(value) <= 2**50 else "from 1 MiB to 1 PiB"
+    except (ValueError, OverflowError):
+        return "a size such as 32 GiB"

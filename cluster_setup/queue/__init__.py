@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
 from cluster_setup.closing import close_in_time
-from cluster_setup.dashboard import scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.batch_system import Queue
 from cluster_setup.queue.job import cluster_class, job_arguments, wants_gpu
 from cluster_setup.queue.watchdog import Watchdog
+from cluster_setup.settings import scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -41,10 +41,15 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         job, or jobs end before their worker registers.
     """
     import dask
+    from distributed import Client
 
     profile = load_profile(options.profile, queue.kind)
     gpu = wants_gpu(options, profile)
-    _require(queue)
+    if shutil.which(queue.submit) is None:
+        raise ClusterError(
+            f"--cluster {queue.kind} needs the command {queue.submit}, which is not here; "
+            "start on a login node, or use --cluster local"
+        )
     if not options.tls:
         options.say(security.NO_TLS)
     with (
@@ -53,18 +58,10 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         security.in_folder(folder) if options.tls else nullcontext() as keys,
         _open_cluster(queue, profile, gpu, folder, keys, options.dashboard) as cluster,
         _jobs(cluster, queue, options, profile, folder) as watchdog,
-        _client(cluster, watchdog) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
         _wait_for_the_first(cluster, watchdog, options)
         yield client
-
-
-def _require(queue: Queue) -> None:
-    if shutil.which(queue.submit) is None:
-        raise ClusterError(
-            f"--cluster {queue.kind} needs the command {queue.submit}, which is not here; "
-            "start on a login node, or use --cluster local"
-        )
 
 
 @contextmanager
@@ -116,14 +113,6 @@ def _jobs(
         watchdog.stop()
         # All at once and before anything that may take time.
         queue.cancel_all(watchdog.jobs)
-
-
-@contextmanager
-def _client(cluster: Any, watchdog: Watchdog) -> Iterator[Client]:
-    from distributed import Client
-
-    with Client(cluster, set_as_default=False) as client:
-        yield client
 
 
 def _wait_for_the_first(cluster: Any, watchdog: Watchdog, options: ClusterOptions) -> None:

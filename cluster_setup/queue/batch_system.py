@@ -57,9 +57,7 @@ class Queue:
             return {}
         with suppress(OSError, TimeoutError, ValueError, IndexError):
             asked = await asyncio.create_subprocess_exec(
-                *self.ask(jobs),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                *self.ask(jobs), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
             )
             try:
                 out, err = await asyncio.wait_for(asked.communicate(), SECONDS_TO_ANSWER)

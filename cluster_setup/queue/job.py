@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cluster_setup.dashboard import LOOPBACK
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.batch_system import Queue
 from cluster_setup.queue.watchdog import watched
 from cluster_setup.security import key_files, named_keys
-from cluster_setup.settings import OF_WORKERS, as_environment
+from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment
 
 # A worker's web pages are for the node itself.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")

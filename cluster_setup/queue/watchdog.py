@@ -171,7 +171,7 @@ class Watchdog:
     def _count_death(self, job: str) -> None:
         self._deaths += 1
         if self._deaths >= DEATHS_IN_A_ROW:
-            log = _log_of(self._logs, job)
+            log = next(iter(sorted(self._logs.glob(f"*{job}*"))), None)
             self._give_up(
                 f"--cluster {self._queue.kind}: {self._deaths} jobs in a row ended before their "
                 f"worker registered; the last, {job}, said: {tail_of(log)}; "
@@ -193,10 +193,6 @@ class Watchdog:
                 self._cluster._adaptive.stop()
             if self._present():
                 self._say(f"attention  {reason}; the run goes on with the workers it has")
-
-
-def _log_of(logs: Path, job: str) -> Path | None:
-    return next(iter(sorted(logs.glob(f"*{job}*"))), None)
 
 
 def tail_of(log: Path | None) -> str:

@@ -15,7 +15,7 @@ import socket
 import stat
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
@@ -110,9 +110,9 @@ def down(folder: Path = FOLDER) -> None:
 
 def _cancel_all_jobs(folder: Path) -> None:
     """Jobs outlive a controller that ends while it cancels them."""
-    _client(folder, "scancel", "--full", "--user", str(os.geteuid()))
+    _ask(folder, "scancel", "--full", "--user", str(os.geteuid()))
     until = time.monotonic() + SECONDS_TO_STOP
-    while _client(folder, "squeue", "--noheader").strip() and time.monotonic() < until:
+    while _ask(folder, "squeue", "--noheader").stdout.strip() and time.monotonic() < until:
         time.sleep(0.1)
 
 
@@ -139,27 +139,15 @@ def _write_configuration(folder: Path) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    with ExitStack() as opened:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [opened.enter_context(one).getsockname()[1] for one in servers]
 
 
 def _start(folder: Path, program: str, arguments: list[str]) -> None:
     path = _find(program)
     assert path is not None
-    done = subprocess.run(
-        [path, *arguments],
-        env=os.environ | environment(folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_TO_START,
-    )
+    done = _ask(folder, path, *arguments)
     if done.returncode:
         said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
         raise ClusterError(f"slurm_on_one_machine: {program} did not start: {said}")
@@ -168,7 +156,7 @@ def _start(folder: Path, program: str, arguments: list[str]) -> None:
 def _wait_until_idle(folder: Path) -> None:
     until = time.monotonic() + SECONDS_TO_START
     while True:
-        said = _client(folder, "sinfo", "--noheader", "--Node", "--format=%T")
+        said = _ask(folder, "sinfo", "--noheader", "--Node", "--format=%T").stdout
         if said.split() == ["idle"] * len(NODES):
             return
         if time.monotonic() > until:
@@ -180,15 +168,11 @@ def _wait_until_idle(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _client(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        command,
-        env=os.environ | environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_TO_START,
-    )
-    return done.stdout
+def _ask(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=os.environ | environment(folder), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=SECONDS_TO_START,
+    )  # fmt: skip
 
 
 def _running(folder: Path) -> dict[int, str]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import platform
+import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import cloudpickle
+import dask
+import distributed
+import numpy as np
+import psutil
+import pynvml
+from distributed import Client
 
 from cluster_setup import open_cluster, resolve_kind
-
-if TYPE_CHECKING:
-    from distributed import Client
+from cluster_setup.on_this_machine.devices import available_cores
 
 MEGABYTES = 64
 
@@ -54,31 +64,17 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
 
 def versions() -> dict[str, str]:
     """Versions of what both sides must have alike."""
-    import platform
-
-    import cloudpickle
-    import dask
-    import distributed
-    import numpy
-
     return {
         "python": platform.python_version(),
         "dask": dask.__version__,
         "distributed": distributed.__version__,
         "cloudpickle": cloudpickle.__version__,
-        "numpy": numpy.__version__,
+        "numpy": np.__version__,
     }
 
 
 def look_around() -> dict[str, Any]:
     """Runs on the worker."""
-    import os
-    import socket
-
-    import psutil
-
-    from cluster_setup.on_this_machine.devices import available_cores
-
     return {
         "host": socket.gethostname(),
         "cores": available_cores(),
@@ -92,10 +88,6 @@ def look_around() -> dict[str, Any]:
 
 
 def _gpu() -> str:
-    import os
-
-    import pynvml
-
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
     try:
         pynvml.nvmlInit()
@@ -114,8 +106,6 @@ def _gpu() -> str:
 
 
 def _imported(package: str) -> str:
-    import importlib
-
     try:
         return str(importlib.import_module(package).__version__)
     except ImportError as error:
@@ -128,16 +118,12 @@ def _torch() -> str:
     version = _imported("torch")
     if not version[0].isdigit():
         return version
-    import importlib
-
     torch = importlib.import_module("torch")
     return f"{version}, " + ("sees the GPU" if torch.cuda.is_available() else "sees no GPU")
 
 
 def _transfer_speeds(client: Client) -> tuple[float, float]:
     """MB/s of an array to the worker and back, the better of three turns."""
-    import numpy as np
-
     array = np.random.default_rng(0).integers(0, 255, MEGABYTES * 10**6, dtype=np.uint8)
     there, back = [], []
     for _ in range(3):

@@ -19,12 +19,7 @@ SECONDS_TO_STOP = 120  # before the walltime: what is finished is on disk, and h
 
 
 def script(
-    command: str,
-    arguments: Sequence[str],
-    *,
-    profile: str | None,
-    workers: int | None,
-    device: str,
+    command: str, arguments: Sequence[str], *, profile: str | None, workers: int | None, device: str
 ) -> str:
     """The text of a job that runs ``python -m pipelines.COMMAND`` inside its own allocation.
 

@@ -44,10 +44,8 @@ def answer(
     client : distributed.Client, optional
         By default the reductions run on threads of this process.
     path : the run's folder; it holds ``cv_results`` and the members
-    dataset : Dataset
     refits : row of the refit of every member that is stored
     asked : Asked, points to explain
-    n_folds, seed : int
     refer_error, confidence : float, see ``Referral``
     """
     truth, numbers = dataset.y_test, sorted(refits)
@@ -55,12 +53,9 @@ def answer(
     said = [files.probabilities(member) for member in numbers]
     answers = reduce_members(as_dask_array(said), client)
     probabilities = np.stack(said)
+    on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
-    np.savez(
-        path / names.MEMBER_PROBABILITIES,
-        member=numbers,
-        probabilities=probabilities[:, : len(truth)],
-    )
+    np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
     referral = _referral(path, files, numbers, dataset, refer_error, confidence, seed)
     judged = None if referral is None else referral.judge(of_test, dataset.X_test)
     write_predictions(
@@ -69,10 +64,11 @@ def answer(
         disagreement=of_test.disagreement, refer=of_test.refer,
         **({} if judged is None else judged.columns),
     )  # fmt: skip
-    size_errors(probabilities[:, : len(truth)], truth, seed).to_parquet(path / names.SIZES)
-    refer = [of_test.refer, of_own.refer]
+    size_errors(on_test, truth, seed).to_parquet(path / names.SIZES)
+    refer, of_referral = [of_test.refer, of_own.refer], dict[str, Any]()
     if referral is not None and judged is not None:
         refer[0] = judged.refers(of_test)
+        of_referral = facts_of(referral, judged, of_test, truth)
         if asked.own is not None:
             refer[1] = referral.judge(of_own, asked.own).refers(of_own)
     arrays = explained(
@@ -81,14 +77,12 @@ def answer(
     np.savez_compressed(path / names.EXPLAINED, **arrays)
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
-    errors = np.mean(probabilities[:, : len(truth)].argmax(axis=2) != truth, axis=1)
+    errors = np.mean(on_test.argmax(axis=2) != truth, axis=1)
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
     table.to_csv(path / names.MEMBERS, index=False)
     return {
         **facts(of_test, truth),
-        **(
-            {} if referral is None or judged is None else facts_of(referral, judged, of_test, truth)
-        ),
+        **of_referral,
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pipelines.nn.refit import Refitted
 from pipelines.nn.units import CandidateUnit, Row
 from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
+from pipelines.select.scores import with_worker
 
 Rows = Mapping[str, list[Row]]
 # A member, what it says of the test points, float32 of shape (n_points, n_classes), and of the
@@ -30,7 +31,6 @@ def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[Bagg
 
     Parameters
     ----------
-    plan : Plan
     done : rows of candidates, by the names of their units
     refitted : number of the candidate that was refitted, by member
 
@@ -73,7 +73,7 @@ def bag(
         Of a refit that gave a member.
     """
     units = units_left(plan, done, refitted)
-    needed = _names_needed(units)
+    needed = {name for unit in units if isinstance(unit, MemberUnit) for name in unit.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
     work = partial(carry_out, inputs=plan.inputs, training=plan.training)
     for outcome in runner.outcomes_and_news(work, data, units, known):
@@ -84,12 +84,12 @@ def bag(
             unit, result = alone.unit, alone.result
             if isinstance(unit, CandidateUnit):
                 rows = failed_rows(data, unit, alone.error) if alone.error else result
-                yield alone, _with_worker(rows, alone), None
+                yield alone, with_worker(rows, alone.worker), None
             elif result is None:
                 yield alone, [], None
             else:
                 row = {**result.row, "training_error": result.train_error}
-                yield alone, _with_worker([row], alone), _made(result)
+                yield alone, with_worker([row], alone.worker), _made(result)
 
 
 def _of_each_member(outcome: Outcome[BaggingUnit]) -> list[Outcome[OfOneMember]]:
@@ -110,11 +110,3 @@ def _made(refitted: Refitted) -> Made | None:
     assert refitted.left_out_proba is not None
     said = SaidOfLeftOut(refitted.left_out, refitted.left_out_proba)
     return refitted.member, refitted.test_proba, said
-
-
-def _names_needed(units: list[BaggingUnit]) -> Container[str]:
-    return {name for unit in units if isinstance(unit, MemberUnit) for name in unit.needs}
-
-
-def _with_worker(rows: list[Row], outcome: Outcome[Any]) -> list[Row]:
-    return [{**row, "worker": outcome.worker} for row in rows]

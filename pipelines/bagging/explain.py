@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class Asked:
 
     def describe(self) -> dict[str, Any]:
         """What a run records."""
-        return {"pictures": self._digest, "image_form": self.form and self.form.describe()}
+        return {"pictures": self._digest, "image_form": self.form and asdict(self.form)}
 
     @property
     def _digest(self) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -58,10 +59,7 @@ class MemberFiles:
 
         Parameters
         ----------
-        number : int
-        member : Member
         probabilities : float32 array of shape (n_points, n_classes)
-        left_out : SaidOfLeftOut
         classes : labels of shape (n_classes,)
 
         Raises
@@ -70,20 +68,12 @@ class MemberFiles:
             The disk is full or cannot be written.
         """
         self.path.mkdir(exist_ok=True)
-
-        def write_left_out(path: Path) -> None:
-            with path.open("wb") as file:
-                np.savez(file, allow_pickle=False, **left_out._asdict())
-
-        _write_whole(self._left_out(number), write_left_out)
-        alone = Ensemble([member], classes)
-        _write_whole(self.weights(number), lambda path: alone.save(path, member=number))
-
-        def write(path: Path) -> None:
-            with path.open("wb") as file:
-                np.save(file, probabilities, allow_pickle=False)
-
-        _write_whole(self._probabilities(number), write)
+        with _whole(self._left_out(number)) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **left_out._asdict())
+        with _whole(self.weights(number)) as path:
+            Ensemble([member], classes).save(path, member=number)
+        with _whole(self._probabilities(number)) as path, path.open("wb") as file:
+            np.save(file, probabilities, allow_pickle=False)
 
     def probabilities(self, member: int) -> np.ndarray:
         """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
@@ -104,10 +94,11 @@ class MemberFiles:
         return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file under another name first, so that a kill leaves no half of it."""
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Another name to write a file under first, so that a kill leaves no half of it."""
     part = path.with_name(path.name + ".part")
-    write(part)
+    yield part
     with part.open("rb+") as file:
         os.fsync(file.fileno())
     os.replace(part, path)

@@ -10,7 +10,7 @@ brightest pixel, are those of the training images.
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +49,6 @@ class PictureForm:
         sides = np.maximum(_extent(is_ink.any(axis=2)), _extent(is_ink.any(axis=1)))
         return cls(*shape, brightest, int(np.median(sides[sides > 0])) if sides.any() else shape[0])
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> PictureForm:
-        """The form that ``describe`` gave."""
-        return cls(**record)
-
-    def describe(self) -> dict[str, Any]:
-        """What a run records."""
-        return asdict(self)
-
 
 def _extent(lines: Any) -> np.ndarray:
     """From the first to the last True of each row, of shape (n,); 0 where there is none."""
@@ -76,7 +67,6 @@ def read_picture(path: Path, form: PictureForm) -> np.ndarray:
     Parameters
     ----------
     path : Path of a file that Pillow reads
-    form : PictureForm
 
     Returns
     -------
@@ -142,10 +132,8 @@ def _place(ink: np.ndarray, form: PictureForm) -> np.ndarray:
     small = Image.fromarray(ink.astype(np.float32)).resize(size, Image.Resampling.BOX)
     pixels = np.asarray(small, dtype=np.float64)
     pixels *= form.brightest / pixels.max()
-    top, left = (
-        _start(pixels.sum(axis=1), form.height),
-        _start(pixels.sum(axis=0), form.width),
-    )
+    top = _start(pixels.sum(axis=1), form.height)
+    left = _start(pixels.sum(axis=0), form.width)
     image = np.zeros((form.height, form.width), dtype=np.float32)
     image[top : top + size[1], left : left + size[0]] = np.rint(pixels)
     return image

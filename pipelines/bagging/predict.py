@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,24 @@ import numpy as np
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
-from pipelines.bagging.predict_options import PredictOptions
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
 from pipelines.bagging.referral import lines_of, lines_of_all, stored_referral
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
-from pipelines.nn.needs import need_torch
+from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.say import aloud, complain
-from pipelines.select.new_rows import NewRows
+from pipelines.select.new_rows import NewRows, record_of
 
 
-def predict(options: PredictOptions) -> int:
-    """Print what the ensemble says of every picture, and draw its certainty.
+def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
+    """Print what the ensemble says of every picture, and draw its certainty; or ask of a table.
 
-    A picture that cannot be read is named on stderr, and the others are answered.
+    A picture that cannot be read is named on stderr, and the others are answered. The parameters
+    are those of the command line, see ``parse_predict``.
 
     Returns
     -------
@@ -41,37 +41,37 @@ def predict(options: PredictOptions) -> int:
         There is no such ensemble, or a figure cannot be written.
     """
     need_torch()
-    if options.table is not None:
-        for line in predict_table(options.run, options.table, options.output):
+    if table is not None:
+        for line in predict_table(run, table, output):
             aloud(line)
         return 0
-    form = _form(options.run)
-    images, rows = [], []
-    for image in options.images:
+    form = _form(run)
+    read, rows = [], []
+    for path in image:
         try:
-            rows.append(read_picture(image, form))
-            images.append(image)
+            rows.append(read_picture(path, form))
+            read.append(path)
         except InputError as error:
             complain("nn_bagging", error.flagged())
-    if not images:
+    if not read:
         return 2
-    said, classes = ask_members(options.run, np.stack(rows))
+    said, classes = ask_members(run, np.stack(rows))
     answers = reduce_members(as_dask_array(list(said)))
-    referral = stored_referral(options.run)
+    referral = stored_referral(run)
     judged = None if referral is None else referral.judge(answers, np.stack(rows))
     refer = answers.refer if judged is None else judged.refers(answers)
-    for number, image in enumerate(images):
+    for number, path in enumerate(read):
         point = ExplainedPoint(
-            image.name, None, rows[number].reshape(form.height, form.width), said[:, number],
+            path.name, None, rows[number].reshape(form.height, form.width), said[:, number],
             int(answers.vote[number]), bool(refer[number]),
         )  # fmt: skip
-        lines = _lines(image, answers, number, len(said), classes)
+        lines = _lines(path, answers, number, len(said), classes)
         if referral is not None and judged is not None:
             lines += lines_of(referral, judged, number, float(answers.certainty[number]), classes)
         for line in lines:
             aloud(line)
-        aloud(f"figure     {_draw(point, classes, options.output or image.parent, image.stem)}")
-    return 0 if len(images) == len(options.images) else 1
+        aloud(f"figure     {_draw(point, classes, output or path.parent, path.stem)}")
+    return 0 if len(read) == len(image) else 1
 
 
 def predict_table(run: Path, table: Path, output: Path | None = None) -> list[str]:
@@ -82,8 +82,7 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     InputError
         There is no such ensemble, or the table cannot be read or answered.
     """
-    record = _record(run)
-    rows = NewRows.read(run, record, table)
+    rows = NewRows.read(run, record_of(run, BaggingRecord, "nn_bagging"), table)
     said, classes = ask_members(run, rows.X)
     answers = reduce_members(as_dask_array(list(said)))
     referral = stored_referral(run)
@@ -137,24 +136,14 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
     return np.stack(said), [str(label) for label in classes]
 
 
-def _record(run: Path) -> BaggingRecord:
-    _, record = read_record(run)
-    if not isinstance(record, BaggingRecord):
-        raise InputError(
-            f"RUN must be the folder of a run of nn_bagging, got {run}, which holds a run of "
-            f"{record.command}"
-        )
-    return record
-
-
 def _form(run: Path) -> PictureForm:
-    record = _record(run)
+    record = record_of(run, BaggingRecord, "nn_bagging")
     if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
             "give the table in place of the pictures"
         )
-    return PictureForm.from_record(record.image_form.model_dump())
+    return PictureForm(**record.image_form.model_dump())
 
 
 def _lines(

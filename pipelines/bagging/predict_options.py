@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
@@ -16,26 +16,13 @@ RULE_OF_PICTURES = (
 )
 
 
-@dataclass(frozen=True)
-class PredictOptions:
-    """What to ask of which run.
+def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
+    """Read the command line: what to ask of which run.
 
-    Attributes
-    ----------
-    run : Path
-    table : Path, or None
-    images : tuple of Path
-    output : Path, or None for the folder of each picture, or of the table
-    """
-
-    run: Path
-    table: Path | None
-    images: tuple[Path, ...]
-    output: Path | None
-
-
-def parse_predict(argv: Sequence[str]) -> PredictOptions:
-    """Read the command line.
+    Returns
+    -------
+    dict of ``run``, a Path; ``table``, a Path or None; ``image``, a list of Path; and ``output``,
+    a Path, or None for the folder of each picture, or of the table
 
     Raises
     ------
@@ -61,7 +48,7 @@ def parse_predict(argv: Sequence[str]) -> PredictOptions:
         help="folder of the figures NAME-certainty.svg and .png, or of NAME-predictions.csv "
         "(default: beside each picture, or the table)",
     )  # fmt: skip
-    given = parser.parse_args(argv)
-    if (given.table is None) == (not given.image):
+    given = vars(parser.parse_args(argv))
+    if (given["table"] is None) == (not given["image"]):
         raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
-    return PredictOptions(given.run, given.table, tuple(given.image), given.output)
+    return given

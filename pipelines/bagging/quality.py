@@ -20,7 +20,6 @@ def facts(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
 
     Parameters
     ----------
-    answers : Answers
     truth : int array of shape (n_points,), class codes
     """
     n_vote = int(np.sum(answers.vote != truth))

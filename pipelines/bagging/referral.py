@@ -66,8 +66,6 @@ class Referral:
 
     Attributes
     ----------
-    left_out : LeftOut
-    familiar : Familiar
     scaling : FittedScaling or FittedPreparation, or None for images
         Brings rows of a table to the numbers of ``familiar``.
     guarantee : Guarantee, or None where no error was asked for
@@ -101,7 +99,6 @@ class Referral:
         said : of every member
         X : array of shape (n_rows, n_features), or a DataFrame; unscaled training rows
         y : int array of shape (n_rows,), class codes
-        n_classes : int
         scaling : fitted on ``X``; None for images, whose pixels are compared as they are
         error : share of wrong answers among those kept; None for no threshold
         confidence : float between 0 and 1

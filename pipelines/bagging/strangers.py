@@ -34,7 +34,6 @@ class Familiar:
     ----------
     rows : array of shape (n_known, n_features)
         Pixels as they are, or prepared columns of a table.
-    is_image : bool
     apart : float array of shape (n_measures, n_known), ascending
         Of each row, by each measure.
     """

@@ -27,9 +27,6 @@ class MemberUnit:
 
     Attributes
     ----------
-    member : int
-    candidates : tuple of CandidateUnit
-    refit_seed : int
     refitted : int
         Number of the candidate that was refitted before, -1 for none; if it still is the
         best there is nothing to do.
@@ -98,10 +95,7 @@ class Plan:
 
     Attributes
     ----------
-    inputs : Inputs
-    training : Training
     candidates : list of CandidateUnit, member by member
-    members : list of MemberUnit
     groups : list of GroupUnit
         In place of both, where there is nothing to choose and nobody asks for folds.
     """
@@ -164,7 +158,6 @@ def best_candidate(
 
     Parameters
     ----------
-    candidates : sequence of CandidateUnit
     rows : the rows of each, None where its task failed
 
     Returns

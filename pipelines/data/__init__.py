@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.data.dataset import Array, Dataset, Source, rows_of
 from pipelines.data.folds import make_folds, split_test, stratified_subset
-from pipelines.data.images import load_digits, load_mnist_like
+from pipelines.data.images import OPENML, load_digits, load_mnist_like
 from pipelines.data.preparation import Preparation
 from pipelines.data.rare import Rare, settle_rare
 from pipelines.data.scaling import FittedScaling, Scaling
@@ -33,8 +34,7 @@ __all__ = [
 # Name on the command line -> loader, called with --data-dir.
 DATASETS: dict[str, Callable[[str | Path], Source]] = {
     "digits": lambda data_dir: load_digits(),
-    "mnist": lambda data_dir: load_mnist_like("mnist", data_dir),
-    "fashion-mnist": lambda data_dir: load_mnist_like("fashion-mnist", data_dir),
+    **{name: partial(load_mnist_like, name) for name in OPENML},
 }
 
 

@@ -1,7 +1,4 @@
-"""What is scattered to the workers, and the arrays a worker makes of it and keeps.
-
-The only file that knows cupy.
-"""
+"""What is scattered to the workers, and the arrays a worker makes of it and keeps."""
 
 from __future__ import annotations
 

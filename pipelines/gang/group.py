@@ -75,7 +75,7 @@ class Group:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
         self._backend = backend
         self._broken = threading.Event()
-        self._spans: list[Any] = []
+        self._spans: list[_Span] = []
 
     @classmethod
     def join(
@@ -150,7 +150,7 @@ class Group:
         spans, self._spans = self._spans, []
         if self._backend is None or not spans:
             return 0.0, 0.0
-        mine = torch.tensor([_seconds(span) for span in spans], dtype=torch.float64)
+        mine = torch.tensor([span.seconds for span in spans], dtype=torch.float64)
         least = mine.to(self.device, copy=True)
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MIN
@@ -256,7 +256,3 @@ class _Span:
             return float(self._ended - self._began)
         self._ended.synchronize()
         return float(self._began.elapsed_time(self._ended)) / 1000
-
-
-def _seconds(span: _Span) -> float:
-    return span.seconds

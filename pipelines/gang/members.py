@@ -17,14 +17,7 @@ from urllib.parse import urlsplit
 from distributed import WorkerPlugin
 
 from cluster_setup.workers import outlook
-from pipelines.gang.group import (
-    SECONDS,
-    SECONDS_TO_JOIN,
-    Address,
-    GangBroken,
-    Group,
-    Rendezvous,
-)
+from pipelines.gang.group import SECONDS, SECONDS_TO_JOIN, Address, GangBroken, Group, Rendezvous
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -181,7 +174,6 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 def run_gang(
     client: Client, members: list[str], work: Work, shared: Any, argument: Any,
     told: Callable[[Told], None], *, device: str = "cpu", threads: int = 1,
-    seconds: float = SECONDS,
 ) -> Ended:  # fmt: skip
     """Run ``work`` on each of these workers at once, as one gang.
 
@@ -196,7 +188,7 @@ def run_gang(
     shared : scattered; large and the same for all gangs of a run
     argument : the same for all ranks of this gang; scattered too
     told : called in this thread with what rank 0 tells
-    device, threads, seconds : torch's name of the device; of each rank; of a collective
+    device, threads : torch's name of the device; of each rank
 
     Raises
     ------
@@ -208,21 +200,21 @@ def run_gang(
     futures: list[Future] = []
     try:
         first = client.submit(
-            _open, token, seconds, key=f"rendezvous-{token}", workers=[members[0]], pure=False
+            _open, token, key=f"rendezvous-{token}", workers=[members[0]], pure=False
         )
         address, lost = _result_in_time(client, first, members[:1])
         if address is None:
             return Ended(None, lost, members)
         try:
             data, asked = client.scatter(
-                [shared, argument], workers=[members[0]], hash=False, timeout=seconds
+                [shared, argument], workers=[members[0]], hash=False, timeout=SECONDS
             )
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
             return Ended(None, f"the data did not arrive ({error})", members)
         futures = [
             client.submit(
                 _rank, work, data, asked, token, address, rank, len(members), device, threads,
-                seconds, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
+                key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
                 priority=100, pure=False,
             )
             for rank, one in enumerate(members)
@@ -236,8 +228,8 @@ def run_gang(
 def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple[Any, str | None]:
     until = time.monotonic() + SECONDS_TO_JOIN  # torch is loaded first
     while future.status == "pending" and time.monotonic() < until:
-        if why := _missing(client, members):
-            return None, why
+        if gone := gone_of(client, members):
+            return None, f"worker {gone[0]} is gone"
         time.sleep(0.01)
     end = _end_of(future) if future.status != "pending" else {}
     if isinstance(end, Address):
@@ -293,11 +285,6 @@ def _end_of(future: Future) -> Any:
     return {"error": error}
 
 
-def _missing(client: Client, members: list[str]) -> str | None:
-    gone = gone_of(client, members)
-    return f"worker {gone[0]} is gone" if gone else None
-
-
 def gone_of(client: Client, members: Sequence[str]) -> list[str]:
     """Those of some workers that are not there, in two looks one after the other.
 
@@ -341,17 +328,16 @@ def _wait_until_loaded() -> None:
         thread.join()
 
 
-def _open(token: str, seconds: float) -> Address:
+def _open(token: str) -> Address:
     _wait_until_loaded()
-    _opened[token] = Rendezvous(_own_host(), seconds)
+    _opened[token] = Rendezvous(_own_host())
     return _opened[token].address
 
 
 def _rank(
     work: Work, shared: Any, argument: Any, token: str, address: Address, rank: int, n_ranks: int,
-    device: str, threads: int, seconds: float,
+    device: str, threads: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The task of one rank."""
     _wait_until_loaded()
     import torch
     from distributed import get_worker
@@ -369,7 +355,7 @@ def _rank(
     torch.set_num_threads(threads)
     try:
         group = Group.join(
-            address, rank, n_ranks, device=device, host=_own_host(), seconds=seconds,
+            address, rank, n_ranks, device=device, host=_own_host(),
             stopped=lambda: token in _stopped,
         )  # fmt: skip
         _joined[token] = group

@@ -22,14 +22,14 @@ from dask import bag
 
 from pipelines.errors import InputError, opt
 from pipelines.graph import on_gpus, partition, tasks
-from pipelines.graph.edges import refuse_many
+from pipelines.graph.edges import no_edges, refuse_many
 from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.held import LOST, MOST_FAILURES, Held
 from pipelines.graph.iteration import SINGLE, Array, Iterated, Stop, Told
 from pipelines.graph.partition import Source, Split
-from pipelines.graph.personal import personal_vectors, warm_start
+from pipelines.graph.personal import walk_over
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.units import row_of
+from pipelines.graph.units import Answer
 from pipelines.graph.variants.pull import precision
 from pipelines.graph.walk import Walk
 from pipelines.run.errors import RunStopped
@@ -47,27 +47,21 @@ STATE = "state.json"
 PROBE = ".seen-by-all"
 
 
-@dataclass(frozen=True)
-class Partitioned:
+@dataclass(frozen=True, eq=False)
+class Partitioned(Answer):
     """The answer of many workers.
 
-    nodes : the n names
     iterated : ranks of shape (n, k), changes of all iterations, also of an earlier session
+    residual : the L1 norm of what one more iteration in float64 changes
+    nodes : the n names
     vectors : names of the k columns
     n_partitions, n_edges : as they were dealt
-    residual : the L1 norm of what one more iteration in float64 changes
     """
 
     nodes: pd.Index
-    iterated: Iterated
     vectors: list[str]
     n_partitions: int
     n_edges: int
-    residual: float
-
-    def row(self, alpha: float) -> dict[str, Any]:
-        """As a row of a run's table of variants."""
-        return row_of("distributed", self.iterated, self.residual, alpha, "")
 
 
 def distributed_pagerank(
@@ -129,18 +123,12 @@ def distributed_pagerank(
     part_bytes = part_bytes or _part_bytes(client)
     dealt = run.deal(edges, n_partitions, self_loops, repeated, part_bytes)
     nodes = partition.read_nodes(str(folder), dealt.n_nodes, dealt.first_name)
-    personal, names = None, ["rank"]
-    if personalise is not None:
-        personal, names = personal_vectors(personalise, nodes)
-    walk = Walk(dealt.n_nodes, alpha, personal, dangling)
-    begin = walk.start()
-    if start is not None:
-        begin = warm_start(start, nodes, begin)
+    walk, names, begin = walk_over(nodes, alpha, dangling, personalise, start)
     if variant == "cugraph":
         iterated, residual = run.iterate_on_gpus(dealt, walk, begin, stop)
     else:
         iterated, residual = run.iterate(dealt, walk, begin, stop, told)
-    return Partitioned(nodes, iterated, names, dealt.split.n_partitions, dealt.n_edges, residual)
+    return Partitioned(iterated, residual, nodes, names, dealt.split.n_partitions, dealt.n_edges)
 
 
 @dataclass(frozen=True)
@@ -190,9 +178,8 @@ class _Run:
         kept = _read(self._folder / SPLIT)
         if kept is not None and kept["wanted"] == wanted:
             split = Split(str(self._folder), tuple(kept["bounds"]), self_loops, repeated)
-            return _Dealt(
-                split, kept["n_nodes"], kept["first_name"], kept["n_edges"], kept["weighted"]
-            )
+            dealt = {one: kept[one] for one in ("n_nodes", "first_name", "n_edges", "weighted")}
+            return _Dealt(split, **dealt)
         for earlier in self._folder.glob("partition-*"):
             shutil.rmtree(earlier)
         (self._folder / partition.WHOLE_NUMBERS).unlink(missing_ok=True)
@@ -210,21 +197,17 @@ class _Run:
         compress = partial(partition.compress, split, n_in, len(parts))
         n_edges = self._over_parts(compress, list(range(n_partitions)))
         if not sum(n_edges):
-            raise _no_edges()
+            raise no_edges()
         shutil.rmtree(self._folder / partition.PIECES, ignore_errors=True)
-        weighted = isinstance(edges, EdgeFile) and edges.weight is not None
-        dealt = _Dealt(split, len(nodes), first_name, sum(n_edges), weighted)
-        record = {
-            "wanted": wanted,
-            "bounds": bounds,
+        dealt = {
             "n_nodes": len(nodes),
             "first_name": first_name,
             "n_edges": sum(n_edges),
-            "weighted": weighted,
+            "weighted": isinstance(edges, EdgeFile) and edges.weight is not None,
         }
-        _write(self._folder / SPLIT, record)
+        _write(self._folder / SPLIT, {"wanted": wanted, "bounds": bounds, **dealt})
         (self._folder / STATE).unlink(missing_ok=True)
-        return dealt
+        return _Dealt(split, **dealt)
 
     def _nodes(self, edges: EdgeFile | RandomGraph, part_bytes: int) -> tuple[Source, pd.Index]:
         """The nodes of all edges, and how to read them."""
@@ -232,7 +215,7 @@ class _Run:
             return Source(edges), pd.RangeIndex(edges.n_nodes)
         source = Source(edges)
         if not source.parts(part_bytes):
-            raise _no_edges()
+            raise no_edges()
         if edges.nodes is not None:
             return source, edges.nodes
         names = self._union(source, part_bytes)
@@ -349,12 +332,6 @@ def _forget(split: Split, iteration: int) -> None:
         tasks.checkpoint(split, p, iteration).unlink(missing_ok=True)
 
 
-def _no_edges() -> InputError:
-    return InputError(
-        f"{opt('edges')} must hold at least one edge, got none; check where they come from"
-    )
-
-
 def _fingerprint(edges: EdgeFile | RandomGraph) -> list[Any]:
     described: list[Any] = [json.loads(json.dumps(asdict(edges)))]
     if isinstance(edges, EdgeFile):
@@ -378,6 +355,5 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, record: Any) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(record))
-    os.replace(unfinished, path)
+    with partition.whole(path) as unfinished:
+        unfinished.write_text(json.dumps(record))

@@ -61,22 +61,20 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
     InputError
         A name is missing, or a weight is missing, negative, infinite or not a number.
     """
-    source, target = _one_kind(_arrow(source, where), _arrow(target, where))
+    source, target = _of_one_type([_arrow(source, where), _arrow(target, where)])
     for names, role in ((source, "source"), (target, "target")):
         missing = pc.is_null(names, nan_is_null=True)
         n_missing = pc.sum(missing).as_py() or 0
         if n_missing:
             raise InputError(
                 f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(names)} "
-                f"rows{where} "
-                f"have no {role}, the first is row {missing.index(True).as_py() + 1}; fill them "
-                f"in or drop them"
+                f"rows{where} have no {role}, the first is row {missing.index(True).as_py() + 1}; "
+                f"fill them in or drop them"
             )
     if len(source) != len(target):
         raise InputError(
             f"{opt('edges')} must have as many sources as targets, got {len(source)} and "
-            f"{len(target)}; "
-            f"pass columns of one length"
+            f"{len(target)}; pass columns of one length"
         )
     return Block(source, target, None if weight is None else _weights(weight, len(source), where))
 
@@ -98,9 +96,7 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
     """
     pieces = [(*_by_name(block), block.weight) for block in blocks]
     if not sum(len(codes) for _, codes, _ in pieces):
-        raise InputError(
-            f"{opt('edges')} must hold at least one edge, got none; check where they come from"
-        )
+        raise no_edges()
     if nodes is None:
         nodes = sorted_names([names for names, _, _ in pieces])
     refuse_many(len(nodes))
@@ -161,13 +157,19 @@ def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     return positions.astype(np.int32)
 
 
+def no_edges() -> InputError:
+    """The error of a graph without edges."""
+    return InputError(
+        f"{opt('edges')} must hold at least one edge, got none; check where they come from"
+    )
+
+
 def refuse_many(n_nodes: int) -> None:
     """Raise InputError where nodes cannot be numbered in int32."""
     if n_nodes > MOST_NODES:
         raise InputError(
             f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part "
-            f"of the "
-            f"graph"
+            f"of the graph"
         )
 
 
@@ -201,11 +203,6 @@ def _arrow(column: Any, where: str) -> pa.Array:
     return array
 
 
-def _one_kind(source: pa.Array, target: pa.Array) -> tuple[pa.Array, pa.Array]:
-    source, target = _of_one_type([source, target])
-    return source, target
-
-
 def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
     """Whole numbers as int64; what differs in type, or is text, as text."""
     if all(pa.types.is_integer(array.type) for array in arrays):
@@ -233,15 +230,13 @@ def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:
     if len(weights) != n_edges:
         raise InputError(
             f"{opt('weight')} must have a number for every edge, got {len(weights)} for {n_edges} "
-            f"edges; "
-            f"pass columns of one length"
+            f"edges; pass columns of one length"
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise InputError(
             f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in row "
-            f"{bad[0] + 1}"
-            f"{where}; mend it or drop the edge"
+            f"{bad[0] + 1}{where}; mend it or drop the edge"
         )
     return np.asarray(weights)
 

@@ -11,9 +11,10 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -181,8 +182,7 @@ class EdgeFile:
                 wrong = low if low < 1 else pc.max(names).as_py()
                 raise InputError(
                     f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' "
-                    f"states, "
-                    f"got {wrong}; mend the file"
+                    f"states, got {wrong}; mend the file"
                 )
         if not self.symmetric:
             return block
@@ -228,21 +228,20 @@ def open_edges(
         raise InputError(
             f"{opt('edges')} must be an existing file, '{path}' is none; check the path"
         )
+    heads = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}
     try:
-        file = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}.get(
-            kind, _table_head
-        )(path, kind)
+        columns, more = heads.get(kind, _table_head)(path, kind)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(str(path), error) from None
+    _refuse_few(path, columns)
     for role, name in (("source", source), ("target", target), ("weight", weight)):
-        if name is not None and name not in file.columns:
-            raise _no_column(role, name, file)
-    return replace(
-        file,
-        source=source or file.source,
-        target=target or file.target,
-        weight=weight or file.weight,
-    )
+        if name is not None and name not in columns:
+            raise _no_column(role, name, path, columns)
+    usual = more.pop("weight", None)
+    return EdgeFile(
+        str(path), kind, columns, source or columns[0], target or columns[1], weight or usual,
+        **more,
+    )  # fmt: skip
 
 
 def unreadable(path: str, why: object) -> InputError:
@@ -250,31 +249,31 @@ def unreadable(path: str, why: object) -> InputError:
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
         f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
-        f"({reason}); "
-        f"repair it or write it again"
+        f"({reason}); repair it or write it again"
     )
 
 
-def _table_head(path: Path, kind: str) -> EdgeFile:
+# The columns of a file, and what else is known of it: fields of ``EdgeFile``.
+Head = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def _table_head(path: Path, kind: str) -> Head:
     with open(path, "rb") as file:
         head = file.readline()
-    begin = len(head)
     line = head.decode("utf-8-sig").strip("\r\n")
     columns = tuple(next(csv.reader([line], delimiter="," if kind == ".csv" else "\t"), []))
     if len(columns) >= 2 and all(map(_is_number, columns[:2])):
         raise InputError(
             f"{opt('edges')} must have a header line in a {kind} file, the first line of '{path}' "
-            f"is "
-            f"{line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
+            f"is {line[:60]!r}; add one such as source,target, or call the file .txt with blanks "
             f"between columns"
         )
-    _refuse_few(path, columns)
     if len(set(columns)) < len(columns):
         raise unreadable(str(path), "two columns have one name")
-    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None, begin)
+    return columns, {"begin": len(head)}
 
 
-def _snap_head(path: Path, kind: str) -> EdgeFile:
+def _snap_head(path: Path, kind: str) -> Head:
     columns: tuple[str, ...] = ()
     with open(path, "rb") as file:
         for line in file:
@@ -282,20 +281,17 @@ def _snap_head(path: Path, kind: str) -> EdgeFile:
             if fields and not fields[0].startswith((b"#", b"%")):
                 columns = tuple(str(i + 1) for i in range(len(fields)))
                 break
-    _refuse_few(path, columns)
-    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None, blanks=True)
+    return columns, {"blanks": True}
 
 
-def _parquet_head(path: Path, kind: str) -> EdgeFile:
+def _parquet_head(path: Path, kind: str) -> Head:
     files = _parquet_files(str(path))
     if not files:
         raise unreadable(str(path), "the folder holds no .parquet file")
-    columns = tuple(parquet.read_schema(files[0]).names)
-    _refuse_few(path, columns)
-    return EdgeFile(str(path), kind, columns, columns[0], columns[1], None)
+    return tuple(parquet.read_schema(files[0]).names), {}
 
 
-def _matrix_head(path: Path, kind: str) -> EdgeFile:
+def _matrix_head(path: Path, kind: str) -> Head:
     with open(path, "rb") as file:
         banner = file.readline().decode().lower().split()
         if len(banner) != 5 or banner[:2] != ["%%matrixmarket", "matrix"]:
@@ -316,16 +312,13 @@ def _matrix_head(path: Path, kind: str) -> EdgeFile:
     if n_rows != n_columns:
         raise InputError(
             f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
-            f"columns; "
-            f"a row and a column are one node"
+            f"columns; a row and a column are one node"
         )
     refuse_many(n_rows)
-    weight = None if field == "pattern" else "value"
-    columns = ("row", "column") if weight is None else ("row", "column", "value")
-    return EdgeFile(
-        str(path), kind, columns, "row", "column", weight, begin, True, n_rows,
-        symmetry == "symmetric",
-    )  # fmt: skip
+    more = {"begin": begin, "blanks": True, "n_nodes": n_rows, "symmetric": symmetry == "symmetric"}
+    if field == "pattern":
+        return ("row", "column"), more
+    return ("row", "column", "value"), {"weight": "value", **more}
 
 
 def _parquet_files(path: str) -> list[Path]:
@@ -338,8 +331,7 @@ def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
     if not columns:
         raise InputError(
             f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
-            f"written in "
-            f"full"
+            f"written in full"
         )
     if len(columns) < 2:
         raise InputError(
@@ -348,12 +340,12 @@ def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
         )
 
 
-def _no_column(role: str, name: str, file: EdgeFile) -> InputError:
-    near = get_close_matches(name, file.columns, n=1)
+def _no_column(role: str, name: str, path: Path, columns: tuple[str, ...]) -> InputError:
+    near = get_close_matches(name, columns, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(
-        f"{opt(role)} must be the name of a column of '{file.path}', got {name!r}; {hint}there are "
-        f"{', '.join(map(repr, file.columns[:10]))}"
+        f"{opt(role)} must be the name of a column of '{path}', got {name!r}; {hint}there are "
+        f"{', '.join(map(repr, columns[:10]))}"
     )
 
 

@@ -118,18 +118,10 @@ class Held:
         partitions, split = self._partitions, self._split
         everyone = range(split.n_partitions)
         states = [
-            submit(
-                f"begin-{p}",
-                homes[p],
-                tasks.with_held,
-                tasks.begin_state,
-                partitions[p],
-                split,
-                p,
-                begun,
-            )
+            submit(f"begin-{p}", homes[p], tasks.with_held, tasks.begin_state, partitions[p],
+                   split, p, begun)
             for p in everyone
-        ]
+        ]  # fmt: skip
         parts = [submit(f"sums-0-{p}", homes[p], tasks.sums, states[p]) for p in everyone]
         total = submit("total-0", None, tasks.add_up, None, tol, *parts)
         for i in range(1, count + 1):
@@ -202,9 +194,4 @@ class Held:
         self, batch: str, name: str, home: str | None, function: Any, *arguments: Any
     ) -> Future:
         """A task of a name of its own, on a worker and nowhere else; or on any."""
-        return self._client.submit(
-            function,
-            *arguments,
-            key=f"{name}-{batch}",
-            workers=home,
-        )
+        return self._client.submit(function, *arguments, key=f"{name}-{batch}", workers=home)

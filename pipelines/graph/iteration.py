@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.graph import Rows
+from pipelines.graph.graph import Graph, Rows
+from pipelines.graph.walk import Walk
 
 Array = NDArray[np.float64]
 
@@ -63,9 +64,8 @@ class Stop:
     def __post_init__(self) -> None:
         if self.tol is not None and not 1e-14 <= self.tol < 1:
             raise InputError(
-                f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up "
-                f"to 1, and "
-                f"double precision holds 16 digits"
+                f"{opt('tol')} must be at least 1e-14 and below 1, got {self.tol}; ranks add up to "
+                f"1, and double precision holds 16 digits"
             )
         if self.iterations is not None and self.iterations < 1:
             raise InputError(
@@ -87,6 +87,27 @@ class Stop:
             return self.iterations
         assert self.tol is not None
         return math.ceil(math.log(self.tol / 2) / math.log(alpha)) + 10
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a variant is given: the same for all variants of a run, scattered once.
+
+    start : float64 of shape (n_nodes, k)
+    device : "cpu" or "gpu"
+    n_threads : of ``pull``; None: every core this process may use
+    """
+
+    graph: Graph
+    walk: Walk
+    start: Array
+    stop: Stop
+    device: str = "cpu"
+    n_threads: int | None = None
+
+    def on(self, device: str, n_threads: int) -> Problem:
+        """The same, to be computed by workers of a kind."""
+        return replace(self, device=device, n_threads=n_threads)
 
 
 @dataclass(frozen=True)
@@ -129,13 +150,8 @@ def rounding_of(longest: int) -> float:
     return DOUBLE * (longest + 4)
 
 
-def iterate(
-    make_step: Callable[[], Step],
-    stop: Stop,
-    alpha: float,
-    told: Told = lambda iteration, change: None,
-) -> Iterated:
-    """Iterate until ``stop`` says so.
+def iterate(make_step: Callable[[], Step], problem: Problem, told: Told) -> Iterated:
+    """Iterate until the problem's ``stop`` says so.
 
     Parameters
     ----------
@@ -143,12 +159,12 @@ def iterate(
     told : hears the number of each iteration, from 1, and its change
     """
     began = time.perf_counter()
-    step = make_step()
+    step, stop = make_step(), problem.stop
     preparing = time.perf_counter() - began
     changes: list[float] = []
     seconds: list[float] = []
     converged = False
-    while not converged and len(changes) < stop.most(alpha):
+    while not converged and len(changes) < stop.most(problem.walk.alpha):
         began = time.perf_counter()
         changes.append(float(step.advance().max()))
         seconds.append(time.perf_counter() - began)

@@ -7,7 +7,6 @@ below ``tol``; dangling nodes are cuGraph's: their rank goes where the surfer ju
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pipelines.errors import InputError, opt
 from pipelines.graph import tasks
 from pipelines.graph.iteration import Array, Iterated, Stop
 from pipelines.graph.partition import Split
+from pipelines.graph.variants import missing
 from pipelines.graph.walk import Walk
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ NEEDS = ("cugraph", "dask_cudf", "cudf")
 
 def lacks() -> str | None:
     """Why it cannot be run here, or None."""
-    for module in NEEDS:
-        if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed"
-    return None
+    return missing(NEEDS)
 
 
 def refuse(dangling: str, personal: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.errors import InputError, opt
 from pipelines.run.options import at_least, inside_unit_interval, option
@@ -13,9 +13,8 @@ from pipelines.run_folder import names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.graph.iteration import Stop
+    from pipelines.graph.iteration import Problem, Stop
     from pipelines.graph.source import GraphSource
-    from pipelines.graph.units import Problem
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,16 @@ class GraphOptions:
         metavar="RUN", path="folder",
     )  # fmt: skip
 
+    def graph_source(self, seed: int) -> GraphSource:
+        """The file of edges that is named, else a random graph; raises as these do."""
+        from pipelines.graph.files import open_edges
+        from pipelines.graph.random_graphs import RandomGraph
+        from pipelines.graph.source import GraphSource
+
+        if self.edges is not None:
+            return GraphSource(open_edges(self.edges, self.source, self.target, self.weight))
+        return GraphSource(RandomGraph(self.random, self.nodes, self.degree, seed))
+
     def stop(self) -> Stop:
         """When the iteration ends; raises InputError where the two do not go together."""
         from pipelines.graph.iteration import Stop
@@ -116,18 +125,12 @@ class GraphOptions:
 
     def problem(self, source: GraphSource) -> tuple[Problem, list[str]]:
         """The graph in memory with its walk, and the names of the vectors."""
-        from pipelines.graph.personal import personal_vectors, warm_start
-        from pipelines.graph.ranks import graph_of_source
-        from pipelines.graph.units import Problem
-        from pipelines.graph.walk import Walk
+        from pipelines.graph.iteration import Problem
+        from pipelines.graph.personal import walk_over
+        from pipelines.graph.ranks import graph_of
 
-        graph = graph_of_source(source.edges, self.self_loops, self.repeated)
-        personal: Any = None
-        vectors = ["rank"]
-        if self.personalise is not None:
-            personal, vectors = personal_vectors(self.personalise, graph.nodes)
-        walk = Walk(graph.n_nodes, self.alpha, personal, self.dangling)
-        start, earlier = walk.start(), self.earlier_ranks()
-        if earlier is not None:
-            start = warm_start(earlier, graph.nodes, start)
+        graph = graph_of(source.edges, self_loops=self.self_loops, repeated=self.repeated)
+        walk, vectors, start = walk_over(
+            graph.nodes, self.alpha, self.dangling, self.personalise, self.earlier_ranks()
+        )
         return Problem(graph, walk, start, self.stop()), vectors

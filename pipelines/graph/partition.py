@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -119,8 +120,8 @@ def write_nodes(folder: str, nodes: pd.Index) -> None:
     if nodes.dtype == np.int64:
         save(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
     else:
-        frame = pd.DataFrame({"node": nodes})
-        _atomically(Path(folder) / NODES, lambda path: frame.to_parquet(path))
+        with whole(Path(folder) / NODES) as path:
+            pd.DataFrame({"node": nodes}).to_parquet(path)
 
 
 def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
@@ -264,17 +265,13 @@ def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 def _join(split: Split, p: int, name: str, n_groups: int, n_edges: int, number: Any) -> None:
     """The groups' columns in one file, sources by their new numbers."""
-
-    def write(path: Path) -> None:
-        kind = "<i4" if name == "source" else "<f8"
-        header = {"descr": kind, "fortran_order": False, "shape": (n_edges,)}
-        with path.open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            for group in range(n_groups):
-                values = np.load(split.path(p, f"group-{group:06d}-{name}"))
-                file.write((values if number is None else number[values]).data)
-
-    _atomically(split.path(p, name), write)
+    kind = "<i4" if name == "source" else "<f8"
+    header = {"descr": kind, "fortran_order": False, "shape": (n_edges,)}
+    with whole(split.path(p, name)) as path, path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for group in range(n_groups):
+            values = np.load(split.path(p, f"group-{group:06d}-{name}"))
+            file.write((values if number is None else number[values]).data)
 
 
 def _piece(folder: str, number: int, name: str) -> Path:
@@ -307,17 +304,17 @@ def _mark(source: np.ndarray, occurs: np.ndarray) -> None:
 
 def save(path: Path, values: NDArray[Any]) -> None:
     """Write a file that is there whole or not at all."""
-    _atomically(path, lambda unfinished: _write(unfinished, values))
-
-
-def _write(path: Path, values: NDArray[Any]) -> None:
-    with path.open("wb") as file:
+    with whole(path) as unfinished, unfinished.open("wb") as file:
         np.save(file, values)
 
 
-def _atomically(path: Path, write: Any) -> None:
-    """A file is there whole or not at all, whichever of two workers wrote it last."""
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to be there whole or not at all.
+
+    Whichever of two workers wrote it last.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    write(unfinished)
+    yield unfinished
     os.replace(unfinished, path)

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import shown
 from pipelines.graph.iteration import Array
+from pipelines.graph.walk import Walk
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -35,8 +36,7 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise InputError(
             f"{opt('personalise')} must be an existing {', '.join(SUFFIXES)} file, got '{path}'; "
-            f"its first "
-            f"column names nodes, each other is a vector"
+            f"its first column names nodes, each other is a vector"
         )
     try:
         if path.suffix.lower() == ".parquet":
@@ -58,6 +58,21 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
             f"({reason}); mend it"
         ) from None
     return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
+
+
+def walk_over(
+    nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: pd.DataFrame | None
+) -> tuple[Walk, list[str], Array]:
+    """The surfer on these nodes, the names of the vectors, and the ranks to begin with.
+
+    The parameters are those of ``pagerank``, and so is what is raised.
+    """
+    personal, names = None, ["rank"]
+    if personalise is not None:
+        personal, names = personal_vectors(personalise, nodes)
+    walk = Walk(len(nodes), alpha, personal, dangling)
+    cold = walk.start()
+    return walk, names, cold if start is None else warm_start(start, nodes, cold)
 
 
 def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
@@ -92,16 +107,14 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     if len(unknown):
         raise InputError(
             f"{opt('personalise')} must name nodes of the graph, got "
-            f"{shown(frame.index[unknown[0]])}, "
-            f"which is none; drop it or add an edge"
+            f"{shown(frame.index[unknown[0]])}, which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         row, column = bad[0]
         raise InputError(
             f"{opt('personalise')} must hold finite numbers of at least 0, got "
-            f"{values[row, column]} for "
-            f"{shown(frame.index[row])}; mend it"
+            f"{values[row, column]} for {shown(frame.index[row])}; mend it"
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
     vectors[positions] = values
@@ -111,8 +124,7 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
         empty = names[int(np.argmin(sums))]
         raise InputError(
             f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has "
-            f"none; "
-            f"name a node to jump to"
+            f"none; name a node to jump to"
         )
     return vectors / sums, names
 
@@ -136,8 +148,7 @@ def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
     if values.shape[1] != cold.shape[1]:
         raise InputError(
             f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got "
-            f"{values.shape[1]}; "
-            f"start from a run with the same personalisation"
+            f"{values.shape[1]}; start from a run with the same personalisation"
         )
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise InputError(
@@ -160,8 +171,7 @@ def _frame(given: Any) -> pd.DataFrame:
     if not isinstance(given, pd.DataFrame) or not given.shape[1] or not len(given):
         raise InputError(
             f"{opt('personalise')} must hold numbers by node: a file, a mapping, or a pandas "
-            f"Series or "
-            f"frame; got {type(given).__name__} without any"
+            f"Series or frame; got {type(given).__name__} without any"
         )
     return given
 

@@ -52,8 +52,7 @@ class RandomGraph:
         if not 1 <= self.degree < self.n_nodes:
             raise InputError(
                 f"{opt('degree')} must be at least 1 and below nodes ({self.n_nodes}), got "
-                f"{self.degree}; "
-                f"change one of them"
+                f"{self.degree}; change one of them"
             )
         if self.kind == "ring" and self.degree != int(self.degree):
             raise InputError(

@@ -15,8 +15,8 @@ from pipelines.graph import variants
 from pipelines.graph.edges import Block, Edges, make_block, number_nodes, refuse_many
 from pipelines.graph.files import EdgeFile, NamesAreText, open_edges
 from pipelines.graph.graph import Graph, make_graph
-from pipelines.graph.iteration import Array, Iterated, Stop, Told
-from pipelines.graph.personal import personal_vectors, warm_start
+from pipelines.graph.iteration import Array, Iterated, Problem, Stop, Told
+from pipelines.graph.personal import walk_over
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.walk import Walk, inverse
 
@@ -34,7 +34,6 @@ class Ranks:
         Names of the k columns.
     iterated : Iterated
         Changes, times, memory.
-    alpha : float
     residual : float
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
     """
@@ -133,16 +132,12 @@ def pagerank(
     stop = Stop(tol, iterations)
     Walk(1, alpha, None, dangling)  # before edges are read
     graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
-    personal, names = None, ["rank"]
-    if personalise is not None:
-        personal, names = personal_vectors(personalise, graph.nodes)
-    walk = Walk(graph.n_nodes, alpha, personal, dangling)
-    begin = walk.start()
-    if start is not None:
-        earlier = start.frame() if isinstance(start, Ranks) else pd.DataFrame(start)
-        begin = warm_start(earlier, graph.nodes, begin)
+    earlier = start.frame() if isinstance(start, Ranks) else start
+    earlier = None if earlier is None else pd.DataFrame(earlier)
+    walk, names, begin = walk_over(graph.nodes, alpha, dangling, personalise, earlier)
     chosen = variants.find_variant(variant, device, graph.n_nodes, memory_bytes)
-    iterated = variants.run(chosen, graph, walk, begin, stop, device, n_threads, told)
+    problem = Problem(graph, walk, begin, stop, device, n_threads)
+    iterated = variants.run(chosen, problem, told)
     return Ranks(
         graph.nodes, iterated.ranks, names, iterated, alpha, residual(graph, walk, iterated.ranks)
     )
@@ -172,7 +167,7 @@ def graph_of(
     self_loops: str = "keep",
     repeated: str = "sum",
 ) -> Graph:
-    """The graph of whatever ``pagerank`` takes as edges; raises as it does."""
+    """The graph of what ``pagerank`` takes as edges, or of an ``EdgeFile``; raises as it does."""
     if isinstance(edges, Graph):
         return edges
     if nodes is not None:
@@ -183,27 +178,16 @@ def graph_of(
     return make_graph(_edges(edges, source, target, weight, known), self_loops, repeated)
 
 
-def graph_of_source(
-    edges: EdgeFile | RandomGraph, self_loops: str = "keep", repeated: str = "sum"
-) -> Graph:
-    """The graph of an edge list whose head was read, or of a random graph."""
-    read = read_edges(edges) if isinstance(edges, EdgeFile) else _drawn(edges)
-    return make_graph(read, self_loops, repeated)
-
-
-def _drawn(graph: RandomGraph) -> Edges:
-    pairs = list(graph.blocks())
-    sources, targets = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    return Edges(sources, targets, None, pd.RangeIndex(graph.n_nodes))
-
-
 def _edges(
     edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
 ) -> Edges:
     if isinstance(edges, str | Path):
-        return read_edges(open_edges(edges, source, target, weight), nodes)
+        edges = open_edges(edges, source, target, weight)
+    if isinstance(edges, EdgeFile):
+        return read_edges(edges, nodes)
     if isinstance(edges, RandomGraph):
-        return _drawn(edges)
+        sources, targets = (np.concatenate(part) for part in zip(*edges.blocks(), strict=True))
+        return Edges(sources, targets, None, pd.RangeIndex(edges.n_nodes))
     if hasattr(edges, "tocoo"):
         return _edges_of_matrix(edges)
     return number_nodes([_block(edges, source, target, weight)], nodes)
@@ -223,8 +207,7 @@ def _edges_of_matrix(matrix: Any) -> Edges:
     if entries.shape[0] != entries.shape[1]:
         raise InputError(
             f"{opt('edges')} must be a square matrix, got {entries.shape[0]} rows and "
-            f"{entries.shape[1]} "
-            f"columns; a row and a column are one node"
+            f"{entries.shape[1]} columns; a row and a column are one node"
         )
     refuse_many(entries.shape[0])
     block = make_block(entries.row, entries.col, entries.data)
@@ -253,7 +236,6 @@ def _block(edges: Any, source: str | None, target: str | None, weight: str | Non
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
             f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, "
-            f"2), got "
-            f"{type(edges).__name__}; pass one of these"
+            f"2), got {type(edges).__name__}; pass one of these"
         )
     return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipelines.graph.files import EdgeFile, open_edges
+from pipelines.graph.files import EdgeFile
 from pipelines.graph.random_graphs import RandomGraph
 
 
@@ -48,19 +48,3 @@ class GraphSource:
         if isinstance(self.edges, EdgeFile):
             return described | {"path": self.edges.path, "weight": self.edges.weight}
         return described
-
-
-def graph_source(
-    edges: str | None,
-    random: str,
-    nodes: int,
-    degree: float,
-    seed: int,
-    source: str | None = None,
-    target: str | None = None,
-    weight: str | None = None,
-) -> GraphSource:
-    """A file of edges where one is named, else a random graph; raises as these do."""
-    if edges is not None:
-        return GraphSource(open_edges(edges, source, target, weight))
-    return GraphSource(RandomGraph(random, nodes, degree, seed))

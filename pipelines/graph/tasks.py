@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -113,16 +113,10 @@ class Holding:
     """A partition that a worker's process holds; ``token`` tells one run from another."""
 
     token: str
-    split: Split
-    walk: Walk
+    split: Split = field(compare=False)
+    walk: Walk = field(compare=False)
     p: int
-    weighted: bool
-
-    def __hash__(self) -> int:
-        return hash((self.token, self.p))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Holding) and (self.token, self.p) == (other.token, other.p)
+    weighted: bool = field(compare=False)
 
     def partition(self) -> Partition:
         """Loaded where this process does not have it."""

@@ -22,7 +22,6 @@ class Walk:
 
     Attributes
     ----------
-    n_nodes : int
     alpha : float
         The damping factor, strictly between 0 and 1.
     personal : float64 of shape (n_nodes, k), or None

@@ -16,8 +16,6 @@ class Inputs:
 
     Attributes
     ----------
-    n_features : int
-    n_classes : int
     image_shape : (height, width) in pixels, or None for a table
     """
 

@@ -239,14 +239,8 @@ class _Given:
             one.index_select(0, flat).view(len(pieces), size, -1)
             for one in (self._rows.X, self._rows.one_hot)
         )
-        if self._parts[0].scaling is not None:
-            for line, part in zip(X, self._parts, strict=True):
-                assert part.scaling is not None
-                center, scale = (
-                    torch.from_numpy(np.asarray(one, dtype=np.float32)).to(where)
-                    for one in (part.scaling.center, part.scaling.scale)
-                )
-                line.sub_(center).div_(scale)
+        for line, part in zip(X, self._parts, strict=True):
+            part.scaled(line)
         drawn, left_out = torch.from_numpy(weights).to(where)
         n_drawn = int((weights[0] > 0).sum(1).max())
         return Batch(X, one_hot, drawn, left_out, n_drawn)

@@ -31,8 +31,6 @@ class Member:
 
     Attributes
     ----------
-    candidate : Candidate
-    inputs : Inputs
     weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
     scaling : FittedScaling or FittedPreparation
         Applied to rows before the network.

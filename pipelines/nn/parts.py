@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from pipelines.data.scaling import FittedScaling
+
+if TYPE_CHECKING:
+    import torch
 
 Result = TypeVar("Result")
 Told = Callable[[float], None]
@@ -38,6 +41,18 @@ class Part:
     scaling: FittedScaling | None = None
     left_out: np.ndarray | None = None
     weights: np.ndarray | None = None
+
+    def scaled(self, X: torch.Tensor) -> torch.Tensor:
+        """Placed rows, brought to the scale of the network's own where they are."""
+        import torch
+
+        if self.scaling is None:
+            return X
+        center, scale = (
+            torch.from_numpy(np.asarray(one, dtype=np.float32)).to(X.device)
+            for one in (self.scaling.center, self.scaling.scale)
+        )
+        return X.sub_(center).div_(scale)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
-"""How a network is trained, whatever the candidate."""
+"""How a network is trained, whatever the candidate; and what that needs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
+
+from pipelines.errors import InputError
 
 PRECISIONS = ("fp32", "tf32")
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
@@ -19,7 +22,6 @@ class Training:
     ----------
     batch_size : int
         Rows of a step; the last of an epoch takes what is left.
-    max_epochs : int
     least_fall : float
         Training ends with an epoch whose mean loss is not below that of the epoch before
         by more than this part of it; that of a network for tables ends as
@@ -54,3 +56,18 @@ class Training:
             batch, (fewest, most) = BATCH, EPOCHS
             epochs = min(max(STEPS // math.ceil(n_rows / (batch_size or batch)), fewest), most)
         return cls(batch_size or batch, max_epochs or epochs, **settings)
+
+
+def need_torch() -> None:
+    """Say in one line what is missing where torch is.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+    """
+    if find_spec("torch") is None:
+        raise InputError(
+            "networks need torch, which is not installed; install the nn extra: "
+            "pip install -c constraints.txt '.[nn]'"
+        )

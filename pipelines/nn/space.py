@@ -115,14 +115,9 @@ class SearchSpace:
                 f"{where} must say every hyper-parameter of network {network}, "
                 f"{', '.join(missing)} missing; add a line like '{missing[0]}: [low, high]'"
             )
+        limits = OF_ADAM if network == "table" else LIMITS
         ranges = {
-            name: Range.of(
-                name,
-                content[name],
-                where,
-                (OF_ADAM if network == "table" else LIMITS)[name],
-                whole=name in WHOLE,
-            )
+            name: Range.of(name, content[name], where, limits[name], whole=name in WHOLE)
             for name in wanted
         }
         return cls(network, **ranges)

@@ -15,11 +15,10 @@ from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relati
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.network import Tensors, log_certainty
 from pipelines.nn.parts import OK, Part, Trained
-from pipelines.nn.plan import redraw_sample
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate
-from pipelines.nn.units import Row, Unit
+from pipelines.nn.units import Row, Unit, redraw_sample
 
 Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
 GIB = 2**30
@@ -63,17 +62,11 @@ class Stack:
         import torch
 
         started = time.perf_counter()
-        rows, part = self.rows, self.parts[slot]
+        rows = self.rows
         index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
         n_errors, loss = 0, 0.0
         for block in index.split(scoring_rows(self.candidate, self.inputs)):
-            X = rows.X.index_select(0, block)
-            if part.scaling is not None:
-                center, scale = (
-                    torch.from_numpy(np.asarray(one, dtype=np.float32)).to(rows.device)
-                    for one in (part.scaling.center, part.scaling.scale)
-                )
-                X = X.sub_(center).div_(scale)
+            X = self.parts[slot].scaled(rows.X.index_select(0, block))
             certainty = log_certainty(weights, X, self.candidate, self.inputs)
             truth = rows.one_hot.index_select(0, block)
             n_errors += int((certainty.argmax(1) != truth.argmax(1)).sum())

@@ -39,11 +39,6 @@ def train(
 
     Parameters
     ----------
-    candidate : Candidate
-    inputs : Inputs
-    rows : DeviceRows
-    parts : sequence of Part
-    training : Training
     collect : function (index of the part, its weights) -> anything
         Called when the network has ended. The weights are views of memory that is used
         again: what is to be kept must be copied.
@@ -54,54 +49,43 @@ def train(
     -------
     list of Trained, in the order of ``parts``
     """
-    way = train_until_left_out if candidate.network == "table" else _train
     with on_device(training):
-        return way(candidate, inputs, rows, parts, training, collect, told)
+        if candidate.network == "table":
+            return train_until_left_out(candidate, inputs, rows, parts, training, collect, told)
+        stack = _stack(candidate, inputs, rows, parts, training.batch_size)
+        running = list(range(len(parts)))  # slot -> part
+        losses: list[list[float]] = [[] for _ in parts]
+        seconds = [0.0 for _ in parts]
+        ended: dict[int, Trained[Result]] = {}
+        stepper = Stepper(stack, training.batch_size)
+        while running:
+            started = time.perf_counter()
+            orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
+            n_running, n_before = len(running), len(losses[running[0]])
 
+            def told_of_epoch(share: float, n_running: int = n_running, n: int = n_before) -> None:
+                still = n_running * (1 - (n + share) / training.max_epochs)
+                told(1 - still / len(parts))
 
-def _train(
-    candidate: Candidate,
-    inputs: Inputs,
-    rows: DeviceRows,
-    parts: Sequence[Part],
-    training: Training,
-    collect: Callable[[int, Tensors], Result],
-    told: Told,
-) -> list[Trained[Result]]:
-    stack = _stack(candidate, inputs, rows, parts, training.batch_size)
-    running = list(range(len(parts)))  # slot -> part
-    losses: list[list[float]] = [[] for _ in parts]
-    seconds = [0.0 for _ in parts]
-    ended: dict[int, Trained[Result]] = {}
-    stepper = Stepper(stack, training.batch_size)
-    while running:
-        started = time.perf_counter()
-        orders = [epoch_order(parts[part].rows, parts[part].generator) for part in running]
-        n_running, n_before = len(running), len(losses[running[0]])
-
-        def told_of_epoch(share: float, n_running: int = n_running, n: int = n_before) -> None:
-            still = n_running * (1 - (n + share) / training.max_epochs)
-            told(1 - still / len(parts))
-
-        epoch_losses = _epoch(stack, stepper, orders, training.batch_size, told_of_epoch)
-        share = (time.perf_counter() - started) / len(running)
-        for slot in reversed(range(len(running))):
-            part = running[slot]
-            losses[part].append(epoch_losses[slot])
-            seconds[part] += share
-            if not _goes_on(losses[part], training):
-                status = OK if math.isfinite(losses[part][-1]) else DIVERGED
-                result = collect(part, stack.finish(slot))
-                ended[part] = Trained(result, tuple(losses[part]), status, seconds[part])
-                # The last network takes the empty slot: no memory but the stack's is needed.
-                if slot != len(running) - 1:
-                    stack.move(len(running) - 1, slot)
-                    running[slot] = running[-1]
-                del running[-1]
-        if running and len(running) != stack.n_slots:
-            stack = stack.narrow(0, len(running))
-            stepper = Stepper(stack, training.batch_size)
-    return [ended[part] for part in range(len(parts))]
+            epoch_losses = _epoch(stack, stepper, orders, training.batch_size, told_of_epoch)
+            share = (time.perf_counter() - started) / len(running)
+            for slot in reversed(range(len(running))):
+                part = running[slot]
+                losses[part].append(epoch_losses[slot])
+                seconds[part] += share
+                if not _goes_on(losses[part], training):
+                    status = OK if math.isfinite(losses[part][-1]) else DIVERGED
+                    result = collect(part, stack.finish(slot))
+                    ended[part] = Trained(result, tuple(losses[part]), status, seconds[part])
+                    # The last network takes the empty slot: no memory but the stack's is needed.
+                    if slot != len(running) - 1:
+                        stack.move(len(running) - 1, slot)
+                        running[slot] = running[-1]
+                    del running[-1]
+            if running and len(running) != stack.n_slots:
+                stack = stack.narrow(0, len(running))
+                stepper = Stepper(stack, training.batch_size)
+        return [ended[part] for part in range(len(parts))]
 
 
 def _goes_on(losses: list[float], training: Training) -> bool:
@@ -112,11 +96,7 @@ def _goes_on(losses: list[float], training: Training) -> bool:
 
 
 def _stack(
-    candidate: Candidate,
-    inputs: Inputs,
-    rows: DeviceRows,
-    parts: Sequence[Part],
-    batch_size: int,
+    candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part], batch_size: int
 ) -> Stack:
     import torch
 
@@ -142,11 +122,7 @@ def _stack(
 
 
 def _epoch(
-    stack: Stack,
-    stepper: Stepper,
-    orders: Sequence[np.ndarray],
-    batch_size: int,
-    told: Told,
+    stack: Stack, stepper: Stepper, orders: Sequence[np.ndarray], batch_size: int, told: Told
 ) -> list[float]:
     """One pass of every network over its rows; the mean loss of each."""
     import torch

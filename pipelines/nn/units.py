@@ -1,4 +1,7 @@
-"""Units of a bagging run: what one task trains; ``cross_validate`` and ``refit`` are the tasks."""
+"""Units of a bagging run: what one task trains, and what chance decides, drawn from one seed.
+
+``cross_validate`` and ``refit`` are the tasks.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.bootstrap import Bootstrap, draw_bootstrap
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.plan import draw_member
 from pipelines.nn.settings import Training
 from pipelines.nn.size import predicted_cost
 from pipelines.nn.space import Candidate, SearchSpace
@@ -26,10 +29,8 @@ class Unit:
         Number of the bootstrap.
     number : int
         Of the candidate within its bootstrap.
-    candidate : Candidate
     seed : int
         Of first weights and orders of rows; each fold gets its own from it.
-    n_folds : int
     run_seed : int
         From which the bootstrap's sample is drawn again.
     cost : float
@@ -61,6 +62,65 @@ class RefitUnit(Unit):
     def name(self) -> str:
         """As the dashboard shows it."""
         return f"refit-member={self.member} candidate={self.number}"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What one bootstrap's generator gives, in the order of drawing.
+
+    More candidates come after the earlier ones, which stay the same; and each bootstrap
+    has a generator of its own, so that more bootstraps change none.
+
+    Attributes
+    ----------
+    refit_seed : int
+        Of the refit's first weights and orders.
+    candidates : tuple of (Candidate, int)
+        With the seed of each, from which its folds get theirs.
+    """
+
+    sample: Bootstrap
+    refit_seed: int
+    candidates: tuple[tuple[Candidate, int], ...]
+
+
+def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
+    """The generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))
+
+
+def draw_member(
+    y: np.ndarray, n_folds: int, space: SearchSpace, n_candidates: int, seed: int, member: int
+) -> Draws:
+    """Everything chance decides for one member of the ensemble.
+
+    Parameters
+    ----------
+    y : class codes of shape (n_samples,)
+    seed : int
+        Of the run.
+    member : int
+        Number of the bootstrap, from 0.
+    """
+    generator = bootstrap_generator(seed, member)
+    sample = draw_bootstrap(y, n_folds, generator)
+    refit_seed = _seed(generator)
+    candidates = tuple((space.draw(generator), _seed(generator)) for _ in range(n_candidates))
+    return Draws(sample, refit_seed, candidates)
+
+
+def redraw_sample(
+    y: np.ndarray, n_folds: int, seed: int, member: int, weights: np.ndarray | None = None
+) -> Bootstrap:
+    """The sample of ``draw_member``, where its seeds are known and its rows are not.
+
+    With ``weights`` of the rows the folds are the same, and the rows drawn in proportion.
+    """
+    return draw_bootstrap(y, n_folds, bootstrap_generator(seed, member), weights)
+
+
+def _seed(generator: np.random.Generator) -> int:
+    return int(generator.integers(0, 2**63))
 
 
 def cut_units(

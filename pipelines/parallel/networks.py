@@ -29,7 +29,6 @@ class Network:
     Attributes
     ----------
     name : one of ``NETWORKS``, or ``FILE.py:FUNCTION``
-    n_inputs, n_outputs : int
     image_shape : (height, width) in pixels, or None
     hidden : units of the layers of an mlp
     source : the text of the user's file; the workers need not reach it

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 from pipelines.errors import InputError, flag_of
 from pipelines.parallel.settings import HOMES, OPTIMIZERS, SCALINGS, Settings
 from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
-from pipelines.run.options import at_least, finite, inside_unit_interval, option, positive
+from pipelines.run.options import at_least, finite, number, option, positive, share
 
-number = partial(option, parse=int, check=at_least(1), metavar="N")
 # What a network's rate and optimiser are where nothing is said.
 USUAL = {"approximator": ("adamw", 0.003), "bagging": ("sgd", 0.01), "mlp": ("adamw", 0.001)}
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
@@ -50,10 +48,9 @@ class NetworkOptions:
         None, "with --network approximator: points of the function (default: 8000)",
         check=at_least(10, 100_000_000),
     )  # fmt: skip
-    validation: float = option(
-        0.1, "share of the training rows that losses are measured on after each epoch",
-        parse=float, check=inside_unit_interval, metavar="SHARE",
-    )  # fmt: skip
+    validation: float = share(
+        0.1, "share of the training rows that losses are measured on after each epoch"
+    )
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ class Problem:
 
     Attributes
     ----------
-    name : str
     task : "classification" (cross-entropy) or "regression" (squared error)
-    network : Network
     train, validation, test : arrays X of shape (n, n_inputs), uint8 or float32, and y of shape
         (n,): int64 class codes, or float32
     center, scale : floats

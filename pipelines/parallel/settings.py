@@ -20,7 +20,6 @@ class Settings:
     batch_size : int
         Rows of a rank's batch; the ranks' batches together are the union batch.
     optimizer : {"sgd", "adamw"}
-    learning_rate, momentum : float
     scale_lr : {"none", "linear", "sqrt"}
         What the learning rate is multiplied with: 1, the number of ranks (Goyal et al. 2017),
         or its root (Krizhevsky 2014).

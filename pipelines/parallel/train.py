@@ -31,7 +31,6 @@ class Order:
 
     Attributes
     ----------
-    settings : Settings
     sync : str
         The strategy as it is typed.
     seed : int

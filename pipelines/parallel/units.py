@@ -17,7 +17,6 @@ class Training:
     strategy : as it is typed
     ranks : asked for
     repeat : from 0; it decides the seed, so that strategies begin with the same weights
-    cost : float
     """
 
     strategy: str

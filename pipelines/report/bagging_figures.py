@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from pipelines.report.boxes import grid_lines, title_and_key
+from pipelines.report.boxes import grid_lines, mark_failed, title_and_key
 from pipelines.report.style import (
     BLUE,
     INK,
@@ -23,6 +22,7 @@ from pipelines.report.style import (
     WIDE,
     fitting,
     is_phone,
+    one_axes,
     percent_labels,
     percent_y_axis,
 )
@@ -49,8 +49,7 @@ def ensemble_size(sizes: pd.DataFrame, vote_error: float | None) -> Figure:
     sizes : table with a row for each subset: size, vote_error, mean_error (fractions)
     vote_error : of all members
     """
-    figure = Figure(figsize=(fitting(NARROW), 4.0), layout="constrained")
-    axes = figure.add_subplot(xlabel="members", ylabel="test error")
+    figure, axes = one_axes(4.0, xlabel="members", ylabel="test error")
     by_size = sizes.groupby("size")["vote_error"]
     x = np.unique(sizes["size"].to_numpy(dtype=float))
     low, high, middle = by_size.min(), by_size.max(), by_size.mean()
@@ -162,8 +161,7 @@ def referral(
     certainty: np.ndarray, is_right: np.ndarray, by_rule: Referred | None, rule: str
 ) -> Figure:
     """Error of the predictions kept when the least certain are referred to a person."""
-    figure = Figure(figsize=(fitting(NARROW), 4.0), layout="constrained")
-    axes = figure.add_subplot(xlabel="predictions kept", ylabel="error among those kept")
+    figure, axes = one_axes(4.0, xlabel="predictions kept", ylabel="error among those kept")
     kept, errors = kept_errors(certainty, is_right)
     axes.step(kept, errors, color=BLUE, where="post", gid="kept")
     key: list[Patch | Line2D] = [Line2D([], [], color=BLUE, label="by certainty of the vote")]
@@ -188,8 +186,7 @@ def referral(
 def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> Figure:
     """Validation error of every candidate of every member; the test error of the chosen one."""
     numbers = np.unique(candidates["member"].to_numpy(dtype=int))
-    figure = Figure(figsize=(fitting(WIDE), 3.8), layout="constrained")
-    axes = figure.add_subplot(xlabel="member", ylabel="error")
+    figure, axes = one_axes(3.8, WIDE, xlabel="member", ylabel="error")
     errors = candidates["error_mean"].to_numpy(dtype=float)
     percent_y_axis(axes, _shown_errors(errors, members))
     place = np.searchsorted(numbers, candidates["member"].to_numpy(dtype=int))
@@ -197,7 +194,7 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     axes.scatter(place[~best], errors[~best], s=16, color=SKY, edgecolor=BLUE, lw=0.6,
                  gid="candidates", zorder=3)  # fmt: skip
     axes.scatter(place[best], errors[best], s=42, color=VERMILLION, lw=0, gid="best", zorder=4)
-    _draw_failed(axes, place, errors)
+    mark_failed(axes, place[np.isnan(errors)], 24)
     key: list[Patch | Line2D] = [
         Line2D([], [], marker="o", ls="", color=SKY, mec=BLUE, ms=4, label="candidate, cv error"),
         Line2D([], [], marker="o", ls="", color=VERMILLION, ms=6, label="chosen, cv error"),
@@ -224,11 +221,3 @@ def _shown_errors(errors: np.ndarray, members: pd.DataFrame | None) -> np.ndarra
     tested = np.empty(0) if members is None else members["test_error"].to_numpy(dtype=float)
     every = np.concatenate([errors, tested])
     return every[np.isfinite(every)]
-
-
-def _draw_failed(axes: Axes, place: np.ndarray, errors: np.ndarray) -> None:
-    failed = place[np.isnan(errors)]
-    axes.scatter(
-        failed, np.full(len(failed), 0.97), s=24, marker="x", color=VERMILLION, lw=1,
-        transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
-    )  # fmt: skip

@@ -173,16 +173,12 @@ def _answers(run: BaggingRun) -> list[Answer]:
 
 
 def _content(run: BaggingRun) -> dict[str, Any]:
-    columns, rows = ([], []) if run.members is None else table_of(run.members, ERRORS)
     ordered = run.candidates
     if "error_mean" in ordered:
         ordered = ordered.sort_values("error_mean", kind="stable")
-    candidate_columns, candidates = table_of(ordered, ("error_mean", "error_std"))
     return {
-        "member_columns": columns,
-        "candidate_columns": candidate_columns,
-        "candidates": candidates,
-        "members": rows,
+        "candidates": table_of(ordered, ("error_mean", "error_std")),
+        "members": None if run.members is None else table_of(run.members, ERRORS),
         "rule": "" if run.record.referral is None else run.record.referral.rule,
         "guarantee": _guarantee_words(run),
         "has_members": run.members is not None,
@@ -215,9 +211,7 @@ BAGGING = Kind(
     template="nn_bagging.html",
     read=read_bagging_run,
     figures={
-        "certainty_disagreement": partial(_certainty, group="disagreement"),
-        "certainty_chosen": partial(_certainty, group="chosen"),
-        "certainty_own": partial(_certainty, group="own"),
+        **{f"certainty_{group}": partial(_certainty, group=group) for group in GROUPS},
         "ensemble_size": _ensemble_size,
         "calibration": _calibration,
         "referral": _referral,

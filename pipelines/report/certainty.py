@@ -12,15 +12,7 @@ from matplotlib.patches import Rectangle
 from pipelines.report.bagging_folder import ExplainedPoint
 from pipelines.report.boxes import add_boxes, grid_lines
 from pipelines.report.classification_figures import class_name
-from pipelines.report.style import (
-    GREY,
-    INK,
-    NARROW,
-    VERMILLION,
-    WIDE,
-    fitting,
-    is_phone,
-)
+from pipelines.report.style import GREY, INK, NARROW, VERMILLION, WIDE, fitting, is_phone
 from pipelines.report.wording import shortened
 
 MOST_LABELS = 20  # classes whose names have room under their boxes

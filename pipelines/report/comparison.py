@@ -19,7 +19,8 @@ from pipelines.report.data_sets import draw, rank_over_sets, scores_of
 from pipelines.report.figures import Drawn, embedded
 from pipelines.report.kind import Kind
 from pipelines.report.kinds import kind_of
-from pipelines.report.paired import PAIRED, paired_rows
+from pipelines.report.page import template
+from pipelines.report.paired import paired_table
 from pipelines.report.style import (
     BLUE,
     SKY,
@@ -28,21 +29,16 @@ from pipelines.report.style import (
     figure_style,
     fitting,
     percent_labels,
-    svg_of,
 )
-from pipelines.report.table import Cell, number_cell
-from pipelines.report.templates import template
+from pipelines.report.table import Cell, Table, Value
 from pipelines.report.validation_folder import ValidationRun
-from pipelines.report.wording import count, duration, percent
+from pipelines.report.wording import count, duration, percent, plain
 from pipelines.run_folder.judgement import interval
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
 
-COLUMNS = [
-    ("run", "text"), ("data", "text"), ("searched", "text"), ("cv error", "number"),
-    ("test error", "number"), ("wall time", "number"), ("workers", "number"), ("status", "text"),
-]  # fmt: skip
+COLUMNS = ("run", "data", "searched", "cv error", "test error", "wall time", "workers", "status")
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
 
@@ -59,11 +55,9 @@ class Compared:
     def cv_error(self) -> tuple[float, float]:
         """Mean and standard deviation over the folds of the best candidate."""
         best = self.run.record.best
-        return (
-            (math.nan, math.nan)
-            if best is None
-            else (_number(best.error_mean), _number(best.error_std))
-        )
+        if best is None:
+            return math.nan, math.nan
+        return _number(best.error_mean), _number(best.error_std)
 
     @property
     def test_error(self) -> float:
@@ -142,11 +136,9 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     text = template("comparison.html").render(
         title=f"{count(len(runs), 'run')} compared",
         figures=_figures(runs),
-        columns=COLUMNS,
-        rows=[_row(compared, page) for compared in runs],
+        rows=Table.of(COLUMNS, [_row(compared, page) for compared in runs]),
         warning=_data_warning(runs),
-        paired_columns=PAIRED,
-        paired=paired_rows(runs),
+        paired=paired_table(runs),
         names=[compared.name for compared in runs],
         differing=differing_options([compared.run.facts.get("options", {}) for compared in runs]),
         shared=_shared_cells(runs),
@@ -180,20 +172,19 @@ def _data_warning(runs: Sequence[Compared]) -> str:
     )
 
 
-def _row(compared: Compared, page: Path) -> list[Cell]:
+def _row(compared: Compared, page: Path) -> list[Value]:
     record, mean, std = compared.run.record, *compared.cv_error
     name, n_train = record.dataset.name or "–", record.dataset.n_train
-    data = f"{name}, {'–' if n_train is None else f'{n_train:,}'} rows"
     spread = f" ± {percent(std)}" if np.isfinite(std) else ""
     return [
         Cell(compared.name, compared.name, _link(compared.run.path / REPORT, page)),
-        Cell(data, data),
-        Cell(size := compared.kind.size(compared.run), size),
-        number_cell(mean, percent(mean) + spread),
-        number_cell(compared.test_error, _test_error(compared)),
-        number_cell(compared.wall_seconds, duration(compared.wall_seconds)),
-        number_cell(_number(record.cluster.n_workers), str(record.cluster.n_workers)),
-        Cell(record.status, record.status),
+        f"{name}, {'–' if n_train is None else f'{n_train:,}'} rows",
+        compared.kind.size(compared.run),
+        (mean, percent(mean) + spread),
+        (compared.test_error, _test_error(compared)),
+        (compared.wall_seconds, duration(compared.wall_seconds)),
+        (_number(record.cluster.n_workers), str(record.cluster.n_workers)),
+        record.status,
     ]
 
 
@@ -209,16 +200,10 @@ def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
     names = dict.fromkeys(name for each in options for name in each)
     found = []
     for name in names:
-        values = [_plain(each.get(name)) for each in options]
+        values = [plain(each.get(name)) for each in options]
         if name not in NOT_COMPARED and len(set(values)) > 1:
             found.append(("--" + name.replace("_", "-"), values))
     return found
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return "–"
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _shared_cells(runs: Sequence[Compared]) -> list[str]:
@@ -285,14 +270,10 @@ def _draw_times(axes: Axes, places: np.ndarray, seconds: Sequence[float]) -> Non
 def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
     words = "Cross-validation and test error and wall time of each run; the table has the numbers."
     with figure_style():
-        drawn = {"comparison": _embedded("comparison", _draw(runs), words)}
+        drawn = {"comparison": embedded("comparison", _draw(runs), words)}
         validated = [one.run for one in runs if isinstance(one.run, ValidationRun)]
         scores = scores_of(validated) if len(validated) == len(runs) else None
         if scores is not None:
             figure, said = draw(rank_over_sets(scores))
-            drawn["critical_difference"] = _embedded("critical_difference", figure, said)
+            drawn["critical_difference"] = embedded("critical_difference", figure, said)
     return drawn
-
-
-def _embedded(name: str, figure: Figure, words: str) -> Drawn:
-    return embedded(name, figure, words, svg_of(figure))

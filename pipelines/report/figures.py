@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,7 +53,7 @@ def draw_figures(run: AnyRun, figures: Mapping[str, Draw[AnyRun]]) -> dict[str, 
             made = draw(run)
             if made is not None:
                 figure, alt = made
-                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name).read_bytes())
+                drawn[name] = embedded(name, figure, alt, save(figure, run.path, name))
                 with on_a_phone():
                     if again := draw(run):
                         narrow = _data_uri(svg_of(again[0]))
@@ -73,9 +74,10 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def embedded(name: str, figure: Figure, alt: str, svg: bytes) -> Drawn:
-    """A figure that is drawn, as the page takes it."""
+def embedded(name: str, figure: Figure, alt: str, saved: Path | None = None) -> Drawn:
+    """A figure as the page takes it, drawn now or saved as SVG before."""
     width, height = figure.get_size_inches()
+    svg = svg_of(figure) if saved is None else saved.read_bytes()
     return Drawn(name, round(96 * width), round(96 * height), alt, _data_uri(svg))
 
 
@@ -84,7 +86,6 @@ def _data_uri(svg: bytes) -> str:
 
 
 def _of_confusion(run: Run[Any]) -> Made:
-    """The confusion matrix of the test points."""
     if run.predictions is None or run.predictions.empty:
         return None
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
@@ -103,7 +104,6 @@ def _of_confusion(run: Run[Any]) -> Made:
 
 
 def _of_wrong_test_points(run: Run[Any]) -> Made:
-    """The images of wrong test points."""
     wrong = wrong_images(run)
     if wrong is None or not len(wrong.row):
         return None
@@ -114,7 +114,6 @@ def _of_wrong_test_points(run: Run[Any]) -> Made:
 
 
 def _of_timeline(run: Run[Any], colour_by: str) -> Made:
-    """The units of every worker."""
     if not run.units:
         return None
     addresses = worker_addresses(run)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-from pipelines.report.table import Cell, Columns
+from pipelines.report.table import Cell, Table, Value
 from pipelines.run_folder import names
 
-FILES: Columns = [("file", "text"), ("size", "number"), ("content", "text")]
 MOST_FILES = 500
 CONTENT = {
     names.RECORD: "options, seed, versions, devices, times, the answer",
@@ -34,19 +33,19 @@ CONTENT = {
 }
 
 
-def file_rows(folder: Path) -> list[list[Cell]]:
+def file_table(folder: Path) -> Table:
     """Name, size and content of each file, those with a content of their own first."""
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_shown(path)]
+    found = [
+        path for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != names.REPORT and path.suffix != ".part"
+    ]  # fmt: skip
     found.sort(key=lambda path: list(CONTENT).index(path.name) if path.name in CONTENT else 99)
-    return [_row(path, folder) for path in found[:MOST_FILES]]
+    rows = [_row(path, folder) for path in found[:MOST_FILES]]
+    return Table.of(("file", "size", "content"), rows)
 
 
-def _is_shown(path: Path) -> bool:
-    return path.name != names.REPORT and path.suffix != ".part"
-
-
-def _row(path: Path, folder: Path) -> list[Cell]:
+def _row(path: Path, folder: Path) -> list[Value]:
     name, size = path.relative_to(folder).as_posix(), path.stat().st_size
     content = CONTENT.get(path.name, "a figure" if path.suffix in (".svg", ".png") else "")
     shown = f"{size:,} B" if size < 1000 else f"{size / 1000:,.1f} kB"
-    return [Cell(name, name, quote(name)), Cell(shown, float(size)), Cell(content, content)]
+    return [Cell(name, name, quote(name)), (size, shown), content]

@@ -6,14 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.style import (
-    GREY,
-    INK,
-    NARROW,
-    VERMILLION,
-    fitting,
-    powers_of_ten,
-)
+from pipelines.report.style import GREY, INK, VERMILLION, one_axes, powers_of_ten
 
 
 def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
@@ -26,8 +19,7 @@ def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
     tol : float or None
         The change that ends the iteration.
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.6), layout="constrained")
-    axes = figure.add_subplot(xlabel="iteration", ylabel="L1 norm of the change", yscale="log")
+    figure, axes = one_axes(3.6, xlabel="iteration", ylabel="L1 norm of the change", yscale="log")
     shown = iterations[iterations["change"] > 0]
     for i, (variant, lines) in enumerate(shown.groupby("variant", sort=False)):
         axes.plot(
@@ -52,8 +44,7 @@ def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
     bounds : float64 of shape (n + 1,)
     counts : of shape (n,)
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.6), layout="constrained")
-    axes = figure.add_subplot(xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
+    figure, axes = one_axes(3.6, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(counts, bounds, fill=True, color=VERMILLION, alpha=0.75, baseline=0.5)
     axes.set_ylim(0.5, 2 * max(1.0, float(counts.max(initial=1))))
     powers_of_ten(axes.xaxis)
@@ -72,8 +63,7 @@ def times(variants: pd.DataFrame) -> Figure:
     """
     ordered = variants.sort_values("iteration_ms", ascending=False)
     place = np.arange(len(ordered))
-    figure = Figure(figsize=(fitting(NARROW), 1.4 + 0.3 * len(ordered)), layout="constrained")
-    axes = figure.add_subplot(xlabel="milliseconds", xscale="log")
+    figure, axes = one_axes(1.4 + 0.3 * len(ordered), xlabel="milliseconds", xscale="log")
     axes.barh(place, ordered["iteration_ms"], height=0.6, color=VERMILLION, label="an iteration")
     prepared = ordered["preparing_ms"].to_numpy()
     axes.plot(

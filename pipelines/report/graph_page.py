@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,45 @@ import pandas as pd
 
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.graph_figures import convergence, distribution, times
-from pipelines.report.graph_folder import PLACE, GraphRun, read_graph_run
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.table import Cell, number_cell
+from pipelines.report.table import Table, Value
 from pipelines.report.wording import count, significant
+from pipelines.run_folder import names
+from pipelines.run_folder.columns import Iteration
+from pipelines.run_folder.reading import Run, Unit, read_run
+from pipelines.run_folder.records.pagerank import GraphRecord
+from pipelines.run_folder.tables import read_table
 
-VARIANT_TABLE = (
-    ("variant", "text"), ("iterations", "number"), ("ms an iteration", "number"),
-    ("ms before", "number"), ("MiB held", "number"), ("residual", "number"),
-    ("bound on the error", "number"), ("differs from the first by", "number"),
-)  # fmt: skip
+PLACE = ("variant",)
+
+
+@dataclass(frozen=True)
+class GraphRun(Run[GraphRecord]):
+    """A run of PageRank: ``cells`` has a row for each variant, ``iterations`` one for each step."""
+
+    iterations: pd.DataFrame
+
+
+def read_graph_run(folder: Path) -> GraphRun:
+    """Read the folder of a run of ``pagerank``; raises what ``read_run`` raises."""
+    run = read_run(folder, place=PLACE, cells_file=names.VARIANTS)
+    iterations = read_table(run.path / names.ITERATIONS, Iteration)
+    return GraphRun(
+        **vars(run), iterations=_iterations_of(run.units) if iterations is None else iterations
+    )
+
+
+def _iterations_of(units: tuple[Unit, ...]) -> pd.DataFrame:
+    """The iterations of a run that ended before it wrote their table."""
+    found = [
+        (row["variant"], i + 1, change, seconds)
+        for unit in units
+        for row in unit.rows
+        for i, (change, seconds) in enumerate(
+            zip(row.get("changes", ()), row.get("seconds", ()), strict=False)
+        )
+    ]
+    return pd.DataFrame(found, columns=list(Iteration.columns()))
 
 
 def _convergence(run: GraphRun) -> Made:
@@ -94,47 +125,38 @@ def _answers(run: GraphRun) -> list[Answer]:
     return answers
 
 
-def _top_rows(run: GraphRun) -> list[list[Cell]]:
-    return [
-        [
-            number_cell(i + 1.0, str(i + 1)),
-            Cell(one.node, one.node),
-            number_cell(one.rank, f"{one.rank:.6g}"),
-        ]
-        for i, one in enumerate(run.record.top or ())
-    ]
+def _top(run: GraphRun) -> Table:
+    found = enumerate(run.record.top or (), 1)
+    rows = [((i, str(i)), one.node, (one.rank, f"{one.rank:.6g}")) for i, one in found]
+    return Table.of(("place", "node", "rank"), rows)
 
 
-def _variant_rows(run: GraphRun) -> list[list[Cell]]:
-    rows = []
+def _variants(run: GraphRun) -> Table:
+    rows: list[list[Value]] = []
     for row in _done(run).to_dict("records"):
-        numbers = [
-            (float(row["iterations"]), f"{row['iterations']:,.0f}"),
-            (row["iteration_ms"], significant(row["iteration_ms"])),
-            (row["preparing_ms"], significant(row["preparing_ms"])),
-            (row["memory_bytes"] / 2**20, significant(row["memory_bytes"] / 2**20)),
-            *(
-                (value, f"{value:.1e}")
-                for value in (
-                    float(row.get(name, math.nan))
-                    for name in ("residual", "bound", "differs_from_first")
-                )
-            ),
+        measures = [
+            float(row.get(name, math.nan)) for name in ("residual", "bound", "differs_from_first")
         ]
         rows.append(
             [
-                Cell(str(row["variant"]), str(row["variant"])),
-                *(number_cell(value, text.replace("nan", "–")) for value, text in numbers),
+                str(row["variant"]),
+                (float(row["iterations"]), f"{row['iterations']:,.0f}"),
+                row["iteration_ms"],
+                row["preparing_ms"],
+                row["memory_bytes"] / 2**20,
+                *((value, f"{value:.1e}") for value in measures),
             ]
         )
-    return rows
+    return Table.of(
+        ("variant", "iterations", "ms an iteration", "ms before", "MiB held", "residual",
+         "bound on the error", "differs from the first by"), rows,
+    )  # fmt: skip
 
 
 def _content(run: GraphRun) -> dict[str, Any]:
     return {
-        "top": _top_rows(run),
-        "variants": _variant_rows(run),
-        "variant_columns": VARIANT_TABLE,
+        "top": _top(run),
+        "variants": _variants(run),
         "left_out": sorted(run.record.left_out.items()),
     }
 
@@ -150,7 +172,6 @@ GRAPH = Kind(
         "timeline": of_any_run()["timeline"],
     },
     size=_size,
-    sizes=(),
     answers=_answers,
     content=_content,
     place=PLACE,

@@ -44,9 +44,9 @@ class Kind:
     read: Callable[[Path], Any]
     figures: Mapping[str, Callable[[Any], Made]]
     size: Callable[[Any], str]
-    sizes: Sequence[str]
     answers: Callable[[Any], list[Answer]]
     content: Callable[[Any], dict[str, Any]]
+    sizes: Sequence[str] = ()
     warnings: Callable[[Any], list[tuple[str, str]]] = lambda run: []
     place: Sequence[str] = ()
     cell_name: Callable[[Mapping[str, Any]], str] = lambda cell: ", ".join(

@@ -8,21 +8,21 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pandas as pd
 
-from pipelines.report.class_table import CLASSES, class_rows
 from pipelines.report.figures import draw_figures, worker_addresses
-from pipelines.report.files import FILES, file_rows
+from pipelines.report.files import file_table
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.kinds import kind_of
-from pipelines.report.table import Cell, number_cell
-from pipelines.report.templates import template
-from pipelines.report.test_points import images_note, wrong_columns, wrong_note, wrong_rows
+from pipelines.report.table import Cell, Table, Value
+from pipelines.report.test_points import class_table, images_note, wrong_note, wrong_table
 from pipelines.report.timeline import worker_name
-from pipelines.report.wording import count, duration, moment, scaling_in_words
+from pipelines.report.wording import count, duration, moment, plain, scaling_in_words
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
@@ -32,33 +32,49 @@ MOST_FAILED_CELLS = 50
 WORTH_SAYING = 0.5  # seconds of compilation
 
 
+def template(name: str) -> jinja2.Template:
+    """A template that escapes what it is given and refuses what it is not."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    return environment
+
+
 def write_page(folder: Path) -> Path:
     """Draw the figures of a run folder and write its page; return the page."""
     folder = Path(folder)
     kind = kind_of(read_record(folder)[1])
     run = kind.read(folder)
+    name = run.record.dataset.name
     text = template(kind.template).render(
-        title=_title(kind, run),
+        title=(kind.title or run.record.command) + (f" on {name}" if name else ""),
         sentence=_sentence(kind, run),
         state=_state(kind, run),
         answers=kind.answers(run) + _answers(run),
         warnings=kind.warnings(run),
         figures=draw_figures(run, kind.figures),
         n_folds=run.n_folds,
-        wrong=wrong_rows(run),
-        wrong_columns=wrong_columns(run),
+        wrong=wrong_table(run),
         wrong_note=wrong_note(run),
         images_note=images_note(run),
-        class_columns=CLASSES,
-        classes=class_rows(run),
-        workers=_worker_rows(run),
+        classes=class_table(run),
+        workers=_workers(run),
         failures=_failures(kind, run),
         command=shlex.join(run.record.argv),
         facts=_facts(run),
         options=_pairs(run.facts.get("options", {})),
         versions=_pairs(run.record.versions),
-        file_columns=FILES,
-        files=file_rows(folder),
+        files=file_table(folder),
         **kind.content(run),
     )
     page = folder / REPORT
@@ -68,13 +84,7 @@ def write_page(folder: Path) -> Path:
     return page
 
 
-def _title(kind: Kind, run: Run[Any]) -> str:
-    name = run.record.dataset.name
-    return (kind.title or run.record.command) + (f" on {name}" if name else "")
-
-
 def _sentence(kind: Kind, run: Run[Any]) -> str:
-    """What was run, in one sentence."""
     record = run.record
     dataset, cluster = record.dataset, record.cluster
     text = kind.size(run)
@@ -103,8 +113,9 @@ def _state(kind: Kind, run: Run[Any]) -> str:
     if status == "finished":
         return ""
     n_cells = run.record.n_cells
-    if n_cells is None:
-        n_cells = _n_cells(kind, run)
+    if n_cells is None:  # None still, where the options do not say
+        sizes = [getattr(run.record.options, name) for name in kind.sizes]
+        n_cells = math.prod(sizes) if sizes and None not in sizes else None
     verb = {"running": "is still running", "stopped": "was stopped", "failed": "failed"}
     have = f"{len(run.cells):,} of {n_cells:,}" if n_cells else f"{len(run.cells):,}"
     return (
@@ -112,12 +123,6 @@ def _state(kind: Kind, run: Run[Any]) -> str:
         f"{have} cells are here. "
         "What is there is drawn; with --resume the command goes on from it."
     )
-
-
-def _n_cells(kind: Kind, run: Run[Any]) -> int | None:
-    """Cells of the whole run; None where the options do not say."""
-    sizes = [getattr(run.record.options, name) for name in kind.sizes]
-    return None if None in sizes else math.prod(sizes) if sizes else None
 
 
 def _answers(run: Run[Any]) -> list[Answer]:
@@ -138,27 +143,25 @@ def _answers(run: Run[Any]) -> list[Answer]:
     return answers
 
 
-def _worker_rows(run: Run[Any]) -> list[list[Cell]]:
+def _workers(run: Run[Any]) -> Table:
     """Worker, device, units, busy time and busy share."""
     devices = {
         worker.address: (worker.host or "", worker.gpu or "CPU")
         for worker in run.record.cluster.workers
     }
-    rows = []
+    rows: list[list[Value]] = []
     for lane in lanes(run.units, worker_addresses(run)):
-        host, device = devices.get(lane.worker, ("", ""))
         share = math.nan if lane.busy_share is None else lane.busy_share
         rows.append(
             [
                 Cell(worker_name(lane.worker), lane.worker),
-                Cell(host, host),
-                Cell(device, device),
-                Cell(f"{len(lane.units):,}", float(len(lane.units))),
-                Cell(duration(lane.busy_seconds), lane.busy_seconds),
-                number_cell(share, f"{100 * share:.0f} %"),
+                *devices.get(lane.worker, ("", "")),
+                (len(lane.units), f"{len(lane.units):,}"),
+                (lane.busy_seconds, duration(lane.busy_seconds)),
+                (share, f"{100 * share:.0f} %"),
             ]
         )
-    return rows
+    return Table.of(("worker", "host", "device", "units", "busy time", "busy share"), rows)
 
 
 @dataclass(frozen=True)
@@ -220,10 +223,4 @@ def _facts(run: Run[Any]) -> list[tuple[str, str]]:
 
 
 def _pairs(section: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(str(key), _plain(value)) for key, value in section.items()]
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return " ".join(map(_plain, value))
-    return "–" if value is None else str(value)
+    return [(str(key), plain(value)) for key, value in section.items()]

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from pipelines.report.boxes import grid_lines, title_and_key
-from pipelines.report.style import BLUE, GREY, INK, NARROW, SKY, VERMILLION, WIDE, fitting, is_phone
+from pipelines.report.style import BLUE, GREY, INK, SKY, VERMILLION, WIDE, is_phone, one_axes
 from pipelines.report.wording import percent, significant
 
 
@@ -23,8 +23,7 @@ def member_losses(losses: Mapping[int, Sequence[float]], best: int | None) -> Fi
     ----------
     losses : of each member, its mean cross-entropy in each epoch
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.8), layout="constrained")
-    axes = figure.add_subplot(xlabel="epoch", ylabel="mean cross-entropy")
+    figure, axes = one_axes(3.8, xlabel="epoch", ylabel="mean cross-entropy")
     for member, values in losses.items():
         is_best = member == best
         axes.plot(
@@ -52,8 +51,7 @@ def parallel_coordinates(candidates: pd.DataFrame, parameters: Sequence[str]) ->
     parameters : names of columns of numbers that differ
     """
     names = [*parameters, "error_mean"]
-    figure = Figure(figsize=(fitting(WIDE), 3.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = one_axes(3.6, WIDE)
     table = candidates[candidates["error_mean"].notna()]
     columns = [table[name].to_numpy(float) for name in names]
     heights = np.column_stack([_height(values) for values in columns])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -83,11 +84,9 @@ _STYLE = {
 }
 
 
-@contextmanager
-def figure_style() -> Iterator[None]:
+def figure_style() -> AbstractContextManager[None]:
     """Draw and save inside this, whatever the reader's own matplotlib settings are."""
-    with matplotlib.style.context(["default", _STYLE]):
-        yield
+    return matplotlib.style.context(["default", _STYLE])
 
 
 @contextmanager
@@ -108,6 +107,12 @@ def is_phone() -> bool:
 def fitting(width: float) -> float:
     """A figure's width in inches, on the screen for which it is drawn."""
     return min(width, PHONE) if is_phone() else width
+
+
+def one_axes(height: float, width: float = NARROW, **what: Any) -> tuple[Figure, Axes]:
+    """A figure of that size, in inches, and its axes, of which ``what`` gives labels and scales."""
+    figure = Figure(figsize=(fitting(width), height), layout="constrained")
+    return figure, figure.add_subplot(**what)
 
 
 def svg_of(figure: Figure) -> bytes:

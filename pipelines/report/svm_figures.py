@@ -13,11 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
-from pipelines.report.boxes import (
-    add_boxes,
-    grid_lines,
-    title_and_key,
-)
+from pipelines.report.boxes import add_boxes, grid_lines, mark_failed, title_and_key
 from pipelines.report.style import (
     COLOUR_MAP,
     GREY,
@@ -33,6 +29,7 @@ from pipelines.report.style import (
     is_phone,
     log10_labels,
     log_ticks,
+    one_axes,
     percent_labels,
     percent_y_axis,
     spans_a_decade,
@@ -70,8 +67,7 @@ def heat_map(
     means[place] = candidates["error_mean"].to_numpy(dtype=float)
     is_there[place] = True
 
-    figure = Figure(figsize=(fitting(NARROW), 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel=LOG_C, ylabel=LOG_GAMMA)
+    figure, axes = one_axes(4.5, xlabel=LOG_C, ylabel=LOG_GAMMA)
     x, y = _edges(log_C), _edges(log_gamma)
     norm = error_norm(means[np.isfinite(means)])
     mesh = axes.pcolormesh(
@@ -116,8 +112,7 @@ def fold_errors_best(cells: pd.DataFrame, best: BestOfSvm) -> Figure:
     gammas = grid_values(cells["gamma"])
     gamma = gammas[nearest(gammas, [best.gamma])[0]]
     cells = cells[cells["gamma"] == gamma]
-    figure = Figure(figsize=(fitting(NARROW), 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel=LOG_C, ylabel="validation error")
+    figure, axes = one_axes(4.5, xlabel=LOG_C, ylabel="validation error")
     percent_y_axis(axes, _finite(cells["error"]))
     _draw_boxes(axes, cells, best.C, point=11)
     log10_labels(axes.xaxis, np.log10(grid_values(cells["C"])))
@@ -306,8 +301,5 @@ def _draw_boxes(
         every_point[:, 0], every_point[:, 1], s=point, color=INK, alpha=0.75, lw=0,
         zorder=4, gid="folds",
     )  # fmt: skip
-    axes.scatter(
-        failed, np.full(len(failed), 0.97), s=3 * point, marker="x", color=VERMILLION,
-        lw=1, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
-    )  # fmt: skip
+    mark_failed(axes, failed, 3 * point)
     axes.set_xlim(log_C[0] - 0.7 * spacing, log_C[-1] + 0.7 * spacing)

@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from pipelines.report.candidate_table import candidate_columns, candidate_rows
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
 from pipelines.report.svm_figures import MOST_PANELS, fold_errors, fold_errors_best, heat_map
-from pipelines.report.svm_folder import ACCURACY, SvmRun, read_svm_run
-from pipelines.report.table import MOST_ROWS
-from pipelines.report.wording import count, log10, percent, significant, wrong_of
-from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL
+from pipelines.report.table import AS_GOOD, MOST_ROWS, Table, number_cell
+from pipelines.report.wording import as_good, count, log10, percent, significant, wrong_of
+from pipelines.run_folder import ranking
+from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
 from pipelines.run_folder.judgement import edges, rivals, wider
-from pipelines.run_folder.records.svm_grid import BestOfSvm
+from pipelines.run_folder.reading import Run, read_run
+from pipelines.run_folder.records.svm_grid import BestOfSvm, SvmRecord
 
+ACCURACY = "accuracy"  # the scoring of a run that names none: 1 - error
 MOST_POINTS = 100_000  # of a grid's axis
+
+
+class SvmRun(Run[SvmRecord]):
+    """A run over C and gamma: ``candidates`` has one row per (C, gamma), best first."""
+
+    @property
+    def best(self) -> BestOfSvm | None:
+        """The best candidate: as the run recorded it, else rank 1 of the candidates."""
+        if self.record.best is not None and self.record.best.error_mean is not None:
+            return self.record.best
+        scored = self.candidates[self.candidates["error_mean"].notna()]
+        if scored.empty:
+            return None
+        first = scored.iloc[0].dropna().to_dict()
+        return BestOfSvm(**{name: float(first[name]) for name in BestOfSvm.model_fields
+                            if name in first})  # fmt: skip
+
+    @property
+    def scoring(self) -> str:
+        """What chose the best candidate."""
+        return self.record.options.scoring
+
+
+def read_svm_run(folder: Path) -> SvmRun:
+    """Read the folder of a run of ``svm_grid``; raises what ``read_run`` raises."""
+    run = read_run(folder, candidate=SvmCandidate, place=SVM_CELL, candidates_of=candidates_of)
+    best_first = run.candidates.sort_values(["rank", *SVM_CANDIDATE], kind="stable")
+    return SvmRun(**vars(run) | {"candidates": best_first.reset_index(drop=True)})
+
+
+def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
+    """The candidates of a run that has ranked none, best first."""
+    if cells.empty:
+        return pd.DataFrame(columns=list(SvmCandidate.columns()), dtype=float)
+    accuracy = 1 - cells["error"]  # a run begun before there were scorings has errors alone
+    score = cells["score"].fillna(accuracy) if "score" in cells else accuracy
+    return ranking.candidates_of(cells.assign(score=score), SVM_CANDIDATE, n_folds)
 
 
 def _heat_map(run: SvmRun) -> Made:
@@ -122,19 +163,13 @@ def _rivals(run: SvmRun) -> str:
     found = rivals(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
     if found is None:
         return ""
-    within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
-    if not within:
-        return "No other candidate is within one standard error of the best."
-    text = f"{count(within, 'other candidate')} within one standard error of the best"
-    text += f", {tied:,} of them tied with it" if tied else ""
-    if not found.has_simpler:
-        return f"{text}; the best is the simplest of all these."
     C, gamma = significant(found.simplest["C"]), significant(found.simplest["gamma"])
     error = percent(found.simplest["error_mean"])
-    return (
-        f"{text}; the simplest of all these has C = {C}, gamma = {gamma} and a cv error of {error}"
-        " (rule of one standard error: smaller C, then smaller gamma)."
-    )
+    return as_good(
+        found, "the best is the simplest of all these",
+        f"the simplest of all these has C = {C}, gamma = {gamma} and a cv error of {error}"
+        " (rule of one standard error: smaller C, then smaller gamma)",
+    )  # fmt: skip
 
 
 def _score_answer(run: SvmRun, best: BestOfSvm) -> list[Answer]:
@@ -143,6 +178,42 @@ def _score_answer(run: SvmRun, best: BestOfSvm) -> list[Answer]:
         return []
     note = f"± {best.score_std or 0:.4f}; it chose the best candidate"
     return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
+
+
+def _candidates(run: SvmRun) -> Table:
+    """A row for each candidate, best first; the score has a column where it is not accuracy."""
+    with_score = run.scoring != ACCURACY and "score_mean" in run.candidates
+    names = ("rank", "C", "gamma", *([f"cv {run.scoring}"] if with_score else []), "cv error",
+             "standard deviation", "folds with a score", "support vectors", "fit time (s)",
+             AS_GOOD)  # fmt: skip
+    if run.candidates.empty:
+        return Table.of(names, [])
+    if run.cells.empty:
+        table = run.candidates.assign(n_support=math.nan, fit_seconds=math.nan)
+    else:
+        by_candidate = run.cells.astype({"n_support": "float64"}).groupby(["C", "gamma"])
+        work = by_candidate.agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
+        table = run.candidates.merge(work.reset_index(), on=["C", "gamma"], how="left")
+    found = rivals(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
+    marks = found.marks() if found else [""] * len(table)
+    return Table.of(
+        names,
+        [
+            [
+                (row["rank"], f"{row['rank']:,.0f}"),
+                row["C"],
+                row["gamma"],
+                *([(row["score_mean"], f"{row['score_mean']:.4f}")] if with_score else []),
+                number_cell(row["error_mean"], percent(row["error_mean"]), missing="failed"),
+                (row["error_std"], percent(row["error_std"])),
+                (row["n_ok"], f"{row['n_ok']:.0f}"),
+                (row["n_support"], f"{row['n_support']:,.0f}"),
+                (row["fit_seconds"], f"{row['fit_seconds']:,.2f}"),
+                mark,
+            ]
+            for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False)
+        ],
+    )
 
 
 def _cell_name(cell: Mapping[str, Any]) -> str:
@@ -154,10 +225,9 @@ def _content(run: SvmRun) -> dict[str, Any]:
     return {
         "has_best": run.best is not None,
         "rivals": _rivals(run),
-        "candidates": candidate_rows(run),
+        "candidates": _candidates(run),
         "n_candidates": len(run.candidates),
         "most_rows": MOST_ROWS,
-        "candidate_columns": candidate_columns(run),
         "scoring": run.scoring if run.scoring != ACCURACY else "",
     }
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from pipelines.report.wording import percent, significant
 
 MOST_ROWS = 2_000  # of a table on a page; its file has all
+AS_GOOD = "as good"  # heading of what a candidate is beside the best
 
 
 @dataclass(frozen=True)
@@ -22,37 +22,61 @@ class Cell:
     sort: float | str
     link: str = ""
     image: str = ""
+    is_number: bool = False
 
 
-Columns = list[tuple[str, str]]  # names, and whether they are "number" or "text"
+# Text; a number, shown by three digits or by the text beside it; or a cell as it is.
+Value = Cell | str | float | tuple[float, str] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns, each its name and whether it is "number" or "text", and rows of cells."""
+
+    columns: list[tuple[str, str]]
+    rows: list[list[Cell]]
+
+    @classmethod
+    def of(cls, names: Sequence[str], rows: Iterable[Sequence[Value]]) -> Table:
+        """A table of these columns; one whose cells all are numbers is one of numbers."""
+        cells = [[cell(value) for value in row] for row in rows]
+        are_numbers = [all(one.is_number for one in column) for column in zip(*cells, strict=True)]
+        kinds = ["number" if one else "text" for one in are_numbers] or ["text"] * len(names)
+        return cls(list(zip(names, kinds, strict=True)), cells)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def cell(value: Value) -> Cell:
+    """A value as a cell; a number that is not known, or not finite, comes last in a sort."""
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, str):
+        return Cell(value, value)
+    number, text = value if isinstance(value, tuple) else (value, "")
+    return number_cell(math.nan if number is None else number, text or significant(number))
 
 
 def number_cell(value: float, text: str, missing: str = "–") -> Cell:
-    """A cell of a number and its text; one that is not finite comes last in a sort."""
-    return Cell(text, float(value)) if math.isfinite(value) else Cell(missing, "")
+    """A cell of a number and its text, another where there is none."""
+    there = math.isfinite(value)
+    return Cell(text if there else missing, float(value) if there else "", is_number=True)
 
 
-def table_of(
-    frame: pd.DataFrame, fractions: Collection[str] = ()
-) -> tuple[Columns, list[list[Cell]]]:
+def table_of(frame: pd.DataFrame, fractions: Collection[str] = ()) -> Table:
     """Any table as a page takes it: its columns, and its first rows.
 
     ``fractions`` are the columns that are read in percent.
     """
     frame = frame.rename(columns=str)
-    is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame.columns}
-    columns = [
-        (name.replace("_", " "), "number" if is_number[name] else "text") for name in frame.columns
-    ]
-    rows = [
-        [_cell(row[name], is_number[name], name in fractions) for name in frame.columns]
-        for row in frame.head(MOST_ROWS).to_dict("records")
-    ]
-    return columns, rows
-
-
-def _cell(value: Any, is_number: bool, is_fraction: bool) -> Cell:
-    if not is_number:
-        return Cell(str(value), str(value))
-    number = math.nan if pd.isna(value) else float(value)
-    return number_cell(number, percent(number) if is_fraction else significant(number))
+    values = {name: frame[name].head(MOST_ROWS).tolist() for name in frame.columns}
+    for name, column in values.items():
+        if pd.api.types.is_numeric_dtype(frame[name]):
+            numbers = [math.nan if pd.isna(one) else float(one) for one in column]
+            shown = percent if name in fractions else significant
+            values[name] = [(one, shown(one)) for one in numbers]
+        else:
+            values[name] = [str(one) for one in column]
+    names = [name.replace("_", " ") for name in frame.columns]
+    return Table.of(names, zip(*values.values(), strict=True))

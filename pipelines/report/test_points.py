@@ -1,4 +1,4 @@
-"""The wrong test points on the page of a run: those that were surest of themselves first."""
+"""The test points on the page of a run: the wrong ones, the surest of themselves first; classes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from pipelines.report.classification_figures import MOST_IMAGES, class_name
-from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
-from pipelines.report.wording import count
+from pipelines.report.classification_figures import MOST_IMAGES, class_name, confusion_counts
+from pipelines.report.table import MOST_ROWS, Cell, Table, Value
+from pipelines.report.wording import count, percent
 from pipelines.run_folder.reading import Run, WrongImages
 
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
@@ -43,39 +43,30 @@ def wrong_images(run: Run[Any]) -> WrongImages | None:
     )
 
 
-def wrong_columns(run: Run[Any]) -> Columns:
-    """What is said of each of them."""
-    wrong, columns = wrong_points(run), list[tuple[str, str]]()
-    if wrong is None or wrong.empty:
-        return []
-    if run.wrong_images is not None:
-        columns.append(("image", "text"))
-    columns += [("row", "number"), ("true", "text"), ("predicted", "text")]
-    return columns + ([(by, "number")] if (by := _sureness(wrong)) else [])
-
-
-def wrong_rows(run: Run[Any]) -> list[list[Cell]]:
-    """A row for each of them, with the cells of ``wrong_columns``."""
-    wrong = wrong_points(run)
+def wrong_table(run: Run[Any]) -> Table:
+    """A row for each of them: its image where it has one, and how sure it was of its class."""
+    wrong, images = wrong_points(run), run.wrong_images
     if wrong is None:
-        return []
-    by, images = _sureness(wrong), run.wrong_images
+        return Table.of((), [])
+    by = _sureness(wrong)
+    names = ["row", "true", "predicted", *([by] if by else [])]
+    if images is not None:
+        names.insert(0, "image")
     pictures = {} if images is None else dict(zip(images.row, images.images, strict=True))
     brightest = 1.0 if images is None else max(1.0, float(images.images.max(initial=0)))
-    rows = []
+    rows: list[list[Value]] = []
     for row in wrong.head(MOST_ROWS).to_dict("records"):
-        cells = [Cell(str(row["row"]), float(row["row"]))]
-        for which in ("true", "predicted"):
-            name = class_name(run.classes, int(row[which]))
-            cells.append(Cell(name, name))
+        codes = int(row["true"]), int(row["predicted"])
+        cells: list[Value] = [(row["row"], str(row["row"]))]
+        cells += [class_name(run.classes, code) for code in codes]
         if by:
-            cells.append(number_cell(float(row[by]), f"{row[by]:.3f}"))
+            cells.append((float(row[by]), f"{row[by]:.3f}"))
         if images is not None:
             picture = pictures.get(row["row"])
             uri = "" if picture is None else _picture(picture, brightest)
             cells.insert(0, Cell(f"test point {row['row']}", "", image=uri))
         rows.append(cells)
-    return rows
+    return Table.of(names, rows)
 
 
 def _picture(pixels: np.ndarray, brightest: float) -> str:
@@ -109,3 +100,27 @@ def images_note(run: Run[Any]) -> str:
         return wrong_note(run)
     by = f", those of the largest {_sureness(wrong)}" if _sureness(wrong) else ""
     return f"The first {MOST_IMAGES} of {len(wrong):,} wrong test points{by}; the table has all."
+
+
+def class_table(run: Run[Any]) -> Table:
+    """A row for each class that is there or was predicted, and one of their means."""
+    names = ("class", "test points", "found", "recall", "precision", "F1")
+    if run.predictions is None or run.predictions.empty:
+        return Table.of(names, [])
+    true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
+    counts = confusion_counts(true, predicted, int(max(true.max(), predicted.max())) + 1)
+    right, there, said = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recall, precision, f1 = right / there, right / said, 2 * right / (there + said)
+    shares = recall, precision, f1
+    rows: list[list[Value]] = [
+        [
+            class_name(run.classes, int(code)),
+            *((int(one[code]), f"{one[code]:,}") for one in (there, right)),
+            *((float(one[code]), percent(one[code])) for one in shares),
+        ]
+        for code in np.flatnonzero(there + said)
+    ]
+    total = [(int(one.sum()), f"{one.sum():,}") for one in (there, right)]
+    means = [(mean, percent(mean)) for mean in (float(pd.Series(one).mean()) for one in shares)]
+    return Table.of(names, [*rows, [Cell("mean", ""), *total, *means]])

@@ -13,16 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from pipelines.report.style import (
-    GREY,
-    INK,
-    PALE,
-    SKY,
-    VERMILLION,
-    WIDE,
-    fitting,
-    log10_labels,
-)
+from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, fitting, log10_labels
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import Unit
 from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
@@ -85,14 +76,8 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
     for pause in breaks:
         x = place(pause.started + pause.seconds) - seam / 2
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
-        axes.text(
-            x,
-            -0.55,
-            f"stopped for {duration(pause.seconds)}",
-            ha="center",
-            va="bottom",
-            fontsize=8.5,
-        )
+        stopped = f"stopped for {duration(pause.seconds)}"
+        axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
     axes.xaxis.set_major_locator(MultipleLocator(_round_step(end / second) * second))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / second:g}"))
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))

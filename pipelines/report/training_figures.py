@@ -13,7 +13,6 @@ from pipelines.report.style import (
     BLUE,
     GREY,
     INK,
-    NARROW,
     ON_COLOUR,
     ON_DARK,
     SKY,
@@ -22,6 +21,7 @@ from pipelines.report.style import (
     WIDE,
     fitting,
     is_phone,
+    one_axes,
     powers_of_ten,
 )
 
@@ -90,8 +90,7 @@ def training_times(times: pd.DataFrame) -> Figure:
         label, compute, communication, wait.
     """
     place = np.arange(len(times))[::-1]
-    figure = Figure(figsize=(fitting(NARROW), 1.4 + 0.34 * len(times)), layout="constrained")
-    axes = figure.add_subplot(xlabel="ms of a step, mean of the ranks")
+    figure, axes = one_axes(1.4 + 0.34 * len(times), xlabel="ms of a step, mean of the ranks")
     left = np.zeros(len(times))
     for name, colour in (("compute", SKY), ("communication", VERMILLION), ("wait", GREY)):
         widths = times[name].to_numpy(dtype=float)
@@ -112,8 +111,7 @@ def speed_up(rates: pd.DataFrame) -> Figure:
     rates : DataFrame
         strategy, ranks, speed_up.
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.6), layout="constrained")
-    axes = figure.add_subplot(xlabel="ranks", ylabel="rows a second, against the fewest ranks")
+    figure, axes = one_axes(3.6, xlabel="ranks", ylabel="rows a second, against the fewest ranks")
     ranks = sorted(rates["ranks"].unique())
     ideal = np.array(ranks, dtype=float) / ranks[0]
     axes.plot(ranks, ideal, color=GREY, linewidth=0.8, linestyle="--", label="each rank alike")

@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.table import Cell, number_cell
-from pipelines.report.training_figures import (
-    convergence,
-    pipeline_steps,
-    speed_up,
-    training_times,
-)
-from pipelines.report.training_folder import PLACE, TrainingRun, read_training_run
+from pipelines.report.table import Table, Value
+from pipelines.report.training_figures import convergence, pipeline_steps, speed_up, training_times
 from pipelines.report.wording import count, significant
+from pipelines.run_folder import names
+from pipelines.run_folder.reading import Run, read_run
+from pipelines.run_folder.records.data_parallel import TrainingRecord
 
-TRAINING_TABLE = (
-    ("strategy", "text"), ("ranks", "number"), ("repeat", "number"), ("epochs", "number"),
-    ("steps", "number"), ("seconds", "number"), ("best epoch", "number"),
-    ("validation loss", "number"), ("test loss", "number"), ("status", "text"),
-)  # fmt: skip
-RESTART_TABLE = (
-    ("training", "text"), ("why", "text"), ("ranks before", "number"), ("after", "number"),
-    ("from step", "number"), ("steps done again", "number"), ("seconds", "number"),
-)  # fmt: skip
-TIMES_TABLE = (
-    ("strategy and ranks", "text"), ("ms a step", "number"), ("compute", "number"),
-    ("communication", "number"), ("wait", "number"), ("communication %", "number"),
-    ("rows a second", "number"), ("noise scale, rows", "number"),
-)  # fmt: skip
-BUBBLE_TABLE = (
-    ("training", "text"), ("schedule", "text"), ("micro-batches", "number"),
-    ("ms a micro-batch", "number"), ("ideal %", "number"), ("measured %", "number"),
-    ("imbalance %", "number"), ("communication %", "number"),
-)  # fmt: skip
-STAGE_TABLE = (
-    ("training", "text"), ("stage", "number"), ("rank", "number"), ("layers", "text"),
-    ("ms a micro-batch", "number"), ("activations, KiB", "number"),
-    ("kept by its rank", "number"), ("in all, KiB", "number"),
-)  # fmt: skip
+PLACE = ("strategy", "ranks", "repeat", "epoch")
 TIMES = ("compute", "communication", "wait")
+
+
+@dataclass(frozen=True)
+class TrainingRun(Run[TrainingRecord]):
+    """A run of trainings: ``cells`` has a row for each epoch of each."""
+
+    @property
+    def epochs(self) -> pd.DataFrame:
+        """Epochs that ended, of trainings that did not fail."""
+        if "seconds" not in self.cells:
+            return self.cells.iloc[:0]
+        return self.cells[self.cells["seconds"].notna()]
+
+
+def read_training_run(folder: Path) -> TrainingRun:
+    """Read the folder of a run of ``data_parallel``; raises what ``read_run`` raises."""
+    return TrainingRun(**vars(read_run(folder, place=PLACE, cells_file=names.EPOCHS)))
 
 
 def _convergence(run: TrainingRun) -> Made:
@@ -147,43 +140,17 @@ def _answers(run: TrainingRun) -> list[Answer]:
     return answers
 
 
-def _number(value: float | None) -> Cell:
-    return Cell("–", "") if value is None else number_cell(float(value), significant(float(value)))
-
-
-def _training_rows(run: TrainingRun) -> list[list[Cell]]:
-    return [
-        [
-            Cell(one.strategy, one.strategy), number_cell(float(one.ranks), str(one.ranks)),
-            number_cell(float(one.repeat), str(one.repeat + 1)),
-            *(_number(value) for value in (one.epochs, one.steps, one.seconds, one.best_epoch,
-                                           one.validation_loss, one.test_loss)),
-            Cell(one.status, one.status),
-        ]
-        for one in run.record.trainings or ()
-    ]  # fmt: skip
-
-
-def _times_rows(run: TrainingRun) -> list[list[Cell]]:
-    rows = []
+def _times_table(run: TrainingRun) -> Table:
+    rows: list[list[Value]] = []
     for row in times_of(run).to_dict("records"):
         parts = [float(row[name]) for name in TIMES]
-        numbers = [sum(parts), *parts, 100 * parts[1] / max(1e-9, sum(parts)),
-                   float(row["rows_a_second"])]  # fmt: skip
+        share = 100 * parts[1] / max(1e-9, sum(parts))
         noise = None if pd.isna(row["noise_scale"]) else float(row["noise_scale"])
-        rows.append([Cell(row["label"], row["label"]), *map(_number, [*numbers, noise])])
-    return rows
-
-
-def _restart_rows(run: TrainingRun) -> list[list[Cell]]:
-    return [
-        [
-            Cell(one.training, one.training), Cell(one.reason, one.reason),
-            *(_number(value) for value in (one.ranks_before, one.ranks_after, one.step,
-                                           one.steps_lost, one.seconds)),
-        ]
-        for one in run.record.restarts
-    ]  # fmt: skip
+        rows.append([row["label"], sum(parts), *parts, share, float(row["rows_a_second"]), noise])
+    return Table.of(
+        ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second",
+         "noise scale, rows"), rows,
+    )  # fmt: skip
 
 
 def _pipeline_steps(run: TrainingRun) -> Made:
@@ -198,47 +165,50 @@ def _pipeline_steps(run: TrainingRun) -> Made:
     return pipeline_steps(shown.usual_step), alt
 
 
-def _bubble_rows(run: TrainingRun) -> list[list[Cell]]:
-    return [
-        [
-            Cell(one.training, one.training), Cell(one.schedule, one.schedule),
-            *map(_number, (
-                one.micro_batches, 1000 * one.compute / one.micro_batches, 100 * one.ideal,
-                100 * one.measured, 100 * one.imbalance, 100 * one.communication,
-            )),
-        ]
-        for one in run.record.pipelines
-    ]  # fmt: skip
-
-
-def _stage_rows(run: TrainingRun) -> list[list[Cell]]:
-    return [
-        [
-            Cell(one.training, one.training), _number(s + 1), _number(stage.rank),
-            Cell(stage.layers, stage.layers),
-            *map(_number, (
-                1000 * stage.seconds, stage.activation_bytes / 1024,
-                one.kept[stage.rank].micro_batches, one.kept[stage.rank].bytes / 1024,
-            )),
-        ]
-        for one in run.record.pipelines
-        for s, stage in enumerate(one.stages)
-    ]  # fmt: skip
-
-
 def _content(run: TrainingRun) -> dict[str, Any]:
     return {
-        "trainings": _training_rows(run),
-        "training_columns": TRAINING_TABLE,
-        "restarts": _restart_rows(run),
-        "restart_columns": RESTART_TABLE,
-        "times": _times_rows(run),
-        "times_columns": TIMES_TABLE,
-        "bubbles": _bubble_rows(run),
-        "bubble_columns": BUBBLE_TABLE,
-        "stages": _stage_rows(run),
-        "stage_columns": STAGE_TABLE,
-    }
+        "trainings": Table.of(
+            ("strategy", "ranks", "repeat", "epochs", "steps", "seconds", "best epoch",
+             "validation loss", "test loss", "status"),
+            [
+                (one.strategy, (one.ranks, str(one.ranks)), (one.repeat, str(one.repeat + 1)),
+                 one.epochs, one.steps, one.seconds, one.best_epoch, one.validation_loss,
+                 one.test_loss, one.status)
+                for one in run.record.trainings or ()
+            ],
+        ),
+        "restarts": Table.of(
+            ("training", "why", "ranks before", "after", "from step", "steps done again",
+             "seconds"),
+            [
+                (one.training, one.reason, one.ranks_before, one.ranks_after, one.step,
+                 one.steps_lost, one.seconds)
+                for one in run.record.restarts
+            ],
+        ),
+        "times": _times_table(run),
+        "bubbles": Table.of(
+            ("training", "schedule", "micro-batches", "ms a micro-batch", "ideal %", "measured %",
+             "imbalance %", "communication %"),
+            [
+                (one.training, one.schedule, one.micro_batches,
+                 1000 * one.compute / one.micro_batches, 100 * one.ideal, 100 * one.measured,
+                 100 * one.imbalance, 100 * one.communication)
+                for one in run.record.pipelines
+            ],
+        ),
+        "stages": Table.of(
+            ("training", "stage", "rank", "layers", "ms a micro-batch", "activations, KiB",
+             "kept by its rank", "in all, KiB"),
+            [
+                (one.training, s + 1, stage.rank, stage.layers, 1000 * stage.seconds,
+                 stage.activation_bytes / 1024, one.kept[stage.rank].micro_batches,
+                 one.kept[stage.rank].bytes / 1024)
+                for one in run.record.pipelines
+                for s, stage in enumerate(one.stages)
+            ],
+        ),
+    }  # fmt: skip
 
 
 TRAINING = Kind(
@@ -253,7 +223,6 @@ TRAINING = Kind(
         **{name: of_any_run()[name] for name in ("confusion_matrix", "timeline")},
     },
     size=_size,
-    sizes=(),
     answers=_answers,
     content=_content,
     place=PLACE,

@@ -22,6 +22,7 @@ from pipelines.report.style import (
     WIDE,
     fitting,
     is_phone,
+    one_axes,
     powers_of_ten,
 )
 from pipelines.report.wording import shortened
@@ -38,10 +39,7 @@ def algorithm_boxes(scores: Mapping[str, np.ndarray], scoring: str) -> Figure:
     ----------
     scores : of each algorithm, float array of shape (n_folds,)
     """
-    figure = Figure(
-        figsize=(fitting(WIDE if len(scores) > 5 else NARROW), 3.8), layout="constrained"
-    )
-    axes = figure.add_subplot(ylabel=scoring)
+    figure, axes = one_axes(3.8, WIDE if len(scores) > 5 else NARROW, ylabel=scoring)
     boxes = [(float(i), values, i == 0) for i, values in enumerate(scores.values())]
     add_boxes(axes, boxes, 0.3)
     for place, values, _ in boxes:
@@ -104,8 +102,7 @@ def learning_curve(table: pd.DataFrame, scoring: str) -> Figure:
     ----------
     table : ``algorithm``, ``n_train``, ``score_mean``, ``score_std``
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.8), layout="constrained")
-    axes = figure.add_subplot(xlabel="training rows", ylabel=scoring)
+    figure, axes = one_axes(3.8, xlabel="training rows", ylabel=scoring)
     for i, (name, line) in enumerate(table.groupby("algorithm", sort=False)):
         colour, line = LINES[i % len(LINES)], line.sort_values("n_train")
         axes.fill_between(
@@ -129,9 +126,8 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
     ----------
     table : ``algorithm``, ``fit_seconds``, ``score_mean``, best first
     """
-    figure = Figure(figsize=(fitting(NARROW), 3.8), layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="seconds of a fit, what is shared dealt out", ylabel=scoring, xscale="log"
+    figure, axes = one_axes(
+        3.8, xlabel="seconds of a fit, what is shared dealt out", ylabel=scoring, xscale="log"
     )
     for i, (name, some) in enumerate(table.groupby("algorithm", sort=False)):
         axes.plot(
@@ -182,10 +178,9 @@ def critical_difference(ranks: Mapping[str, float], cliques: Sequence[Sequence[s
     """
     names = sorted(ranks, key=lambda name: ranks[name])
     n, joined = len(names), [clique for clique in cliques if len(clique) > 1]
-    figure = Figure(
-        figsize=(fitting(WIDE), 1.2 + 0.28 * n + 0.18 * len(joined)), layout="constrained"
+    figure, axes = one_axes(
+        1.2 + 0.28 * n + 0.18 * len(joined), WIDE, xlabel="mean rank over the data sets"
     )
-    axes = figure.add_subplot(xlabel="mean rank over the data sets")
     places = np.arange(n)
     axes.plot([ranks[name] for name in names], places, "o", color=BLUE)
     axes.set_yticks(places, [shortened(name.split(".")[-1], 28) for name in names])

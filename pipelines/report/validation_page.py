@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.report.candidate_table import AS_GOOD, marks_of
 from pipelines.report.figures import Made, of_any_run
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.table import MOST_ROWS, Cell, Columns, number_cell
+from pipelines.report.table import AS_GOOD, MOST_ROWS, Cell, Table, Value, number_cell
 from pipelines.report.validation_figures import (
     algorithm_boxes,
     learning_curve,
@@ -22,20 +21,9 @@ from pipelines.report.validation_figures import (
     validation_curves,
 )
 from pipelines.report.validation_folder import ValidationRun, read_validation_run
-from pipelines.report.wording import count, significant, wrong_of
+from pipelines.report.wording import as_good, count, significant, wrong_of
 from pipelines.run_folder.columns import VALIDATION_CELL
 from pipelines.run_folder.judgement import Rivals, rivals
-
-PAIRS: Columns = [
-    ("first", "text"), ("second", "text"), ("difference", "number"),
-    ("standard deviation", "number"),
-    ("t", "number"), ("p", "number"), ("p, Holm", "number"), ("effect", "number"),
-    ("P(first better)", "number"), ("P(same)", "number"), ("P(second better)", "number"),
-]  # fmt: skip
-FAMILIES: Columns = [("shared", "text"), ("fits asked for", "number"), ("fits made", "number")]
-USED: Columns = [
-    ("algorithm", "text"), ("implementation", "text"), ("reason", "text"), ("fits", "number")
-]  # fmt: skip
 
 
 def _scores_of_best(run: ValidationRun) -> dict[str, np.ndarray]:
@@ -181,22 +169,25 @@ def _words(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"
 
 
-def _pair_rows(run: ValidationRun) -> list[list[Cell]]:
-    if run.pairs is None:
-        return []
+def _pairs(run: ValidationRun) -> Table:
     # The table of the comparison divides by one less, as its t does.
     n = max((len(found) for found in _scores_of_best(run).values()), default=1)
-    to_convention = math.sqrt((n - 1) / n)
-    numbers = ("mean", "std", "t", "p", "p_holm", "effect", "p_first", "p_same", "p_second")
-    rows = []
-    for row in run.pairs.to_dict("records"):
-        cells = [Cell(str(row[name]), str(row[name])) for name in ("first", "second")]
-        for name in numbers:
-            value = float(row[name]) * (to_convention if name == "std" else 1.0)
-            cells.append(number_cell(value, f"{value:.4f}" if name in ("mean", "std") else
-                                     f"{value:.3f}"))  # fmt: skip
-        rows.append(cells)
-    return rows
+    pairs = pd.DataFrame() if run.pairs is None else run.pairs
+    if len(pairs):
+        pairs = pairs.assign(std=pairs["std"] * math.sqrt((n - 1) / n))
+    exact, others = ("mean", "std"), ("t", "p", "p_holm", "effect", "p_first", "p_same", "p_second")
+    return Table.of(
+        ("first", "second", "difference", "standard deviation", "t", "p", "p, Holm", "effect",
+         "P(first better)", "P(same)", "P(second better)"),
+        [
+            [
+                str(row["first"]), str(row["second"]),
+                *((float(row[name]), f"{row[name]:.4f}") for name in exact),
+                *((float(row[name]), f"{row[name]:.3f}") for name in others),
+            ]
+            for row in pairs.to_dict("records")
+        ],
+    )  # fmt: skip
 
 
 def _rivals(run: ValidationRun) -> Rivals | None:
@@ -211,91 +202,77 @@ def _as_good(run: ValidationRun) -> str:
     found = _rivals(run)
     if found is None:
         return ""
-    if not (within := int(found.within.sum()) - 1):
-        return "No other candidate is within one standard error of the best."
-    tied = f", {n:,} of them tied with it" if (n := int(found.tied.sum()) - 1) else ""
-    if not found.has_simpler:
-        last = "the best is the one that is fitted fastest"
-    else:
-        row = found.simplest
-        last = (
-            f"of all these {row['algorithm']} with {_words(json.loads(row['params']))} is fitted "
-            f"fastest, {run.scoring} {row['score_mean']:.4f}"
-        )
-    others = count(within, "other candidate")
-    return f"{others} within one standard error of the best{tied}; {last}."
+    row = found.simplest
+    return as_good(
+        found, "the best is the one that is fitted fastest",
+        f"of all these {row['algorithm']} with {_words(json.loads(row['params']))} is fitted "
+        f"fastest, {run.scoring} {row['score_mean']:.4f}",
+    )  # fmt: skip
 
 
-def _candidate_table(run: ValidationRun) -> tuple[Columns, list[list[Cell]]]:
+def _candidates(run: ValidationRun) -> Table:
     more = [
         name for name in map(str, run.candidates)
         if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
     ]  # fmt: skip
-    columns: Columns = [
-        ("rank", "number"), ("algorithm", "text"), ("parameters", "text"),
-        (f"cv {run.scoring}", "number"), ("standard deviation", "number"),
-        *((f"cv {name.removeprefix('score_').removesuffix('_mean')}", "number") for name in more),
-        ("folds with a score", "number"), ("seconds a fit", "number"),
-        (AS_GOOD, "text"),
-    ]  # fmt: skip
-    rows = []
-    marks = marks_of(_rivals(run), len(run.candidates), "fastest")
+    rows: list[list[Value]] = []
+    found = _rivals(run)
+    marks = found.marks("fastest") if found else [""] * len(run.candidates)
     for row, mark in zip(run.candidates.head(MOST_ROWS).to_dict("records"), marks, strict=False):
-        text = _words(json.loads(row["params"]))
         score = float(row["score_mean"])
         rows.append(
             [
-                number_cell(row["rank"], f"{row['rank']:,.0f}"),
-                Cell(row["algorithm"], row["algorithm"]),
-                Cell(text, text),
+                (row["rank"], f"{row['rank']:,.0f}"),
+                row["algorithm"],
+                _words(json.loads(row["params"])),
                 number_cell(score, f"{score:.4f}", missing="failed"),
-                number_cell(float(row["score_std"]), f"{row['score_std']:.4f}"),
-                *(number_cell(float(row[name]), f"{row[name]:.4f}") for name in more),
-                number_cell(row["n_ok"], f"{row['n_ok']:.0f}"),
-                number_cell(float(row.get("fit_seconds", math.nan)),
-                            significant(float(row.get("fit_seconds", math.nan)))),
-                Cell(mark, mark),
+                *((float(row[name]), f"{row[name]:.4f}") for name in ("score_std", *more)),
+                (row["n_ok"], f"{row['n_ok']:.0f}"),
+                float(row.get("fit_seconds", math.nan)),
+                mark,
             ]
-        )  # fmt: skip
-    return columns, rows
+        )
+    scores = [f"cv {name.removeprefix('score_').removesuffix('_mean')}" for name in more]
+    return Table.of(
+        ("rank", "algorithm", "parameters", f"cv {run.scoring}", "standard deviation", *scores,
+         "folds with a score", "seconds a fit", AS_GOOD), rows,
+    )  # fmt: skip
 
 
-def _used_rows(run: ValidationRun) -> list[list[Cell]]:
+def _used(run: ValidationRun) -> Table:
     """Implementations, each with its reason and its number of fits."""
-    if run.cells.empty or "implementation" not in run.cells:
-        return []
-    counts = run.cells.groupby(["algorithm", "implementation", "reason"], as_index=False).size()
-    return [
+    of = ["algorithm", "implementation", "reason"]
+    there = len(run.cells) and "implementation" in run.cells
+    counts = run.cells.groupby(of, as_index=False).size() if there else pd.DataFrame()
+    return Table.of(
+        (*of, "fits"),
         [
-            Cell(str(row["algorithm"]), str(row["algorithm"])),
-            Cell(str(row["implementation"]), str(row["implementation"])),
-            Cell(str(row["reason"]) or "–", str(row["reason"])),
-            number_cell(row["size"], f"{row['size']:,}"),
-        ]
-        for row in counts.to_dict("records")
-    ]
+            [
+                str(row["algorithm"]),
+                str(row["implementation"]),
+                Cell(str(row["reason"]) or "–", str(row["reason"])),
+                (row["size"], f"{row['size']:,}"),
+            ]
+            for row in counts.to_dict("records")
+        ],
+    )
 
 
 def _content(run: ValidationRun) -> dict[str, Any]:
-    columns, rows = _candidate_table(run)
+    families = [
+        (one.family, (one.asked, f"{one.asked:,}"), (one.made, f"{one.made:,}"))
+        for one in run.record.families
+    ]
     return {
         "scoring": run.scoring,
         "as_good": _as_good(run),
         "rope": run.record.options.rope,
-        "pair_columns": PAIRS,
-        "compared": _pair_rows(run),
-        "candidate_columns": columns,
-        "candidates": rows,
-        "family_columns": FAMILIES,
-        "families": [
-            [Cell(one.family, one.family), number_cell(one.asked, f"{one.asked:,}"),
-             number_cell(one.made, f"{one.made:,}")]
-            for one in run.record.families
-        ],
+        "compared": _pairs(run),
+        "candidates": _candidates(run),
+        "families": Table.of(("shared", "fits asked for", "fits made"), families),
         "steps": (run.record.steps_asked, run.record.steps_made),
-        "used_columns": USED,
-        "used": _used_rows(run),
-    }  # fmt: skip
+        "used": _used(run),
+    }
 
 
 VALIDATION = Kind(
@@ -311,7 +288,6 @@ VALIDATION = Kind(
         **of_any_run(),
     },
     size=_size,
-    sizes=(),
     answers=_answers,
     content=_content,
     place=VALIDATION_CELL,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from pipelines.run_folder.judgement import interval
+from pipelines.run_folder.judgement import Rivals, interval
 
 
 def log10(value: float) -> str:
@@ -60,6 +60,16 @@ def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
     return f"{n_wrong:,} of {n_test:,} test points, {interval(n_wrong, n_test)}"
 
 
+def as_good(found: Rivals, best: str, simplest: str) -> str:
+    """How many candidates are as good as the best, and what is said of it or of the simplest."""
+    within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
+    if not within:
+        return "No other candidate is within one standard error of the best."
+    text = f"{count(within, 'other candidate')} within one standard error of the best"
+    text += f", {tied:,} of them tied with it" if tied else ""
+    return f"{text}; {simplest if found.has_simpler else best}."
+
+
 def moment(text: object) -> str:
     """An ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
     try:
@@ -97,3 +107,10 @@ def scaling_in_words(scaling: object) -> str:
         case {"kind": "none"}:
             return "none"
     return ", ".join(f"{key} {value}" for key, value in scaling.items())
+
+
+def plain(value: object) -> str:
+    """An option's value as it is typed."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(plain, value))
+    return "–" if value is None else str(value)

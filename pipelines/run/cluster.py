@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import PlaceOptions
 from pipelines.run.tasks import OnCluster
+from pipelines.run_folder.folder import unused
 from pipelines.say import Say, aloud, silent
 
 if TYPE_CHECKING:
@@ -149,15 +149,9 @@ def _performance_report(client: Client, folder: Path, wanted: bool) -> Iterator[
         return
     from distributed import performance_report
 
-    page = str(_unused(folder / "performance.html"))
+    page = str(unused(folder / "performance.html"))
     with client.as_current(), performance_report(page, mode="inline"):
         yield
-
-
-def _unused(path: Path) -> Path:
-    """``path``, with a number where an earlier session has taken the name."""
-    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
-    return next(name for name in itertools.chain([path], numbered) if not name.exists())
 
 
 def _device(asked: str, workers: list[dict[str, Any]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,10 +19,8 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the packages a result depends on, where installed."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -43,8 +42,4 @@ def _git(folder: Path, *words: str) -> str:
 
 def machine() -> dict[str, str | int | None]:
     """Host, operating system and cores of this machine."""
-    return {
-        "host": platform.node(),
-        "system": platform.platform(),
-        "cores": os.cpu_count(),
-    }
+    return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from pipelines.data.rare import RARE
-from pipelines.data.tables import MISSING, Missing, Reading
+from pipelines.data.tables import MISSING, Reading
 from pipelines.errors import InputError, flag_of
-from pipelines.run.options import at_least, check_options, inside_unit_interval, option, shown
+from pipelines.run.options import at_least, check_options, number, option, share, shown
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
+
+how = partial(option, changes_results=False)  # where and how a run is carried out
 
 
 def _seed(value: int) -> str | None:
@@ -35,10 +38,9 @@ class DataOptions:
         ".parquet or .npz",
         metavar="NAME|PATH", path="file",
     )  # fmt: skip
-    data_dir: str = option(
-        "data", "folder that holds, or receives, the data sets", metavar="DIR",
-        changes_results=False, path="folder",
-    )  # fmt: skip
+    data_dir: str = how(
+        "data", "folder that holds, or receives, the data sets", metavar="DIR", path="folder"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,9 @@ class LabelledOptions(DataOptions):
         "array); by default the last, if it is text or has few values",
         metavar="COLUMN",
     )
-    limit: int | None = option(
-        None, "use a stratified subset of N training rows",
-        parse=int, check=at_least(2), metavar="N",
-    )  # fmt: skip
+    limit: int | None = number(
+        None, "use a stratified subset of N training rows", check=at_least(2)
+    )
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,13 @@ class TableOptions(LabelledOptions):
     )
 
     def table(self) -> dict[str, Any]:
-        """These options as ``load_dataset`` takes them."""
-        reading = Reading(
-            cast(Missing, self.missing), self.no_header, self.number or (), self.category or (),
-            self.leave_out or (), self.header,
-        )  # fmt: skip
-        return {"target": self.target, "reading": reading, "rare": cast(Any, self.rare)}
+        """These options as ``load_dataset`` takes them, beside the data set's name."""
+        names = [field.name for field in dataclasses.fields(Reading)]
+        reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
+        return {
+            "data_dir": self.data_dir, "limit": self.limit, "target": self.target,
+            "reading": reading, "rare": self.rare,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,19 +109,16 @@ class TestOptions:
 
     group: ClassVar[str] = "data"
 
-    test_size: float = option(
-        0.2, "share kept for the test, where a data set has no test set of its own",
-        parse=float, check=inside_unit_interval, metavar="SHARE",
-    )  # fmt: skip
+    test_size: float = share(
+        0.2, "share kept for the test, where a data set has no test set of its own"
+    )
 
 
 @dataclass(frozen=True)
 class FoldOptions:
     """Cross-validation."""
 
-    folds: int = option(
-        5, "folds of the cross-validation", parse=int, check=at_least(2), metavar="N"
-    )
+    folds: int = number(5, "folds of the cross-validation", check=at_least(2))
 
 
 @dataclass(frozen=True)
@@ -128,40 +127,37 @@ class PlaceOptions:
 
     group: ClassVar[str] = "cluster"
 
-    cluster: str = option(
+    cluster: str = how(
         "auto", "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, srun, or the "
         "address of a running scheduler: tls://host:port",
-        metavar="KIND", changes_results=False,
+        metavar="KIND",
     )  # fmt: skip
-    workers: int | None = option(
+    workers: int | None = how(
         None, "number of workers, each a process (default: one for each GPU, else for each core, "
         "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
         "2 threads)",
-        parse=int, check=at_least(1, 100_000), metavar="N", changes_results=False,
+        parse=int, check=at_least(1, 100_000), metavar="N",
     )  # fmt: skip
-    adaptive: tuple[int, int] | None = option(
+    adaptive: tuple[int, int] | None = how(
         None, "in place of --workers: fewest and most jobs to have in a queue",
-        parse=int, nargs=2, metavar=("MIN", "MAX"), changes_results=False,
+        parse=int, nargs=2, metavar=("MIN", "MAX"),
     )  # fmt: skip
-    profile: str | None = option(
+    profile: str | None = how(
         None, "what a site's queue wants to be told: a name such as generic-slurm, or a YAML file",
-        metavar="NAME|FILE", changes_results=False,
+        metavar="NAME|FILE",
     )  # fmt: skip
-    no_tls: bool = option(
-        False, "leave the cluster open to whoever reaches its ports", changes_results=False
-    )
-    device: str = option(
+    no_tls: bool = how(False, "leave the cluster open to whoever reaches its ports")
+    device: str = how(
         "auto", "where a worker computes: auto takes the GPU if the workers have one",
-        choices=("auto", "cpu", "gpu"), changes_results=False,
+        choices=("auto", "cpu", "gpu"),
     )  # fmt: skip
-    dashboard: str | None = option(
+    dashboard: str | None = how(
         None, "where Dask's dashboard listens: a port of this host, host:port, or off",
-        metavar="PORT|off", changes_results=False,
+        metavar="PORT|off",
     )  # fmt: skip
-    performance_report: bool = option(
-        False, "keep Dask's own page of the run, performance.html, in its folder",
-        changes_results=False,
-    )  # fmt: skip
+    performance_report: bool = how(
+        False, "keep Dask's own page of the run, performance.html, in its folder"
+    )
 
 
 @dataclass(frozen=True)
@@ -170,24 +166,20 @@ class RunOptions(PlaceOptions):
 
     group: ClassVar[str] = "run"
 
-    seed: int = option(0, "the one seed of the run", parse=int, check=_seed, metavar="N")
-    results: str | None = option(
-        None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR",
-        changes_results=False,
-    )  # fmt: skip
-    resume: str | None = option(
-        None, "finish the run in this folder; nothing that is done is done again",
-        metavar="DIR", changes_results=False,
-    )  # fmt: skip
-    dry_run: bool = option(False, "say what would be run, and run nothing", changes_results=False)
-    pilot: str | None = option(
+    seed: int = number(0, "the one seed of the run", check=_seed)
+    results: str | None = how(
+        None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"
+    )
+    resume: str | None = how(
+        None, "finish the run in this folder; nothing that is done is done again", metavar="DIR"
+    )
+    dry_run: bool = how(False, "say what would be run, and run nothing")
+    pilot: str | None = how(
         None, "folder of a smaller run: a dry run then says how many workers are worth asking "
         "for, how long the run takes on them, and the walltime of their jobs",
-        metavar="DIR", changes_results=False, path="folder",
+        metavar="DIR", path="folder",
     )  # fmt: skip
-    quiet: bool = option(
-        False, "print the run's folder at the end and nothing else", changes_results=False
-    )
+    quiet: bool = how(False, "print the run's folder at the end and nothing else")
 
     def check(self) -> None:
         """Hold options against each other.

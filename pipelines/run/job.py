@@ -27,17 +27,17 @@ from pipelines.run.cluster import (
 )
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.left import line_of_what_is_left
 from pipelines.run.lifecycle import Data, Session, held
-from pipelines.run.options import parse_options
+from pipelines.run.options import parse_options, with_keywords, words_of
 from pipelines.run.outcomes import Unit
 from pipelines.run.signals import interrupted_once
+from pipelines.run.summary import first_rows, line_of_what_is_left
 from pipelines.run_folder.folder import RunFolder, refuse_taken
 from pipelines.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
 
 
 class Job(ABC, Generic[Chosen]):
-    """One run of a command; its methods are called in the order in which they stand here.
+    """One run of a command; from ``load`` on, methods are called in the order of this file.
 
     Attributes
     ----------
@@ -60,6 +60,51 @@ class Job(ABC, Generic[Chosen]):
     kind_of_options: ClassVar[type[Any]]
     asks_again: ClassVar[bool] = False
 
+    @classmethod
+    def main(cls, argv: Sequence[str] | None = None) -> int:
+        """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+        words = cls.words(sys.argv[1:] if argv is None else argv)
+        if cls.predict is not Job.predict and words[:1] == ["predict"]:
+            return exit_status(cls.command, partial(cls.predict, words[1:]))
+        return exit_status(cls.command, partial(carry_out_words, cls, words))
+
+    @classmethod
+    def run(cls, **options: Any) -> Path:
+        """The command from Python: its flags are the keywords, ``n_c=12`` for ``--n-c 12``.
+
+        Returns
+        -------
+        Path
+            The run's folder.
+
+        Raises
+        ------
+        What ``carry_out`` raises.
+        """
+        from pipelines.run_folder.reading import latest_run  # --help does not wait for tables
+
+        try:
+            carry_out_words(cls, words_of(cls.kind_of_options, options))
+        except InputError as error:
+            raise with_keywords(error, cls.kind_of_options) from None
+        given = options.get("resume") or options.get("results")
+        return Path(given) if given else latest_run(cls.command)
+
+    @classmethod
+    def check(cls, argv: Sequence[str]) -> None:
+        """Raise InputError where a command line breaks a rule of its options; run nothing."""
+        _parse(cls, cls.words(argv))
+
+    @staticmethod
+    def predict(argv: Sequence[str]) -> int:
+        """What ``COMMAND predict`` does with the words after it, where a command has that."""
+        raise NotImplementedError
+
+    @staticmethod
+    def words(argv: Sequence[str]) -> list[str]:
+        """What was typed, as it is read and recorded."""
+        return list(argv)
+
     def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
         self.options = options
         self.record = record
@@ -77,10 +122,6 @@ class Job(ABC, Generic[Chosen]):
         InputError
             The options and the data do not go together.
         """
-
-    def preview(self, data: Any) -> list[str]:
-        """The first rows as they will be learned from, for a dry run."""
-        return []
 
     def would_use(self, kind: str) -> str:
         """What a dry run adds to the kind of cluster."""
@@ -133,13 +174,7 @@ class Job(ABC, Generic[Chosen]):
         return record.get("status") == "finished" and not record.get("n_failed")
 
 
-def main(job: type[Job[Any]], argv: Sequence[str] | None = None) -> int:
-    """Read a command line and carry out the job; its exit status: 0, 1 (not finished) or 2."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return exit_status(job.command, lambda: carry_out_words(job, words))
-
-
-def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> int:
+def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> None:
     """Read a command line and carry out the job; it raises what ``carry_out`` raises."""
     options, given = _parse(job, argv)
     record: Mapping[str, Any] = {}
@@ -148,19 +183,14 @@ def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> int:
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
         options = dataclasses.replace(options, resume=str(path))
-    return carry_out(job(options, record), argv)
-
-
-def check(job: type[Job[Any]], argv: Sequence[str]) -> None:
-    """Raise InputError where a command line breaks a rule of its options; run nothing."""
-    _parse(job, argv)
+    carry_out(job(options, record), argv)
 
 
 def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
 
 
-def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
+def carry_out(job: Job[Any], argv: Sequence[str]) -> None:
     """Carry out a run, new or resumed.
 
     Parameters
@@ -168,11 +198,6 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
     job : Job
     argv : sequence of str
         As typed, for the record.
-
-    Returns
-    -------
-    int
-        Exit status 0.
 
     Raises
     ------
@@ -186,7 +211,7 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
     kind = choose_cluster(options, options.dry_run)
     if options.dry_run:
         _try_dry(job, kind, say)
-        return 0
+        return
     with interrupted_once():
         with held(job.command, options, say) as session:
             data = _load_and_plan(job, kind, say)
@@ -202,7 +227,6 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> int:
             elif job.asks_again:
                 session.folder.update(**job.answer(session, None))
         _conclude(job, session, say)
-    return 0
 
 
 def _load_and_plan(job: Job[Any], kind: str, say: Say) -> Data:
@@ -214,12 +238,11 @@ def _load_and_plan(job: Job[Any], kind: str, say: Say) -> Data:
 
 def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
     """Say what a run would do, and refuse what it would refuse."""
-
     if job.options.results:
         refuse_taken(Path(job.options.results))
     refuse_missing_gpu(job.options, kind)
     data = _load_and_plan(job, kind, say)
-    for line in job.preview(data):
+    for line in first_rows(data):
         say(line)
     if job.options.pilot:
         for line in _lines_of_plan(job, kind):
@@ -267,23 +290,17 @@ def _conclude(job: Job[Any], session: Session, say: Say) -> None:
         aloud(str(session.path))
 
 
-def exit_status(command: str, action: Callable[[], int]) -> int:
+def exit_status(command: str, action: Callable[[], int | None]) -> int:
     """Run ``action``; an error of the user's or an early end is one line and a status."""
     take_any_terminal()
     try:
         _refuse_missing_directory()
-        return action()
-    except InputError as error:
-        complain(command, error.flagged())
+        return action() or 0
+    except (InputError, ClusterError) as error:
+        complain(command, error.flagged() if isinstance(error, InputError) else str(error))
         return 2
-    except ClusterError as error:
-        complain(command, str(error))
-        return 2
-    except KeyboardInterrupt:
-        complain(command, "stopped on request")
-        return 1
-    except RunStopped as error:
-        complain(command, str(error))
+    except (KeyboardInterrupt, RunStopped) as error:
+        complain(command, str(error) or "stopped on request")
         return 1
     finally:
         leave_quietly()

@@ -155,15 +155,13 @@ class Session:
 
     def _of_workers(self) -> dict[str, float | None]:
         """What the whole journal says of their time, as the page counts it."""
-        from pipelines.run_folder.columns import ROWS, Row
-        from pipelines.run_folder.journal import read_journal
         from pipelines.run_folder.reading import units_of
         from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
 
-        record = self.record
-        rows = ROWS.get(record["command"], Row)
-        units = units_of(read_journal(self.folder.journal_path, rows, record.get("fingerprint")))
-        known = [worker["address"] for worker in record.get("cluster", {}).get("workers", [])]
+        with self.folder.journal(write=False) as journal:
+            units = units_of(journal.records)
+        workers = self.record.get("cluster", {}).get("workers", [])
+        known = [worker["address"] for worker in workers]
         return {
             "busy_share": busy_share(units, workers_of(units, known)),
             "compile_seconds": compile_seconds(units),
@@ -200,7 +198,7 @@ def held(command: str, options: RunOptions, say: Say) -> Iterator[Session]:
             folder = RunFolder.open(folder.path, command)
         else:
             refuse_taken(folder.path)
-        with _leave_no_empty_folder(folder), _stopped_cleanly(folder, journal):
+        with _stopped_cleanly(folder, journal):
             yield Session(folder, journal, say)
 
 
@@ -212,15 +210,6 @@ def _journal_of(folder: RunFolder) -> Journal:
             f"the folder of a run must be one that can be written, got {folder.path}: "
             f"{error.strerror}; name another folder with {opt('results')}"
         ) from None
-
-
-@contextmanager
-def _leave_no_empty_folder(folder: RunFolder) -> Iterator[None]:
-    try:
-        yield
-    except (InputError, ClusterError):
-        _remove_unless_begun(folder)
-        raise
 
 
 def _remove_unless_begun(folder: RunFolder) -> None:
@@ -240,6 +229,9 @@ def _stopped_cleanly(folder: RunFolder, journal: Journal) -> Iterator[None]:
     folder.start_clock(journal.records)
     try:
         yield
+    except (InputError, ClusterError):
+        _remove_unless_begun(folder)
+        raise
     except (KeyboardInterrupt, ImportError) as error:
         if not is_interrupt(error):
             raise

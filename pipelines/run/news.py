@@ -13,15 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections import deque
+from typing import Any
 
 SECONDS_BETWEEN = 1.0  # two news of a unit: a shorter one is done before it tells anything
 LEAST_STEP = 0.01  # of the share, where there are no rows to tell of
 
 Message = dict[str, Any]
+# Where a unit's messages go: called on the thread that runs it, it gives what sends one.
+Line = Callable[[], Callable[[Message], None]]
 
 
 @dataclass(frozen=True)
@@ -56,37 +55,13 @@ class News:
     compile_seconds: float = 0.0  # not told; what a unit compiles it says when it is done
 
 
-class Line(Protocol):
-    """Where a unit's messages go; to be opened on the thread that runs it."""
+def to_scheduler(topic: str) -> Callable[[Message], None]:
+    """What sends messages of the task at work as events of its worker's, for who subscribes."""
+    from distributed import get_worker
 
-    def open(self) -> Callable[[Message], None]:
-        """The function that sends one."""
-
-
-@dataclass(frozen=True)
-class EventLine:
-    """From a worker of a cluster to whoever subscribes to a topic."""
-
-    topic: str
-
-    def open(self) -> Callable[[Message], None]:
-        """Send as an event of this worker's."""
-        from distributed import get_worker
-
-        worker = get_worker()
-        task = worker.get_current_task()
-        return lambda message: worker.log_event(self.topic, message | {"task": task})
-
-
-@dataclass(frozen=True)
-class LocalLine:
-    """Within this process."""
-
-    inbox: deque[Message]
-
-    def open(self) -> Callable[[Message], None]:
-        """Put it into the inbox."""
-        return self.inbox.append
+    worker = get_worker()
+    task = worker.get_current_task()
+    return lambda message: worker.log_event(topic, message | {"task": task})
 
 
 class Teller:

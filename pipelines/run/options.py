@@ -11,8 +11,9 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from pipelines.errors import InputError, flag_of
@@ -82,6 +83,10 @@ def positive(value: float) -> str | None:
 def finite(value: float) -> str | None:
     """A check that a number is neither infinite nor NaN."""
     return None if math.isfinite(value) else "a finite number"
+
+
+number = partial(option, parse=int, check=at_least(1), metavar="N")  # a whole one
+share = partial(option, parse=float, check=inside_unit_interval, metavar="SHARE")
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -199,6 +204,34 @@ def parse_options(
     given = {name: getattr(options, name) for name in given}
     check_options(options)
     return options, given
+
+
+def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
+    """Options as they are typed.
+
+    Raises
+    ------
+    InputError
+        There is no such option.
+    """
+    names = {field.name for field in dataclasses.fields(kind)}
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in names:
+            raise InputError(f"{name} is not an option of this command; help(run) names its flags")
+        if value is None or value is False:
+            continue
+        several = value if isinstance(value, (tuple, list)) else (value,)
+        words += [flag_of(name), *([] if value is True else map(str, several))]
+    return words
+
+
+def with_keywords(error: InputError, kind: type[Any]) -> InputError:
+    """An error that names options by their keywords in the place of their flags."""
+    message = str(error)
+    for name in sorted((field.name for field in dataclasses.fields(kind)), key=len, reverse=True):
+        message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
+    return InputError(message)
 
 
 def _with_absolute_paths(options: Chosen) -> Chosen:

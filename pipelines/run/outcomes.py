@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from pipelines.run.compilation import compilation_told, with_compile_seconds
 from pipelines.run.news import Line, Teller
 
 
@@ -92,22 +91,62 @@ class Results:
         return [self.known[name] for name in needs_of(unit)]
 
 
-@with_compile_seconds
 def measured(
     work: Work, shared: Any, unit: AnyUnit, needed: list[Any], line: Line | None = None
 ) -> dict[str, Any]:
     """The task: the unit's result, with where and when it was computed.
 
-    With a ``line`` the work can tell how far it is.
+    With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
+    compile; that is so from the second run on.
     """
+    from numba.core.event import install_timer
+
     arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []
-    teller = Teller(unit.name, _here(), line.open()) if line else None
+    teller = Teller(unit.name, _here(), line()) if line else None
     named = {"tell": teller} if teller else {}
+    compiling: list[float] = []
+    told = compilation_told(teller.compiling) if teller else nullcontext()
     started, clock = time.time(), time.perf_counter()
-    with compilation_told(teller.compiling) if teller else nullcontext():
+    with install_timer("numba:compile", compiling.append), told:
         result = work(shared, unit, *arguments, **named)
-    seconds = time.perf_counter() - clock
-    return {"result": result, "worker": _here(), "started": started, "seconds": seconds}
+    return {
+        "result": result, "worker": _here(), "started": started,
+        "seconds": time.perf_counter() - clock, "compile_seconds": sum(compiling),
+    }  # fmt: skip
+
+
+@contextmanager
+def compilation_told(tell: Callable[[int], None]) -> Iterator[None]:
+    """Inside this, ``tell`` is called with how many functions of ours numba has begun to compile.
+
+    What it finds in its cache it does not compile; then it is never called.
+    """
+    from numba.core.event import Listener, install_listener
+
+    class Count(Listener):
+        n = 0
+
+        def on_start(self, event: Any) -> None:
+            if str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+                self.n += 1
+                tell(self.n)
+
+        def on_end(self, event: Any) -> None:
+            """The next begins, or the unit tells of its fits."""
+
+    with install_listener("numba:compile", Count()):
+        yield
+
+
+def without_compilation(
+    rows: list[dict[str, Any]], seconds: float, compile_seconds: float
+) -> list[dict[str, Any]]:
+    """Rows of a unit whose times are those of fits alone; they shared what compiling took."""
+    if not compile_seconds or not seconds:
+        return rows
+    share = max(0.0, 1 - compile_seconds / seconds)
+    times = "fit_seconds", "score_seconds"
+    return [row | {name: share * row[name] for name in times if row.get(name)} for row in rows]
 
 
 def _here() -> str:

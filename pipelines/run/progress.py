@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pipelines.run.counts import Counts
 from pipelines.run.outcomes import Unit
@@ -23,8 +23,8 @@ WIDE = 80  # columns; below, the bar is shorter
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 
 
-class Progress(Protocol):
-    """Told of every unit that is done, and of those that are at work."""
+class Progress:
+    """Told of every unit that is done, and of those that are at work; this one is silent."""
 
     def advance(self, unit: Unit, failed: bool) -> None:
         """One more unit is done."""
@@ -36,7 +36,7 @@ class Progress(Protocol):
         """What is best by now."""
 
 
-class _View:
+class _View(Progress):
     """Shows counts: each time something changes, and ``look`` every second by a thread."""
 
     def __init__(self, counts: Counts) -> None:
@@ -87,17 +87,6 @@ class _View:
     def best(self, text: str) -> None:
         with self._guard:
             self._counts.best = text
-
-
-class _Silent:
-    def advance(self, unit: Unit, failed: bool) -> None:
-        return None
-
-    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
-        return None
-
-    def best(self, text: str) -> None:
-        return None
 
 
 class _Lines(_View):
@@ -203,7 +192,7 @@ def show_progress(
     ``n_workers`` tells how many workers there are at that moment.
     """
     if quiet or not n_units:
-        yield _Silent()
+        yield Progress()
         return
     counts = Counts(n_units, cost, n_workers)
     view = _Bar(counts) if _in_notebook() or sys.stdout.isatty() else _Lines(counts)

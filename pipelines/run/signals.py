@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from cluster_setup.closing import answering
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -28,13 +26,8 @@ def is_interrupt(error: BaseException) -> bool:
 def interrupted_once() -> Iterator[None]:
     """While the block runs, the first of these signals raises KeyboardInterrupt.
 
-    The second is answered with a line, the third ends the process at once. A SIGHUP that
-    is ignored stays so, as ``nohup`` asks. Has no effect outside the main thread, which alone
-    may set handlers.
+    The second is answered with a line, the third ends the process at once.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     n_asked = 0
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -48,15 +41,10 @@ def interrupted_once() -> Iterator[None]:
         else:
             os._exit(1)
 
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    heeded = [number for number in HANDLED if hangs_up or number != signal.SIGHUP]
-    previous = {number: signal.signal(number, interrupt) for number in heeded}
     try:
-        yield
+        with answering(interrupt):
+            yield
     except ImportError as error:
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         raise
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import Dataset, rows_of
 from pipelines.run.counts import clock
 
 if TYPE_CHECKING:
-    from pipelines.data import Dataset
+    from pipelines.run.lifecycle import Data, Session
 
 CELLS_NAMED = 5
 WORTH_SAYING = 0.5  # seconds of compilation
@@ -26,12 +26,12 @@ def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
     )
 
 
-def first_rows(dataset: Dataset) -> list[str]:
-    """Some rows of a table as a solver will see them, a line for each; none of images."""
+def first_rows(dataset: Data) -> list[str]:
+    """Some rows of a table of classes as a solver will see them, a line for each; else none."""
+    if not isinstance(dataset, Dataset) or dataset.feature_names is None:
+        return []
     import pandas as pd
 
-    if dataset.feature_names is None:
-        return []
     some = rows_of(dataset.X_train, slice(ROWS_SHOWN))
     matrix = dataset.scaling.fit(dataset.X_train).transform(some)
     names = getattr(dataset.scaling, "layout", None) or dataset.feature_names
@@ -76,3 +76,36 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
 
 def _short(number: float) -> str:
     return f"{number:.3g}" if isinstance(number, float) else str(number)
+
+
+def line_of_what_is_left(session: Session, fits: tuple[int, int] | None, cost: float = 0.0) -> str:
+    """One line: the folder, what is done, what is left, and how long that takes.
+
+    Parameters
+    ----------
+    session : Session, of the folder as it lies
+    fits : how many are done and how many there are, None where the command cannot tell
+    cost : predicted, of all units of the run; 0 where the command cannot tell, and then every fit
+        is taken for as long as the others
+    """
+    session.folder.start_clock(session.journal.records)
+    spent, path = session.folder.wall_before, session.path
+    if session.record.get("status") == "finished":
+        return f"resume     {path} holds a finished run, {clock(spent)}"
+    if fits is None:
+        return f"resume     {path}: {len(session.journal.records)} units done in {clock(spent)}"
+    done, total = fits
+    if not done:
+        return f"resume     {path}: nothing finished yet, {total:,} fits left"
+    left = f"{total - done:,} left"
+    if done < total:
+        # What was under way when the run was stopped is in its wall time, but not in its journal.
+        busy = sum(record["seconds"] for record in session.journal.records)
+        n_workers = session.record.get("cluster", {}).get("n_workers") or 1
+        costs = [record.get("cost") for record in session.journal.records]
+        done_cost = sum(one or 0.0 for one in costs)
+        if None in costs or not 0 < done_cost < cost:
+            done_cost, cost = done, total
+        seconds = busy / n_workers * (cost - done_cost) / done_cost
+        left += f", about {clock(seconds)} on as many workers"
+    return f"resume     {path}: {done:,} of {total:,} fits done in {clock(spent)}, {left}"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup.dashboard import TOPIC
+from cluster_setup.settings import TOPIC
 from cluster_setup.workers import outlook
 from pipelines.run.errors import RunStopped
-from pipelines.run.news import EventLine, LocalLine, Message, News
+from pipelines.run.news import Line, Message, News, to_scheduler
 from pipelines.run.outcomes import (
     NOTHING,
     AnyUnit,
@@ -41,97 +43,13 @@ SECONDS_BETWEEN_NEWS = 0.1
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
-class InProcess:
-    """Runs units on threads of this process; opens no port."""
-
-    def __init__(self, n_threads: int) -> None:
-        self.n_workers = n_threads
+class _Runner(ABC):
+    """Runs units of work somewhere."""
 
     def outcomes(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        known: Mapping[str, Any] = NOTHING,
-    ) -> Iterator[Outcome[AnyUnit]]:
-        """Outcomes of ``units`` as they are done; see ``OnCluster.outcomes``."""
-        return _without_news(self._run(work, shared, units, Results(units, known), None))
-
-    def outcomes_and_news(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        known: Mapping[str, Any] = NOTHING,
-    ) -> Iterator[Outcome[AnyUnit] | News]:
-        """See ``OnCluster.outcomes_and_news``."""
-        return self._run(work, shared, units, Results(units, known), LocalLine(deque()))
-
-    def _run(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        results: Results,
-        line: LocalLine | None,
-    ) -> Iterator[Outcome[AnyUnit] | News]:
-        waiting = sorted(units, key=lambda unit: -unit.cost)
-        running: dict[ThreadFuture[Any], AnyUnit] = {}
-        patience = SECONDS_BETWEEN_NEWS if line else None
-        with ThreadPoolExecutor(self.n_workers) as pool:
-            try:
-                while waiting or running:
-                    for unit in [unit for unit in waiting if results.suffice(unit)]:
-                        waiting.remove(unit)
-                        needed = results.of(unit)
-                        running[pool.submit(measured, work, shared, unit, needed, line)] = unit
-                    done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
-                    yield from _news(line.inbox) if line else ()
-                    for future in done:
-                        unit, error = running.pop(future), future.exception()
-                        if error is not None:
-                            outcome = Outcome(unit, error=describe(error))
-                        else:
-                            outcome = Outcome(unit, **future.result())
-                        results.keep(outcome)
-                        yield outcome
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-
-
-class OnCluster:
-    """Runs units on the workers of a Dask cluster."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self._scattered: tuple[Any, Future] | None = None
-        self._copies: list[Future] = []
-        self._run = uuid.uuid4().hex[:8]
-        self._round = 0
-        self._line: EventLine | None = None
-        self._inbox: deque[Message] = deque()
-
-    @property
-    def n_workers(self) -> int:
-        """Workers the cluster has, or will have when its queue has let them start."""
-        present = len(self.client.scheduler_info(n_workers=-1)["workers"])
-        return max(present, outlook(self.client).wanted)
-
-    def outcomes(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        known: Mapping[str, Any] = NOTHING,
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyUnit]]:
         """Outcomes of ``units`` as they are done, the most costly begun first.
-
-        A unit that raises is tried again; one whose worker dies is run by
-        another worker. When the last worker dies, the scattered data die with
-        it: they are scattered again, and what was not done is submitted again.
-        All units are one static graph; a unit goes through a second one only if
-        data were lost, if one that it needs failed, or if it failed where several
-        share a task (``together``).
 
         Parameters
         ----------
@@ -146,25 +64,85 @@ class OnCluster:
         RunStopped
             No worker is left and none came.
         """
-        return _without_news(self._reached(work, shared, units, Results(units, known), False))
+        came = self._reached(work, shared, units, Results(units, known), tells=False)
+        return (one for one in came if isinstance(one, Outcome))
 
     def outcomes_and_news(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        known: Mapping[str, Any] = NOTHING,
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyUnit] | News]:
         """As ``outcomes``, of a work that takes ``tell``; with what it tells, as it comes."""
-        return self._reached(work, shared, units, Results(units, known), True)
+        return self._reached(work, shared, units, Results(units, known), tells=True)
+
+    @abstractmethod
+    def _reached(
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
+    ) -> Iterator[Outcome[AnyUnit] | News]:
+        """What comes of units, and what they tell."""
+
+
+class InProcess(_Runner):
+    """Runs units on threads of this process; opens no port."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_workers = n_threads
 
     def _reached(
-        self,
-        work: Work,
-        shared: Any,
-        units: Sequence[AnyUnit],
-        results: Results,
-        tells: bool,
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
+    ) -> Iterator[Outcome[AnyUnit] | News]:
+        inbox: deque[Message] = deque()
+        line: Line | None = (lambda: inbox.append) if tells else None
+        waiting = sorted(units, key=lambda unit: -unit.cost)
+        running: dict[ThreadFuture[Any], AnyUnit] = {}
+        patience = SECONDS_BETWEEN_NEWS if line else None
+        with ThreadPoolExecutor(self.n_workers) as pool:
+            try:
+                while waiting or running:
+                    for unit in [unit for unit in waiting if results.suffice(unit)]:
+                        waiting.remove(unit)
+                        needed = results.of(unit)
+                        running[pool.submit(measured, work, shared, unit, needed, line)] = unit
+                    done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
+                    yield from _news(inbox)
+                    for future in done:
+                        unit, error = running.pop(future), future.exception()
+                        if error is not None:
+                            outcome = Outcome(unit, error=describe(error))
+                        else:
+                            outcome = Outcome(unit, **future.result())
+                        results.keep(outcome)
+                        yield outcome
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class OnCluster(_Runner):
+    """Runs units on the workers of a Dask cluster.
+
+    A unit that raises is tried again; one whose worker dies is run by
+    another worker. When the last worker dies, the scattered data die with
+    it: they are scattered again, and what was not done is submitted again.
+    All units are one static graph; a unit goes through a second one only if
+    data were lost, if one that it needs failed, or if it failed where several
+    share a task (``together``).
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._scattered: tuple[Any, Future] | None = None
+        self._copies: list[Future] = []
+        self._run = uuid.uuid4().hex[:8]
+        self._round = 0
+        self._line: Line | None = None
+        self._inbox: deque[Message] = deque()
+
+    @property
+    def n_workers(self) -> int:
+        """Workers the cluster has, or will have when its queue has let them start."""
+        present = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        return max(present, outlook(self.client).wanted)
+
+    def _reached(
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
     ) -> Iterator[Outcome[AnyUnit] | News]:
         try:
             with self._listening() if tells else nullcontext():
@@ -175,21 +153,24 @@ class OnCluster:
     @contextmanager
     def _listening(self) -> Iterator[None]:
         """Have workers tell what is inside their units."""
-        self._line = EventLine(f"{TOPIC}{self._run}")
+        topic = f"{TOPIC}{self._run}"
+        self._line = partial(to_scheduler, topic)
         self._inbox.clear()
         # Events come on a thread of the client's; what they say is taken up by the caller's.
-        self.client.subscribe_topic(self._line.topic, lambda event: self._inbox.append(event[1]))
+        self.client.subscribe_topic(topic, lambda event: self._inbox.append(event[1]))
         try:
             yield
         finally:
             if self.client.status == "running":
-                self.client.unsubscribe_topic(self._line.topic)
+                self.client.unsubscribe_topic(topic)
             self._line = None
 
     def _rounds(
         self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
     ) -> Iterator[Outcome[AnyUnit] | News]:
-        """Submit until every unit has an outcome; see ``outcomes`` on why a round may not do."""
+        """Submit until every unit has an outcome; see the class on why a round may not do."""
+        import dask
+
         waiting = list(units)
         deaths: Counter[str] = Counter()
         alone: set[str] = set()
@@ -232,7 +213,9 @@ class OnCluster:
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
                 keys = {unit: self._key(task) for task in tasks for unit in task}
                 deaths.update(unit.name for unit in lost if keys[unit] in suspects)
-            for unit in [unit for unit in waiting if deaths[unit.name] > _deaths_allowed()]:
+            # Dask's setting, which a kind of cluster may raise.
+            most = int(dask.config.get("distributed.scheduler.allowed-failures"))
+            for unit in [unit for unit in waiting if deaths[unit.name] > most]:
                 waiting.remove(unit)
                 outcome = Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
                 results.keep(outcome)
@@ -298,6 +281,8 @@ class OnCluster:
                 made[unit.name] = dask.delayed(measured, pure=False)(
                     work, data, unit, needed, self._line, dask_key_name=key
                 )
+        for one in made.values():
+            _wait_at_the_scheduler(one)
         futures = self.client.compute([made[task[0].name] for task in tasks])
         return dict(zip(futures, tasks, strict=True))
 
@@ -354,21 +339,19 @@ def _fetched(data: Any) -> None:
 Runner = InProcess | OnCluster
 
 
+def _wait_at_the_scheduler(one: Any) -> None:
+    """Have a task go to whichever worker is free first.
+
+    By itself Dask keeps back only those of a group that is more than twice the cluster's threads
+    and needs little: others it hands out as soon as they may run, and each waits for its worker.
+    """
+    one.dask[one.key]._data_producer = True
+
+
 def _news(inbox: deque[Message]) -> Iterator[News]:
     """What has come in, taken out."""
     while inbox:
         yield News(**inbox.popleft())
-
-
-def _without_news(came: Iterator[Outcome[AnyUnit] | News]) -> Iterator[Outcome[AnyUnit]]:
-    return (one for one in came if isinstance(one, Outcome))
-
-
-def _deaths_allowed() -> int:
-    """Workers that may die under one unit: Dask's setting, which a kind of cluster may raise."""
-    import dask
-
-    return int(dask.config.get("distributed.scheduler.allowed-failures"))
 
 
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:

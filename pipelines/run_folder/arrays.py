@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Sequence
 from io import BytesIO
@@ -55,9 +56,7 @@ def _read(file: BinaryIO, size: int) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
     shape, _, dtype = read_header(file)
-    n_bytes = dtype.itemsize
-    for side in shape:
-        n_bytes *= int(side)
+    n_bytes = dtype.itemsize * math.prod(map(int, shape))
     if dtype.hasobject or n_bytes != size - file.tell():
         raise ValueError(f"an array of shape {shape} does not fit its {size:,} bytes")
     file.seek(0)

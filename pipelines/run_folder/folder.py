@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -46,7 +47,8 @@ class RunFolder:
         InputError
             The folder cannot be written, or is not empty.
         """
-        path = Path(results) if results else _unused(Path("results"), command)
+        stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
+        path = Path(results) if results else unused(Path("results", stem))
         try:
             path.mkdir(parents=True, exist_ok=True)
             refuse_taken(path)
@@ -188,9 +190,7 @@ def _never_began(entry: Path) -> bool:
     return empty_journal or entry.name in (PART, PROBE)
 
 
-def _unused(parent: Path, command: str) -> Path:
-    stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, number = parent / stem, 2
-    while path.exists():
-        path, number = parent / f"{stem}-{number}", number + 1
-    return path
+def unused(path: Path) -> Path:
+    """``path``, with a number where the name is taken."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
+    return next(name for name in itertools.chain([path], numbered) if not name.exists())

@@ -104,14 +104,11 @@ class Journal:
     """
 
     def __init__(
-        self,
-        path: Path,
-        rows: type[Row] = Row,
-        fingerprint: str | None = None,
-        write: bool = True,
+        self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None, write: bool = True
     ) -> None:
         self.fingerprint = fingerprint
-        self._file = _locked(path) if write else _as_it_is(path)
+        there = path if path.exists() else os.devnull
+        self._file = _locked(path) if write else open(there, "rb", buffering=0)  # noqa: SIM115
         self._file.seek(0)
         content = self._file.read()
         self.records, self.n_foreign = read_records(content, rows, fingerprint)
@@ -150,11 +147,6 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _as_it_is(path: Path) -> FileIO:
-    """The file, open to be read; an empty one where there is none."""
-    return open(path if path.exists() else os.devnull, "rb", buffering=0)
 
 
 def _locked(path: Path) -> FileIO:

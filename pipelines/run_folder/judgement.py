@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipelines.run_folder.ranking import TIE_DECIMALS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
+SAME = 1e-12  # a deviation of differences below this is rounding
 # Where a run is kept is not part of the command that widens its grid.
 NOT_REPEATED = {"--results": 1, "--resume": 1}
 
@@ -50,6 +54,45 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}" if share >= 1e-4 else f"{100 * share:.2g}"
 
 
+def corrected_t(
+    differences: NDArray[np.float64], ratio: float
+) -> tuple[float, float, float, float, float]:
+    """The corrected resampled t-test of a mean difference over folds, which share training rows.
+
+    Nadeau and Bengio, Inference for the generalization error (Machine Learning 52, 2003).
+
+    Parameters
+    ----------
+    differences : of shape (n_folds,)
+    ratio : validation rows for each training row
+
+    Returns
+    -------
+    mean, deviation (n - 1), deviation of the mean, t, two-sided p; where nothing but rounding
+    differs t is 0 or, if the mean is not, NaN
+    """
+    from scipy.stats import t as student
+
+    n, mean = len(differences), float(differences.mean())
+    std = float(differences.std(ddof=1)) if n > 1 else math.nan
+    spread = std * math.sqrt(1.0 / n + ratio)
+    if std <= SAME:  # no doubt is left to test
+        return mean, std, spread, *((0.0, 1.0) if abs(mean) <= SAME else (math.nan, math.nan))
+    t = mean / spread
+    return mean, std, spread, t, float(2 * student.sf(abs(t), n - 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values corrected for their number, step by step (Holm 1979); NaN stays and counts none."""
+    p = np.asarray(p_values, float)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    corrected, m = p.copy(), len(order)
+    steps = np.minimum(1.0, p[order] * (m - np.arange(m)))
+    corrected[order] = np.maximum.accumulate(steps) if m else steps
+    return corrected.tolist()
+
+
 def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Mean score, larger is better, and its standard deviation; of old runs from the error."""
     if "score_mean" in candidates and candidates["score_mean"].notna().any():
@@ -77,6 +120,17 @@ class Rivals:
     def has_simpler(self) -> bool:
         """Whether the simplest is not the best itself."""
         return not self.tied.iloc[0] or self.simplest["rank"] != 1
+
+    def marks(self, simplest: str = "simplest") -> list[str]:
+        """Of each candidate, best first, what it is beside the best."""
+        marks = [
+            "tied" if tied else "within 1 SE" if within else ""
+            for tied, within in zip(self.tied, self.within, strict=True)
+        ]
+        marks[0] = "best"
+        if self.has_simpler:
+            marks[int(self.simplest["rank"]) - 1] += f", {simplest}"
+        return marks
 
 
 def rivals(candidates: pd.DataFrame, n_folds: int, by: Sequence[str]) -> Rivals | None:

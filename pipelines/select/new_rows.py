@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -14,10 +14,30 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
+from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.base import Record, TableFacts
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Known = TypeVar("Known", bound=Record)
+
+
+def record_of(run: Path, kind: type[Known], command: str) -> Known:
+    """The record of a run.
+
+    Raises
+    ------
+    InputError
+        It is no run of that command, whose records are of that kind.
+    """
+    _, record = read_record(run)
+    if not isinstance(record, kind):
+        raise InputError(
+            f"RUN must be the folder of a run of {command}, got {run}, which holds a run of "
+            f"{record.command}"
+        )
+    return record
 
 
 @dataclass(frozen=True, eq=False)

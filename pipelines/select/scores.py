@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines.run.errors import RunStopped
 from pipelines.run_folder.ranking import VALUES, candidates_of, ranked
 
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
+    from pipelines.run.tasks import Runner
+
 PARTITIONS = 8
 ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
 OK = "ok"
 FAILED = "failed"  # what the status of a cell without a score begins with
+
+Row = dict[str, Any]
+
+
+def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Rows of a journal that need not be computed again: a failed fit gets another try."""
+    for record in records:
+        for row in record["rows"]:
+            if not row["status"].startswith(FAILED):
+                yield row
+
+
+def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
+    """Rows, and the worker that they come from."""
+    return [{**row, "worker": worker} for row in rows]
+
+
+def result_of(runner: Runner, work: Callable[..., Any], shared: Any, unit: Any, what: str) -> Any:
+    """What a single unit gives.
+
+    Raises
+    ------
+    RunStopped
+        It failed; the message begins with ``what``.
+    """
+    (outcome,) = runner.outcomes(work, shared, [unit])
+    if outcome.error is not None:
+        raise RunStopped(f"{what}: {outcome.error}")
+    return outcome.result
 
 
 def results_frame(

@@ -25,7 +25,6 @@ class Scoring:
 
     Attributes
     ----------
-    name : str
     scorer : what ``sklearn.metrics.make_scorer`` or ``get_scorer`` give
     classes : array of shape (n_classes,)
         The labels that class codes stand for: a scorer may name one of them.

@@ -12,10 +12,11 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import names
-from pipelines.run_folder.columns import SvmCandidate
+from pipelines.run_folder.columns import SVM_CANDIDATE, SvmCandidate
 from pipelines.select.calibration import expected_calibration_error, log_loss
 from pipelines.select.predictions import write_predictions
-from pipelines.svm.grid import Grid, rank_candidates, refit
+from pipelines.select.scores import reduce_scores
+from pipelines.svm.grid import Grid, refit
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
 if TYPE_CHECKING:
@@ -41,9 +42,8 @@ def answer(
     """
     import pandas as pd
 
-    candidates = rank_candidates(
-        pd.read_parquet(path / names.CELLS), len(data.folds), runner.client
-    )
+    cells = pd.read_parquet(path / names.CELLS)
+    candidates = reduce_scores(cells, SVM_CANDIDATE, len(data.folds), runner.client)
     candidates.to_parquet(path / names.CANDIDATES)
     best = candidates.iloc[0]
     if np.isnan(best.score_mean):

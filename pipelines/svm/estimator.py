@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
+from pipelines.select.scores import result_of
 from pipelines.select.scoring import resolve_scoring
 from pipelines.svm.grid import Grid, refit
 from pipelines.svm.judged import ANSWERS, Best, Judge, Result, fit_best, needed
@@ -338,9 +339,10 @@ class SVMGridSearch(GridSearchCV):
             whole = clone(best).set_params(probability=best.probability or self.probability)
             self.best_estimator_ = whole.fit(X, y, judge.weights)
         elif means.is_path_svc:
-            self.best_estimator_, self.calibration_ = means.run(
-                partial(fit_best, judge=judge), plan.data, Best(best, self.probability)
-            )
+            self.best_estimator_, self.calibration_ = result_of(
+                means.runner, partial(fit_best, judge=judge), plan.data,
+                Best(best, self.probability), "refit-best failed",
+            )  # fmt: skip
         else:
             grid = Grid((best.C,), (), means.solver, plan.settings_of(best))
             unit = Refit(best.C, best.gamma_of(plan.data.X), judge.classes, self.probability)

@@ -12,13 +12,12 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
-from pipelines.run.compilation import without_compilation
-from pipelines.run.errors import RunStopped
 from pipelines.run.news import News
-from pipelines.run.splitting import cut_for
+from pipelines.run.outcomes import without_compilation
+from pipelines.run.pace import cut_for
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.run_folder import columns
-from pipelines.select.scores import FAILED, reduce_scores, results_frame
+from pipelines.select.scores import result_of, results_frame, with_worker
 from pipelines.svm.parts import Parts
 from pipelines.svm.refit import Refit
 from pipelines.svm.solvers import Settings, load_solver
@@ -27,7 +26,6 @@ from pipelines.svm.units import Place, Row, Unit, cut_units, failed_rows, fit_un
 
 if TYPE_CHECKING:
     import pandas as pd
-    from distributed import Client
 
 CORES_PER_WORKER = 8  # for a solver that fills several cores from one process
 
@@ -52,7 +50,6 @@ def default_bounds(
     Parameters
     ----------
     variance : of all features together: their number, where they are standardised
-    images : bool
     """
     if images:
         return (-3.0, 6.0), (-6.0, -2.0)
@@ -85,7 +82,6 @@ class Grid:
     Cs, gammas : sequences of float
     solver : str
         A name in ``SOLVERS``.
-    settings : Settings
     """
 
     Cs: Sequence[float]
@@ -105,12 +101,9 @@ class Grid:
             cells, solver, n_features, n_rows=n_rows, n_workers=n_workers,
             folds_apart=data.scaling.learns,
         )  # fmt: skip
-        # Where several gammas share a launch, what its folds share is not known.
-        return units if solver.shares_gammas else cut_for(units, n_workers, _by_fold)
-
-
-def _by_fold(unit: Unit) -> Sequence[Unit]:
-    return unit.by_fold
+        if solver.shares_gammas:  # then what the folds of a launch share is not known
+            return units
+        return cut_for(units, n_workers, lambda unit: unit.by_fold)
 
 
 def search(
@@ -129,17 +122,13 @@ def search(
     for came in runner.outcomes_and_news(work, data, units):
         if isinstance(came, News):
             for news, rows in parts.of(came):
-                yield news, _with_worker(rows, news.worker)
+                yield news, with_worker(rows, news.worker)
         else:
             failed = came.error is not None
             rows = failed_rows(data, came.unit, came.error or "") if failed else came.result
             outcome, rest = parts.rest(came, rows)
             rest = without_compilation(rest, outcome.seconds, outcome.compile_seconds)
-            yield outcome, _with_worker(rest, outcome.worker)
-
-
-def _with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
-    return [{**row, "worker": worker} for row in rows]
+            yield outcome, with_worker(rest, outcome.worker)
 
 
 def rows_by_cell(rows: Iterable[Row]) -> dict[Place, Row]:
@@ -147,24 +136,9 @@ def rows_by_cell(rows: Iterable[Row]) -> dict[Place, Row]:
     return {(row["C"], row["gamma"], row["fold"]): row for row in rows}
 
 
-def scored_rows(records: Iterable[dict[str, Any]]) -> Iterator[Row]:
-    """Rows of a journal that need not be computed again: a failed fit gets another try."""
-    for record in records:
-        for row in record["rows"]:
-            if not row["status"].startswith(FAILED):
-                yield row
-
-
 def tabulate(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as the table ``cv_results``, sorted by gamma, C and fold."""
     return results_frame(rows, columns.OF_SVM, ("gamma", "C", "fold"))
-
-
-def rank_candidates(
-    results: pd.DataFrame, n_folds: int, client: Client | None = None
-) -> pd.DataFrame:
-    """The candidates of a table of cells, best first; see ``reduce_scores``."""
-    return reduce_scores(results, columns.SVM_CANDIDATE, n_folds, client)
 
 
 def refit(
@@ -178,9 +152,5 @@ def refit(
         The fit failed.
     """
     bound = partial(work, solver=grid.solver, settings=grid.settings)
-    (outcome,) = runner.outcomes(bound, data, [unit])
-    if outcome.error is not None:
-        raise RunStopped(
-            f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed: {outcome.error}"
-        )
-    return outcome.result
+    what = f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed"
+    return result_of(runner, bound, data, unit, what)

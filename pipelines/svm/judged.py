@@ -21,7 +21,7 @@ from pipelines.svm.refit import for_labels
 from pipelines.svm.solvers import Settings, load_solver
 from pipelines.svm.solvers.base import NOT_CONVERGED, OK, OUT_OF_MEMORY, Cells
 from pipelines.svm.solvers.path_cpu import ONE_CLASS, PathSolver
-from pipelines.svm.units import Unit
+from pipelines.svm.units import Place, Unit
 
 Result = dict[str, Any]  # of one fit, with the keys of scikit-learn's ``_fit_and_score``
 ANSWERS = {"predict", "decision_function"}
@@ -81,9 +81,9 @@ class Judge:
         """
         if self.error_score == "raise":
             raise ValueError(reason)
-        several = isinstance(self.scorer, _MultimetricScorer)
-        score = dict.fromkeys(self.scorer._scorers, self.error_score) if several else None
-        scores = self.error_score if score is None else score
+        scores = self.error_score
+        if isinstance(self.scorer, _MultimetricScorer):
+            scores = dict.fromkeys(self.scorer._scorers, scores)
         trained = {"train_scores": scores} if self.train_scores else {}
         return _result(scores, n_rows, 0.0, 0.0, reason) | trained
 
@@ -117,9 +117,7 @@ def judge_unit(
     X = data.scaled(found.device)
     if isinstance(found, PathSolver):
         return _by_the_path(found, X, data, unit, settings, judge)
-    return [
-        _by_itself(found, X, data, C, gamma, fold, settings, judge) for C, gamma, fold in unit.cells
-    ]
+    return [_by_itself(found, X, data, cell, settings, judge) for cell in unit.cells]
 
 
 def _by_the_path(
@@ -176,16 +174,10 @@ def _by_the_path(
 
 
 def _by_itself(
-    solver: Any,
-    X: Any,
-    data: FoldedData,
-    C: float,
-    gamma: float,
-    fold: int,
-    settings: Settings,
-    judge: Judge,
+    solver: Any, X: Any, data: FoldedData, cell: Place, settings: Settings, judge: Judge
 ) -> Result:
     """One cell by a solver that shares nothing."""
+    C, gamma, fold = cell
     train, test = data.folds[fold]
     started = perf_counter()
     try:
@@ -233,7 +225,6 @@ class Alone:
     Attributes
     ----------
     number : int, of the candidate
-    fold : int
     estimator : unfitted, with the candidate's parameters
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
-from pipelines.data.placement import FoldedData
-from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.solvers import load_solver, resolve_solver
@@ -38,19 +35,6 @@ class Means:
     def is_path_svc(self) -> bool:
         """Whether its fits are those of ``PathSVC``."""
         return (self.solver, self.device) == ("path", "cpu")
-
-    def run(self, work: Callable[..., Any], data: FoldedData, unit: Any) -> Any:
-        """The result of a single unit.
-
-        Raises
-        ------
-        RunStopped
-            It failed.
-        """
-        (outcome,) = self.runner.outcomes(work, data, [unit])
-        if outcome.error is not None:
-            raise RunStopped(f"{unit.name} failed: {outcome.error}")
-        return outcome.result
 
 
 def means_of(search: Any, weights: np.ndarray | None) -> Means:

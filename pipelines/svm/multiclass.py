@@ -55,9 +55,7 @@ def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
     return coefficients
 
 
-def _places(
-    n_support: np.ndarray,
-) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
+def _places(n_support: np.ndarray) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
     """Every pair's number, and each of its classes with the places of its support vectors."""
     ends = np.cumsum(n_support)
     own = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]

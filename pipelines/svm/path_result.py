@@ -1,5 +1,8 @@
 """What a path solver gives for a grid, and how its cells are filled; both solvers share it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +22,15 @@ class Scores:
 
     codes: np.ndarray
     values: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, pieces: Sequence[Scores], order: np.ndarray) -> Scores:
+        """Scores of some rows each, joined; ``order`` is that of all, among them."""
+        values = [one.values for one in pieces if one.values is not None]
+        return cls(
+            np.concatenate([one.codes for one in pieces])[order],
+            np.concatenate(values)[order] if values else None,
+        )
 
 
 @dataclass
@@ -57,9 +69,13 @@ class PathResult:
     phases: dict[str, float] = field(default_factory=dict)
 
 
-def check_input(
-    X: np.ndarray, y: np.ndarray, gammas: np.ndarray, Cs: np.ndarray, folds: list[Any]
-) -> None:
+def checked(
+    X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """A call's labels, gammas, C's and folds as arrays, after a look at them and at ``X``."""
+    y, gammas = np.asarray(y), np.atleast_1d(np.asarray(gammas, dtype=np.float64))
+    Cs = np.asarray(Cs, dtype=np.float64)
+    folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must have shape (n, n_features) with n = len(y), got {X.shape}")
     if not np.isfinite(X).all():
@@ -70,6 +86,7 @@ def check_input(
             raise ValueError(f"{name} must be finite and above 0, got {values.tolist()}")
     if not folds:
         raise ValueError("folds must hold at least 1 (train, validation) pair, got 0")
+    return y, gammas, Cs, folds
 
 
 def check_size(X: np.ndarray) -> None:
@@ -111,20 +128,6 @@ def empty_result(
     )
 
 
-def fill_cells(
-    result: PathResult,
-    g: int,
-    ascending: np.ndarray,
-    search: Search,
-    solutions: Solutions,
-    scores: list[Scores],
-    score_seconds: np.ndarray,
-) -> None:
-    """Write one gamma's cells, C's back in the caller's order."""
-    for fold, (score, seconds) in enumerate(zip(scores, score_seconds, strict=True)):
-        fill_fold(result, (g, fold), ascending, search, solutions, score, seconds)
-
-
 def fill_fold(
     result: PathResult,
     place: tuple[int, int],
@@ -151,9 +154,5 @@ def fill_fold(
     if result.predictions is not None:
         result.predictions[g][fold] = score.codes.T[back]
     if result.decisions is not None:
-        result.decisions[g][fold] = _values(score).transpose(2, 0, 1)[back]
-
-
-def _values(score: Scores) -> np.ndarray:
-    assert score.values is not None
-    return score.values
+        assert score.values is not None
+        result.decisions[g][fold] = score.values.transpose(2, 0, 1)[back]

@@ -15,13 +15,19 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
+from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
 from pipelines.select.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.fitted_svc import FittedSVC
-from pipelines.svm.kernel import PRECOMPUTED
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.parameters import (
     ABOVE_0,
@@ -32,7 +38,6 @@ from pipelines.svm.parameters import (
     rows_that_count,
 )
 from pipelines.svm.solutions import ITERATION_LIMIT
-from pipelines.svm.svc_file import load_svc, save_svc
 
 Factors = dict[int, float] | str | None
 
@@ -316,7 +321,23 @@ class PathSVC(FittedSVC):
         ValueError
             The kernel is precomputed or a callable: code is not stored.
         """
-        save_svc(self, Path(path))
+        check_is_fitted(self)
+        if self.solver_kernel.is_given:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
+            )
+        parameters = self.get_params()
+        if isinstance(self.class_weight, dict):  # the keys of JSON are text, labels need not be
+            parameters["class_weight"] = [list(pair) for pair in self.class_weight.items()]
+        names = getattr(self, "feature_names_in_", None)
+        estimator = {
+            "parameters": parameters,
+            "n_iter": self.n_iter_.tolist(),
+            "fit_status": self.fit_status_,
+            "feature_names": None if names is None else list(names),
+        }
+        arrays = {"support": self.support_, "n_support": self.n_support_}
+        self.machine_.save(Path(path), arrays, path_svc=estimator)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -327,4 +348,31 @@ class PathSVC(FittedSVC):
         InputError
             The file is missing, damaged or something else.
         """
-        return load_svc(cls, Path(path))
+        return load_model(
+            Path(path), cls._from_stored, "a file that PathSVC.save wrote",
+            "a run's model.safetensors is read by KernelMachine.load",
+        )  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
+        if "path_svc" not in about:
+            raise ValueError("it holds none")
+        machine, about = KernelMachine.from_stored(arrays, about), about["path_svc"]
+        parameters = dict(about["parameters"])
+        if isinstance(parameters["class_weight"], list):
+            parameters["class_weight"] = dict(parameters["class_weight"])
+        restored = cls(**parameters)
+        restored._validate_params()
+        support, n_support = arrays["support"], arrays["n_support"]
+        if support.shape != (len(machine.support_vectors),):
+            raise ValueError(f"its support has the shape {support.shape}")
+        if n_support.shape != machine.classes_.shape or n_support.sum() != len(support):
+            raise ValueError(f"its support is {len(support)}, by class {n_support.tolist()}")
+        restored.machine_, restored.support_, restored.n_support_ = machine, support, n_support
+        restored.classes_ = machine.classes_
+        restored.n_iter_ = np.atleast_1d(np.array(about["n_iter"], np.int32))
+        restored.fit_status_ = int(about["fit_status"])
+        restored.n_features_in_ = machine.support_vectors.shape[1]
+        if about["feature_names"] is not None:
+            restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        return restored

@@ -8,10 +8,9 @@ from pathlib import Path
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
-from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.say import aloud
-from pipelines.select.new_rows import NewRows
+from pipelines.select.new_rows import NewRows, record_of
 from pipelines.svm.kernel_machine import KernelMachine
 
 
@@ -54,13 +53,7 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
     InputError
         The run has no such model, or the table cannot be read or answered.
     """
-    _, record = read_record(run)
-    if not isinstance(record, SvmRecord):
-        raise InputError(
-            f"RUN must be the folder of a run of svm_grid, got {run}, which holds a run of "
-            f"{record.command}"
-        )
-    rows = NewRows.read(run, record, table)
+    rows = NewRows.read(run, record_of(run, SvmRecord, "svm_grid"), table)
     machine = KernelMachine.load(run / names.MODEL)
     n_features = machine.support_vectors.shape[1]
     if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):

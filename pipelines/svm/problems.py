@@ -99,10 +99,7 @@ def problems_of(n_classes: int, decision: str) -> list[Problem]:
 
 
 def class_factors(
-    layout: Layout,
-    problem: Problem,
-    weight: np.ndarray,
-    class_weight: ClassWeight,
+    layout: Layout, problem: Problem, weight: np.ndarray, class_weight: ClassWeight
 ) -> np.ndarray:
     """What multiplies C for each class of a problem.
 

@@ -25,7 +25,6 @@ class Refit:
 
     Attributes
     ----------
-    C, gamma : float
     classes : array of shape (n_classes,), the labels
     probability : bool
         Whether to calibrate it, which takes a fit of each fold besides.

@@ -1,4 +1,4 @@
-"""One call's problems, prepared, and what it may use."""
+"""What a call of the path solver is asked, on any device, and its problems, prepared."""
 
 from __future__ import annotations
 
@@ -10,11 +10,48 @@ from typing import Any
 import numpy as np
 
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.problems import ClassWeight, Layout, Problem, class_factors
-from pipelines.svm.solutions import Solutions, empty_solutions
+from pipelines.svm.problems import (
+    ClassWeight,
+    Layout,
+    Problem,
+    class_factors,
+    first_validation_fold,
+    fold_weights,
+    problems_of,
+    sort_rows,
+)
+from pipelines.svm.solutions import Solutions
 
 # Multipliers of one gamma beyond this are kept in single precision.
 _DOUBLE_BYTES = 1 << 27
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which machines: what every function of the path solver takes, beside rows and values.
+
+    decision : ``"ovo"`` as ``SVC``, or ``"ovr"`` as ``OneVsRestClassifier(SVC())``
+    tol : LIBSVM's stopping tolerance
+    max_iter : largest number of iterations for one C of one binary problem; -1 for LIBSVM's limit
+    class_weight : None, ``"balanced"`` or a mapping of labels
+    kernel, degree, coef0 : see ``Kernel``
+    """
+
+    decision: str = "ovo"
+    tol: float = 1e-3
+    max_iter: int = -1
+    class_weight: ClassWeight = None
+    kernel: str = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
+
+    def at(self, gamma: float = 1.0) -> Kernel:
+        """The kernel, of one gamma."""
+        return Kernel(self.kernel, self.degree, self.coef0, gamma)
+
+    def settings(self, Cs: np.ndarray) -> Settings:
+        """With ascending C's, what every binary problem of a search shares."""
+        return Settings(np.ascontiguousarray(Cs), self.tol, self.max_iter, self.class_weight)
 
 
 @dataclass(frozen=True)
@@ -85,8 +122,13 @@ class Search:
 
     def empty_solutions(self) -> Solutions:
         """Room for the solutions of one gamma."""
-        n_C, n = self.settings.Cs.size, len(self.layout.order)
-        return empty_solutions(len(self.weights), len(self.problems), n_C, n)
+        n_folds, n_C, n = len(self.weights), self.settings.Cs.size, len(self.layout.order)
+        shape = (n_folds, len(self.problems), n_C)
+        return Solutions(
+            np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64), np.ones(shape[:2], np.int64), np.zeros(shape[:2]),
+            np.zeros((n_folds, n_C, n), np.bool_),
+        )  # fmt: skip
 
     def empty_decisions(self) -> np.ndarray:
         """Room for ``Solutions.decisions``."""
@@ -99,3 +141,38 @@ class Search:
         shape = (len(self.weights), n, self.layout.n_classes, n_C)
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES
         return np.zeros(shape, np.float64 if small else np.float32)
+
+
+def search_folds(
+    y: np.ndarray, Cs: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], form: Form,
+    sample_weight: np.ndarray | None = None, **more: Any,
+) -> tuple[Search, np.ndarray]:  # fmt: skip
+    """The search of a cross-validation, and the order in which its C's ascend.
+
+    Rows are sorted by class and by the fold that validates them; ``more`` are further fields.
+    """
+    layout = sort_rows(y, first_validation_fold(folds, len(y)))
+    counts = weights = fold_weights(folds, layout.order)
+    if sample_weight is not None:
+        weights = counts * np.maximum(np.asarray(sample_weight, np.float64)[layout.order], 0)
+    place = np.empty_like(layout.order)
+    place[layout.order] = np.arange(len(y))
+    ascending = np.argsort(Cs, kind="stable")
+    search = Search(
+        layout, problems_of(layout.n_classes, form.decision), weights,
+        [place[validation] for _, validation in folds], form.settings(Cs[ascending]), form.at(),
+        counts=counts, **more,
+    )  # fmt: skip
+    return search, ascending
+
+
+def search_all_rows(
+    y: np.ndarray, Cs: np.ndarray, gamma: float, form: Form, sample_weight: np.ndarray | None
+) -> Search:
+    """The search of one fit, which trains on all rows and validates none."""
+    layout = sort_rows(y)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    return Search(
+        layout, problems_of(layout.n_classes, form.decision),
+        np.ascontiguousarray(weight[layout.order][None]), [], form.settings(Cs), form.at(gamma),
+    )  # fmt: skip

@@ -49,12 +49,3 @@ class Solutions:
         """``decisions``, where they are kept."""
         assert self.decisions is not None
         return self.decisions
-
-
-def empty_solutions(n_folds: int, n_problems: int, n_C: int, n: int) -> Solutions:
-    """Room for the solutions of one gamma."""
-    shape = (n_folds, n_problems, n_C)
-    return Solutions(
-        np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-        np.ones(shape[:2], np.int64), np.zeros(shape[:2]), np.zeros((n_folds, n_C, n), np.bool_),
-    )  # fmt: skip

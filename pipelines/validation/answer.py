@@ -15,13 +15,23 @@ import pandas as pd
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
-from pipelines.select.scores import FAILED
+from pipelines.select.scores import FAILED, result_of
 from pipelines.validation.catalogue import CLASSES
 from pipelines.validation.comparison import Difference, compare_all
 from pipelines.validation.data import Learning
 from pipelines.validation.plan import ratio_of
 from pipelines.validation.search import best_of_each, rank, tabulate
-from pipelines.validation.units import CURVE, INNER, OUTER, SEARCH, Last, Problem, Row, fit_last
+from pipelines.validation.units import (
+    CURVE,
+    INNER,
+    OUTER,
+    SEARCH,
+    Last,
+    Problem,
+    Row,
+    finite,
+    fit_last,
+)
 
 
 def chosen_in_folds(
@@ -121,7 +131,10 @@ def answer(
         facts["nested"] = nested_estimate(rows, chosen_in_folds(rows, n_outer, n_inner))
         tabulate(rows, OUTER).to_parquet(path / names.NESTED)
     first = ranked.iloc[0]
-    last = _last(runner, problem, int(first["candidate"]), n_threads)
+    last = result_of(
+        runner, partial(fit_last, n_threads=n_threads), problem, Last(int(first["candidate"])),
+        "the best candidate cannot be fitted on all rows",
+    )  # fmt: skip
     _write_predictions(path, data, last["predicted"])
     wrong = int(np.sum(last["predicted"] != data.y_test)) if data.task == CLASSES else None
     return facts | fit_counts(rows) | {
@@ -130,16 +143,16 @@ def answer(
         "best": {
             "algorithm": first["algorithm"], "candidate": int(first["candidate"]),
             "parameters": json.loads(first["params"]),
-            **{name: _plain(first[name]) for name in
+            **{name: finite(first[name]) for name in
                ("score_mean", "score_std", "error_mean", "error_std")},
         },
         "algorithms": [
             {
                 "algorithm": name, "candidate": candidate,
                 "parameters": json.loads(row["params"]),
-                "score_mean": _plain(row["score_mean"]), "score_std": _plain(row["score_std"]),
-                "fit_seconds": _plain(row["fit_seconds"]),
-                "score_seconds": _plain(row["score_seconds"]),
+                "score_mean": finite(row["score_mean"]), "score_std": finite(row["score_std"]),
+                "fit_seconds": finite(row["fit_seconds"]),
+                "score_seconds": finite(row["score_seconds"]),
             }
             for name, candidate in best.items()
             for row in [ranked[ranked["candidate"] == candidate].iloc[0]]
@@ -148,20 +161,6 @@ def answer(
         "test_error": None if wrong is None else wrong / len(data.y_test),
         "n_test_errors": wrong,
     }  # fmt: skip
-
-
-def _last(runner: Runner, problem: Problem, candidate: int, n_threads: int) -> dict[str, Any]:
-    work = partial(fit_last, n_threads=n_threads)
-    (outcome,) = runner.outcomes(work, problem, [Last(candidate)])
-    if outcome.error is not None:
-        raise RunStopped(f"the best candidate cannot be fitted on all rows: {outcome.error}")
-    found: dict[str, Any] = outcome.result
-    return found
-
-
-def _plain(value: Any) -> float | None:
-    number = float(value)
-    return number if np.isfinite(number) else None
 
 
 def _write_predictions(path: Path, data: Learning, predicted: np.ndarray) -> None:

@@ -11,7 +11,7 @@ and Benavoli (A Bayesian approach for comparing cross-validated algorithms, Mach
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-SAME = 1e-12  # a deviation of differences below this is rounding
+from pipelines.run_folder.judgement import SAME, corrected_t, holm
 
 
 @dataclass(frozen=True)
@@ -66,34 +66,18 @@ def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) ->
     dict with what ``Difference`` has, but for the names
     """
     differences = np.asarray(first, float) - np.asarray(second, float)
-    n = len(differences)
-    mean, std = float(differences.mean()), float(differences.std(ddof=1)) if n > 1 else math.nan
-    if std <= SAME:  # no doubt is left to test
-        t = p = effect = math.nan
+    mean, std, spread, t, p = corrected_t(differences, ratio)
+    if std <= SAME:
+        effect = t
         p_first, p_second = float(mean > rope), float(mean < -rope)
-        if abs(mean) <= SAME:
-            t, p, effect = 0.0, 1.0, 0.0
     else:
-        spread = std * math.sqrt(1.0 / n + ratio)
-        t, effect = mean / spread, mean / std
-        p = float(2 * student.sf(abs(t), n - 1))
-        p_first = float(student.sf((rope - mean) / spread, n - 1))
-        p_second = float(student.cdf((-rope - mean) / spread, n - 1))
+        effect, freedom = mean / std, len(differences) - 1
+        p_first = float(student.sf((rope - mean) / spread, freedom))
+        p_second = float(student.cdf((-rope - mean) / spread, freedom))
     return {
         "mean": mean, "std": std, "t": t, "p": p, "effect": effect, "p_first": p_first,
         "p_same": max(0.0, 1.0 - p_first - p_second), "p_second": p_second,
     }  # fmt: skip
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for their number, step by step (Holm 1979); NaN stays and counts none."""
-    p = np.asarray(p_values, float)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
-    corrected, m = p.copy(), len(order)
-    steps = np.minimum(1.0, p[order] * (m - np.arange(m)))
-    corrected[order] = np.maximum.accumulate(steps) if m else steps
-    return corrected.tolist()
 
 
 def compare_all(

@@ -28,7 +28,6 @@ class Learning:
 
     Attributes
     ----------
-    name : str
     task : "classification" or "regression"
     X_train, X_test : float64 arrays of shape (n_rows, n_features), or DataFrames of a table
         with categories or missing cells

@@ -6,7 +6,7 @@ import types
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -114,22 +114,23 @@ def _with(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
     return _fit_context(prefer_skip_nested_validation=False)(bound)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchUnit:
-    """A group of candidates on a split, of a search from Python."""
+    """A group of candidates on a split, of a search from Python.
+
+    ``own`` is what its calls have of their own, where it is sent to a worker.
+    """
 
     name: str
     calls: tuple[int, ...]
     group: Group
     place: tuple[str, int]
+    own: tuple[Call, ...] = ()
 
     @property
     def cost(self) -> float:
         """One for each candidate."""
         return float(len(self.calls))
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
 
 class Together:
@@ -214,24 +215,6 @@ class Shared:
     n_threads: int
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
-    """A unit with what its calls have of their own."""
-
-    unit: SearchUnit
-    own: tuple[Mapping[str, Any], ...]
-
-    @property
-    def name(self) -> str:
-        """That of the unit."""
-        return self.unit.name
-
-    @property
-    def cost(self) -> float:
-        """That of the unit."""
-        return self.unit.cost
-
-
 OWN = ("estimator", "parameters", "train", "test", "split_progress", "candidate_progress")
 # Callbacks stay with the process that has them; a unit of one with callbacks is plain.
 LEFT_BEHIND = ("caller", "callback_ctx")
@@ -243,7 +226,7 @@ def _on_cluster(client: Client, units: Sequence[SearchUnit], calls: Sequence[Cal
     common = {name: value for name, value in calls[0].items() if name not in (*OWN, *LEFT_BEHIND)}
     shared = Shared(common, threads_per_task(describe_workers(client)))
     sent = [
-        Sent(unit, tuple({name: calls[i][name] for name in OWN} for i in unit.calls))
+        replace(unit, own=tuple({name: calls[i][name] for name in OWN} for i in unit.calls))
         for unit in units
     ]
     done = {}
@@ -256,9 +239,9 @@ def _on_cluster(client: Client, units: Sequence[SearchUnit], calls: Sequence[Cal
     return [done[unit.name] for unit in units]
 
 
-def _carry_out_sent(shared: Shared, sent: Sent) -> Done:
+def _carry_out_sent(shared: Shared, unit: SearchUnit) -> Done:
     with at_most(shared.n_threads):
-        calls = [{**shared.common, **own} for own in sent.own]
+        calls = [{**shared.common, **own} for own in unit.own]
         for call in calls:
             call["estimator"] = with_jobs(call["estimator"], shared.n_threads)
-        return carry_out(sent.unit.group, calls, sent.unit.place)
+        return carry_out(unit.group, calls, unit.place)

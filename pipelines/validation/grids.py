@@ -52,23 +52,20 @@ def with_labels(argv: Sequence[str]) -> list[str]:
     ['--estimator', 'knn', '--param', 'knn:n_neighbors=1,3']
     """
     said, last, flag = [], "", ""
-    for raw in argv:
-        word = raw
+    for word in argv:
+        head, value = "", word
         if word.startswith("--"):
             flag, equals, value = word.partition("=")
-            if equals and flag == "--estimator":
-                last = value
-            elif equals and flag == "--param":
-                word = f"{flag}={_labelled(value, last)}"
-            elif equals and flag == "--cv":
-                word = f"{flag}={_absolute(value)}"
+            head = flag + equals
+        if head == flag:  # its values follow
+            pass
         elif flag == "--estimator":
-            last = word
+            last = value
         elif flag == "--param":
-            word = _labelled(word, last)
+            value = _labelled(value, last)
         elif flag == "--cv":
-            word = _absolute(word)
-        said.append(word)
+            value = _absolute(value)
+        said.append(head + value)
     return said
 
 
@@ -135,6 +132,19 @@ def _value(text: str) -> Any:
         return text
 
 
+def read_yaml(path: str, must_be: str) -> Any:
+    """What a YAML file holds; ``must_be`` begins the error of one that cannot be read."""
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise InputError(
+            f"{must_be} a YAML file that can be read, got {path} ({why}); check it"
+        ) from None
+
+
 def read_grid(path: str) -> dict[str, Grid]:
     """The grids of a YAML file: ``estimator: {parameter: value or [value, ...]}``.
 
@@ -143,15 +153,7 @@ def read_grid(path: str) -> dict[str, Grid]:
     InputError
         It cannot be read, or is of another form.
     """
-    import yaml
-
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(
-            f"{opt('grid')} must be a YAML file that can be read, got {path} ({why}); check it"
-        ) from None
+    content = read_yaml(path, f"{opt('grid')} must be")
     form = "estimator: {parameter: [value, ...]}"
     if not isinstance(content, dict) or not content:
         raise InputError(f"{opt('grid')} must hold {form}, got {path}; write it so")

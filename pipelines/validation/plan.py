@@ -21,6 +21,9 @@ from pipelines.validation.units import CURVE, INNER, OUTER, SEARCH
 USUAL = {"classification": ("logistic", "knn", "forest", "boosting", "svm"),
          "regression": ("ridge", "knn", "forest", "boosting", "svm")}  # fmt: skip
 DEFAULT_SCORING = {"classification": "accuracy", "regression": "r2"}
+OF_TWO = {
+    "roc_auc", "f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score",
+}  # fmt: skip
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 
 
@@ -78,18 +81,12 @@ def make_scoring(names: Sequence[str], data: Learning) -> tuple[str, ...]:
                 f"{opt('scoring')} must be one for {data.task}, got {name}; use for instance "
                 + ("f1_macro or roc_auc_ovr" if data.task == CLASSES else "neg_mean_absolute_error")
             )
-        if data.task == CLASSES and len(data.classes) > 2 and _is_of_two(name):
+        if data.task == CLASSES and len(data.classes) > 2 and name in OF_TWO:
             raise InputError(
                 f"{opt('scoring')} must be one for {len(data.classes)} classes, got {name}, which "
                 f"is one for two; use for instance f1_macro or roc_auc_ovr"
             )
     return chosen
-
-
-def _is_of_two(name: str) -> bool:
-    return name in (
-        "roc_auc", "f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score",
-    )  # fmt: skip
 
 
 def make_splits(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError, opt
 from pipelines.validation.catalogue import wants_scale
 from pipelines.validation.data import Learning
+from pipelines.validation.grids import read_yaml
 
 LAST = "model"  # the name of the last step
 
@@ -18,7 +18,6 @@ def pipeline_of(estimator: Any, data: Learning, preprocess: str) -> Any:
     Parameters
     ----------
     estimator : unfitted
-    data : Learning
     preprocess : "auto", "none", or the path of a YAML file of steps
 
     Raises
@@ -72,17 +71,8 @@ def _of_file(path: str) -> list[tuple[str, Any]]:
     """Steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
     from importlib import import_module
 
-    import yaml
-
     form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(
-            f"{opt('preprocess')} must be auto, none or a YAML file that can be read, got {path} "
-            f"({why}); check it"
-        ) from None
+    content = read_yaml(path, f"{opt('preprocess')} must be auto, none or")
     if not isinstance(content, list) or not content:
         raise InputError(f"{opt('preprocess')} must hold {form}, got {path}; write it so")
     steps = []

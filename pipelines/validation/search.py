@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.compilation import without_compilation
-from pipelines.run.outcomes import Outcome
+from pipelines.run.outcomes import Outcome, without_compilation
 from pipelines.run.tasks import Runner
 from pipelines.run_folder import columns
-from pipelines.select.scores import FAILED, reduce_scores
-from pipelines.validation.units import (
-    SEARCH,
-    Place,
-    Problem,
-    Row,
-    Unit,
-    failed_rows,
-    fit_unit,
-)
+from pipelines.select.scores import reduce_scores, scored_rows, with_worker
+from pipelines.validation.units import SEARCH, Place, Problem, Row, Unit, failed_rows, fit_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +28,7 @@ def carry_out_units(
             rows = without_compilation(outcome.result, outcome.seconds, outcome.compile_seconds)
         else:
             rows = failed_rows(problem, outcome.unit, outcome.error)
-        yield outcome, [{**row, "worker": outcome.worker} for row in rows]
+        yield outcome, with_worker(rows, outcome.worker)
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
@@ -46,18 +37,8 @@ def place_of(row: Mapping[str, Any]) -> Place:
 
 
 def rows_by_place(records: Iterable[Mapping[str, Any]]) -> dict[Place, Row]:
-    """Rows of a journal that need not be computed again: a failed fit gets another try."""
-    return {
-        place_of(row): row
-        for record in records
-        for row in record["rows"]
-        if not row["status"].startswith(FAILED)
-    }
-
-
-def left_of(units: Sequence[Unit], done: Collection[Place]) -> list[Unit]:
-    """What is left to do."""
-    return [left for unit in units if (left := unit.without(done)) is not None]
+    """Rows of a journal, see ``scored_rows``."""
+    return {place_of(row): row for row in scored_rows(records)}
 
 
 def tabulate(rows: Iterable[Row], stage: str = SEARCH) -> pd.DataFrame:

@@ -26,7 +26,6 @@ class Step:
 
     Attributes
     ----------
-    name : str
     transformer : unfitted
     key : equal for transformers that do the same; of a principal component analysis but for
         the number of components
@@ -131,7 +130,6 @@ def prepare(
 
     Parameters
     ----------
-    steps : sequence of Step
     rows : Rows, unchanged ones
     y : targets of the training rows
     place : names these rows: the run and the fold

@@ -73,37 +73,30 @@ def substitute(estimator: Any, device: str, intel: bool = False) -> Substitute:
         return replace(found, estimator=whole)
     if type(estimator).__module__.startswith("xgboost"):
         if device == "gpu":
-            return Substitute(
-                clone(estimator).set_params(device="cuda"),
-                "xgboost on the GPU",
-                "device='cuda'",
-                True,
-            )
+            made = clone(estimator).set_params(device="cuda")
+            return Substitute(made, "xgboost on the GPU", "device='cuda'", True)
         return Substitute(estimator, "xgboost", "the workers have no GPU")
     if device == "gpu":
         return _of_cuml(estimator)
     if intel:
         return _of_intel(estimator)
-    return Substitute(estimator, _package(estimator), "")
+    return _itself(estimator, "")
 
 
-def _package(estimator: Any) -> str:
+def _itself(estimator: Any, reason: str) -> Substitute:
     package = type(estimator).__module__.split(".")[0]
-    return SCIKIT_LEARN if package == "sklearn" else package
+    return Substitute(estimator, SCIKIT_LEARN if package == "sklearn" else package, reason)
 
 
 def _of_cuml(estimator: Any) -> Substitute:
-    def stays(reason: str) -> Substitute:
-        return Substitute(estimator, _package(estimator), reason)
-
     path = CUML.get(_path(estimator))
     if path is None:
-        return stays(f"cuML has no {type(estimator).__name__} that is the same model")
+        return _itself(estimator, f"cuML has no {type(estimator).__name__} that is the same model")
     module, _, name = path.rpartition(".")
     try:
         kind = getattr(import_module(module), name)
     except Exception as error:  # without a driver it fails in several ways
-        return stays(f"{path} cannot be imported ({type(error).__name__})")
+        return _itself(estimator, f"{path} cannot be imported ({type(error).__name__})")
     takes = inspect.signature(kind).parameters
     params, lacks = {}, []
     for parameter, value in _changed(estimator).items():
@@ -112,11 +105,11 @@ def _of_cuml(estimator: Any) -> Substitute:
         elif parameter not in HOST_ONLY:
             lacks.append(f"{parameter}={value!r}")
     if lacks:
-        return stays(f"{path} has no {', '.join(lacks)}")
+        return _itself(estimator, f"{path} has no {', '.join(lacks)}")
     try:
         made = kind(**params)
     except Exception as error:
-        return stays(f"{path} does not take these parameters ({error})")
+        return _itself(estimator, f"{path} does not take these parameters ({error})")
     return Substitute(made, "cuml", f"{path} has every parameter that is set", True)
 
 
@@ -125,15 +118,15 @@ def _of_intel(estimator: Any) -> Substitute:
     parts = type(estimator).__module__.split(".")
     module = f"sklearnex.{parts[1]}" if parts[0] == "sklearn" and len(parts) > 1 else ""
     if not module:
-        return Substitute(estimator, _package(estimator), "not an estimator of scikit-learn")
+        return _itself(estimator, "not an estimator of scikit-learn")
     try:
         kind = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         missing = isinstance(error, ImportError) and error.name == "sklearnex"
         why = "it is not installed" if missing else f"it has no {name}"
-        return Substitute(estimator, SCIKIT_LEARN, f"scikit-learn-intelex: {why}")
+        return _itself(estimator, f"scikit-learn-intelex: {why}")
     if kind is type(estimator):
-        return Substitute(estimator, SCIKIT_LEARN, f"scikit-learn-intelex: it has no {name}")
+        return _itself(estimator, f"scikit-learn-intelex: it has no {name}")
     made = kind(**estimator.get_params(deep=False))
     return Substitute(made, "scikit-learn-intelex", f"{module}.{name}", True)
 

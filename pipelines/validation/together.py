@@ -57,7 +57,6 @@ class Done:
     results : list of dict, as ``_fit_and_score`` gives them
     n_fits : list of int, for each candidate whether a fit was made for it
     n_steps, n_steps_made : int, first steps asked for, and fitted
-    not_converged : list of bool
     apart : str, why candidates that share work were fitted each by itself, or nothing
     """
 
@@ -161,7 +160,6 @@ def carry_out(group: Group, calls: Sequence[Mapping[str, Any]], place: Hashable)
 
     Parameters
     ----------
-    group : Group
     calls : for each member the arguments of ``_fit_and_score``
     place : names the training rows: equal ones share what first steps made of them
     """

@@ -33,7 +33,6 @@ class Problem:
     ----------
     X : rows of the search, array or DataFrame
     y : class codes or numbers, of shape (n_rows,)
-    candidates : tuple of Candidate
     splits : for each stage, and share of the training rows, its splits
     scoring : names of the scorers, the first decides
     groups : tuple of Group, candidates that are fitted together
@@ -66,11 +65,8 @@ class Unit:
 
     Attributes
     ----------
-    stage : str
-    split : int
     share : float, of the training rows
     members : tuple of int, places of candidates
-    family : str
     most : see ``Group``
     label : str, the algorithm
     together : see ``Group``
@@ -187,7 +183,7 @@ def _rows(
     if done.apart:
         family = f"{PLAIN} ({done.apart})"
     for i, (place, result) in enumerate(zip(unit.places, done.results, strict=True)):
-        scores = {name: _number(score) for name, score in _scores(result, problem.scoring).items()}
+        scores = {name: finite(score) for name, score in _scores(result, problem.scoring).items()}
         status = "not converged" if done.not_converged[i] else "ok"
         if result["fit_error"]:
             status = "failed: " + result["fit_error"].strip().splitlines()[-1]
@@ -212,7 +208,8 @@ def _scores(result: Mapping[str, Any], scoring: Sequence[str]) -> Mapping[str, A
     return found if isinstance(found, dict) else dict.fromkeys(scoring, found)
 
 
-def _number(score: Any) -> float | None:
+def finite(score: Any) -> float | None:
+    """A number, or None where it is none."""
     value = float(score)
     return value if math.isfinite(value) else None
 
@@ -280,6 +277,6 @@ def fit_last(problem: Problem, unit: Last, n_threads: int = 1) -> dict[str, Any]
         found = scorers(problem.scoring)(estimator, problem.X_test, problem.y_test)
         predicted = np.asarray(estimator.predict(problem.X_test))
     scores = {
-        name: None if isinstance(score, str) else _number(score) for name, score in found.items()
+        name: None if isinstance(score, str) else finite(score) for name, score in found.items()
     }
     return {"predicted": predicted, "scores": scores, "seconds": seconds}

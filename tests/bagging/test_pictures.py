@@ -32,7 +32,6 @@ def test_the_form_is_measured_on_the_images() -> None:
     X[2, 0, 0] = 16
     form = PictureForm.of(X.reshape(3, 30), (6, 5))
     assert form == PictureForm(6, 5, 16.0, 4)
-    assert PictureForm.from_record(form.describe()) == form
     digits = load_digits()
     assert PictureForm.of(digits.data, (8, 8)) == PictureForm(8, 8, 16.0, 8)
 

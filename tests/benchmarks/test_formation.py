@@ -7,6 +7,7 @@ import json
 import pytest
 
 from benchmarks import formation, places
+from benchmarks.replay import work
 
 
 @pytest.mark.parametrize("text", ["2", "0x1", "5x1", "2x9", "x", "2 x 3"])
@@ -17,11 +18,12 @@ def test_a_formation_that_cannot_be_is_one_line(text, capsys):
 
 
 @pytest.mark.parametrize("place", [places.LOCAL, places.SLURM])
-def test_a_formation_is_opened_measured_and_drawn(place, tmp_path):
+def test_a_formation_is_opened_measured_and_drawn(place, tmp_path, monkeypatch):
     if why := places.missing(place):
         pytest.skip(f"no workers there: {why}")
+    monkeypatch.setattr(work, "NAP", 0.02)  # of a calibration, 30 units
     figure = tmp_path / "formation.png"
-    asked = ["--formation", "1x2", "--formation", "2x1", "--only", place, "--seconds", "2"]
+    asked = ["--formation", "1x2", "--formation", "2x1", "--only", place, "--seconds", "1"]
     assert formation.main([*asked, "--results", str(tmp_path), "--figure", str(figure)]) == 0
     (kept,) = tmp_path.glob("*.json")
     record = json.loads(kept.read_text())

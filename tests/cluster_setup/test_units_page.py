@@ -13,7 +13,7 @@ from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
 from distributed import Client, Event, get_worker
 
-from cluster_setup.dashboard import TOPIC
+from cluster_setup.settings import TOPIC
 from cluster_setup.units_page import Told, said
 
 

@@ -16,6 +16,8 @@ from tests.command_runs import cells, record, start, wait_for_units
 
 from .conftest import LONGER, SMALL
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 
 def rows(folder: Path) -> pd.DataFrame:
     """The cells, less what depends on which worker had transformed rows at hand."""

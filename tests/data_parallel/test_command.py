@@ -72,8 +72,9 @@ def test_a_resumed_run_trains_nothing_twice(finished):
     assert (finished / "journal.jsonl").read_text() == journal
 
 
-LONG = ["--points", "4000", "--epochs", "30", "--batch-size", "16", "--cluster", "local",
-        "--dashboard", "off", "--workers", "2", "--checkpoint-seconds", "0.1"]  # fmt: skip
+# Steps enough to lose a rank in their midst: 113 an epoch, and those of stages take longer.
+LONG = ["--points", "2000", "--batch-size", "16", "--cluster", "local", "--dashboard", "off",
+        "--workers", "2", "--checkpoint-seconds", "0.1"]  # fmt: skip
 
 
 def children(pid: int) -> list[int]:
@@ -92,7 +93,7 @@ def children(pid: int) -> list[int]:
 
 def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
     folder = tmp_path / "run"
-    program = start("data_parallel", *LONG, "--results", str(folder))
+    program = start("data_parallel", *LONG, "--epochs", "20", "--results", str(folder))
     checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
 
     def wait_for_step(step: int) -> int:
@@ -112,7 +113,7 @@ def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_p
     said, errors = ended.communicate(timeout=240)
     assert ended.returncode == 0, errors
     table = pd.read_parquet(folder / "epochs.parquet")
-    assert table["epoch"].tolist() == list(range(1, 31))
+    assert table["epoch"].tolist() == list(range(1, 21))
     assert table["step"].is_monotonic_increasing
     assert table["step"].iloc[-1] > reached
     assert table["validation_loss"].iloc[-1] < 0.1
@@ -261,7 +262,8 @@ def test_stages_leave_one_network_and_a_page_that_says_what_idles(tmp_path, caps
 
 def test_a_rank_of_a_pipeline_dies_and_the_rest_is_trained_without_it(tmp_path):
     folder = tmp_path / "run"
-    program = start("data_parallel", *LONG, "--pipeline-stages", "2", "--results", str(folder))
+    staged = ["--epochs", "4", "--pipeline-stages", "2"]
+    program = start("data_parallel", *LONG, *staged, "--results", str(folder))
     checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
     until = time.monotonic() + 240
     while (content := read(checkpoint)) is None or progress_of(content).step < 20:
@@ -272,7 +274,7 @@ def test_a_rank_of_a_pipeline_dies_and_the_rest_is_trained_without_it(tmp_path):
     _, errors = program.communicate(timeout=600)
     assert program.returncode == 0, errors
     table = pd.read_parquet(folder / "epochs.parquet")
-    assert table["epoch"].tolist() == list(range(1, 31))
+    assert table["epoch"].tolist() == list(range(1, 5))
     assert len(record(folder)["restarts"]) >= 1
 
 

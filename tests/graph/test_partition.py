@@ -20,10 +20,11 @@ def test_bounds_balance_edges_and_nodes():
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     path = tmp_path / "values.npy"
 
-    def fails(unfinished):
-        unfinished.write_bytes(b"half")
-        raise OSError("disk full")
+    def fails():
+        with partition.whole(path) as unfinished:
+            unfinished.write_bytes(b"half")
+            raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        partition._atomically(path, fails)
+        fails()
     assert not path.exists()

@@ -25,7 +25,7 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 LEFT_OPEN = """
 from contextlib import ExitStack
 from cluster_setup import open_cluster
-from cluster_setup.dashboard import TOPIC
+from cluster_setup.settings import TOPIC
 
 def tell_and_wait():
     import time

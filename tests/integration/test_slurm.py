@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
+from cluster_setup.closing import HANDLED
 from cluster_setup.workers import outlook
-from pipelines.run.signals import HANDLED
 from pipelines.run.tasks import OnCluster
+from pipelines.svm_grid import main
+from tests.command_runs import cells, record
 
 from .conftest import jobs_in_queue, scontrol, wait_until, worker_processes
 from .naps import all_done, begun, naps
@@ -32,19 +34,15 @@ LONGER = ["--solver", "sklearn"]
 
 
 def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
-    tables = {}
-    for where in (["local"], ["slurm", "--profile", profile(), "--workers", "3"]):
-        folder = tmp_path / where[0]
-        done = subprocess.run(
-            [*COMMAND, *SMALL, "--cluster", *where, "--results", str(folder)],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, "")
-        table = pd.read_parquet(folder / "cv_results.parquet")
-        table = table.drop(columns=["fit_seconds", "score_seconds", "worker"])
-        tables[where[0]] = table.sort_values(["C", "gamma", "fold"], ignore_index=True)
-    pd.testing.assert_frame_equal(tables["slurm"], tables["local"])
-    about = json.loads((tmp_path / "slurm" / "run.json").read_text())
+    here, there = tmp_path / "local", tmp_path / "slurm"
+    assert main([*SMALL, "--cluster", "local", "--results", str(here)]) == 0
+    where = ["--cluster", "slurm", "--profile", profile(), "--workers", "3"]
+    done = subprocess.run(
+        [*COMMAND, *SMALL, *where, "--results", str(there)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    pd.testing.assert_frame_equal(cells(there), cells(here))
+    about = record(there)
     assert about["cluster"]["kind"] == "slurm"
     assert about["cluster"]["workers"][0]["address"].startswith("tls://")
     assert list(shared.iterdir()) == []

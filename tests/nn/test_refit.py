@@ -10,11 +10,10 @@ import pytest
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import cross_validate_unit
-from pipelines.nn.plan import redraw_sample
 from pipelines.nn.refit import refit
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import refit_unit
+from pipelines.nn.units import redraw_sample, refit_unit
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT, WINE
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.plan import draw_member, redraw_sample
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import cut_units
+from pipelines.nn.units import cut_units, draw_member, redraw_sample
 
 from .conftest import DIGITS, TRAINING
 

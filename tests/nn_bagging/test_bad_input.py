@@ -43,7 +43,7 @@ def test_bad_input_is_one_line(
 def test_without_torch_one_line_names_the_extra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.nn.needs.find_spec", lambda name: None)
+    monkeypatch.setattr("pipelines.nn.settings.find_spec", lambda name: None)
     for argv in (["--results", str(tmp_path / "r")], ["predict", str(tmp_path), "--image", "x"]):
         assert main(argv) == 2
         said = capsys.readouterr().err

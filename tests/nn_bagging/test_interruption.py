@@ -17,6 +17,8 @@ from tests.command_runs import cells, record, start, wait_for_units
 
 from .conftest import LONGER, said_by_members
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 
 def assert_equal_runs(folder: Path, expected: Path) -> None:
     pd.testing.assert_frame_equal(cells(folder), cells(expected))

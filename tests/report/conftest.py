@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.report import write_report
+
+from .bagging_folder import write_bagging_run
+
 N_FOLDS, N_VALIDATION, STARTED = 4, 200, 1_763_633_600.0
 WORKERS = ("tcp://127.0.0.1:40001", "tcp://127.0.0.1:40002")
 
@@ -95,43 +99,59 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
     }  # fmt: skip
 
 
-@pytest.fixture
-def make_run(tmp_path: Path) -> Callable[..., Path]:
-    """A function that writes a finished run folder and returns it.
+def write_run(
+    folder: Path,
+    C: Sequence[float] = (0.1, 1.0, 10.0, 100.0, 1000.0),
+    gamma: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1),
+    change: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
+) -> Path:
+    """Write a finished run to a new folder.
 
     ``C`` and ``gamma`` are the grid; ``change(cells)`` alters the cells before
     the rest is made from them.
     """
+    folder.mkdir()
+    cells = change(cells_of(C, gamma))
+    candidates = candidates_from(cells)
+    cells.to_parquet(folder / "cv_results.parquet")
+    candidates.to_parquet(folder / "candidates.parquet")
+    lines = [json.dumps(record) for record in journal_of(cells)]
+    (folder / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "run.json").write_text(json.dumps(record_of(candidates, len(C), len(gamma))))
+    true, predicted = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 1, 2, 0, 2, 1])
+    rows = np.arange(6)
+    pd.DataFrame({"row": rows, "true": true, "predicted": predicted}).to_parquet(
+        folder / "test_predictions.parquet"
+    )
+    wrong = true != predicted
+    np.savez(
+        folder / "test_errors.npz",
+        row=rows[wrong], true=true[wrong], predicted=predicted[wrong],
+        X=np.arange(24, dtype=np.uint8).reshape(2, 12),
+    )  # fmt: skip
+    return folder
 
-    def make(
-        C: Sequence[float] = (0.1, 1.0, 10.0, 100.0, 1000.0),
-        gamma: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1),
-        change: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
-        name: str = "run",
-    ) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        cells = change(cells_of(C, gamma))
-        candidates = candidates_from(cells)
-        cells.to_parquet(folder / "cv_results.parquet")
-        candidates.to_parquet(folder / "candidates.parquet")
-        lines = [json.dumps(record) for record in journal_of(cells)]
-        (folder / "journal.jsonl").write_text("\n".join(lines) + "\n")
-        (folder / "run.json").write_text(json.dumps(record_of(candidates, len(C), len(gamma))))
-        true, predicted = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 1, 2, 0, 2, 1])
-        rows = np.arange(6)
-        pd.DataFrame({"row": rows, "true": true, "predicted": predicted}).to_parquet(
-            folder / "test_predictions.parquet"
-        )
-        wrong = true != predicted
-        np.savez(
-            folder / "test_errors.npz",
-            row=rows[wrong], true=true[wrong], predicted=predicted[wrong],
-            X=np.arange(24, dtype=np.uint8).reshape(2, 12),
-        )  # fmt: skip
-        return folder
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a finished run to a folder of this test, as ``write_run`` does."""
+
+    def make(*, name: str = "run", **how: Any) -> Path:
+        return write_run(tmp_path / name, **how)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def grid_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a finished grid search, drawn once for the tests that only look at it."""
+    return write_report(write_run(tmp_path_factory.mktemp("grid") / "run"))
+
+
+@pytest.fixture(scope="session")
+def ensemble_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a finished ensemble, drawn once for the tests that only look at it."""
+    return write_report(write_bagging_run(tmp_path_factory.mktemp("ensemble") / "run"))
 
 
 @pytest.fixture

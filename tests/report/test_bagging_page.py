@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,9 @@ def edit(folder: Path, **changes: object) -> None:
     (folder / "run.json").write_text(json.dumps(kept))
 
 
-def test_the_first_screen_has_the_answers_numbers(folder: Path) -> None:
-    about = json.loads((folder / "run.json").read_text())
-    first = Page(write_report(folder)).text.split("The ensemble", 1)[0]
+def test_the_first_screen_has_the_answers_numbers(ensemble_page: Path) -> None:
+    about = json.loads((ensemble_page.parent / "run.json").read_text())
+    first = Page(ensemble_page).text.split("The ensemble", 1)[0]
     n_wrong = about["n_vote_errors"]
     assert first.startswith("Bagging of neural networks on digits")
     assert "6 members, each the best of 4 candidates, 3-fold cross-validation" in first
@@ -38,8 +39,8 @@ def test_the_first_screen_has_the_answers_numbers(folder: Path) -> None:
     assert RULE in first
 
 
-def test_every_figure_is_in_the_page_and_beside_it(folder: Path) -> None:
-    page = Page(write_report(folder))
+def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
+    page, folder = Page(ensemble_page), ensemble_page.parent
     assert figures_in(folder) == set(BAGGING.figures)
     images = [image for image in page.all("img") if image.get("class") != "small"]
     assert len(images) == len(BAGGING.figures)
@@ -50,27 +51,27 @@ def test_every_figure_is_in_the_page_and_beside_it(folder: Path) -> None:
         assert href[1:] in targets if href.startswith("#") else (folder / href).is_file()
 
 
-def test_the_words_of_a_figure_say_what_the_ensemble_says(folder: Path) -> None:
-    run = read_bagging_run(folder)
+def test_the_words_of_a_figure_say_what_the_ensemble_says(ensemble_page: Path) -> None:
+    run = read_bagging_run(ensemble_page.parent)
     (own,) = run.explained["own"]
-    words = [image["alt"] or "" for image in Page(write_report(folder)).all("img")]
+    words = [image["alt"] or "" for image in Page(ensemble_page).all("img")]
     assert f"photo.png: vote {own.vote}, {own.n_agree} of 6 members" in words[0]
     hard = run.explained["disagreement"][0]
     assert hard.refer
     assert f"vote {hard.vote}, {hard.n_agree} of 6 members; refer to a person" in words[2]
 
 
-def test_members_are_a_table(folder: Path) -> None:
-    text = Page(write_report(folder)).text
-    members = pd.read_csv(folder / "members.csv")
+def test_members_are_a_table(ensemble_page: Path) -> None:
+    text = Page(ensemble_page).text
+    members = pd.read_csv(ensemble_page.parent / "members.csv")
     assert "member n conv layer kernel size n hidden layer learning rate" in text
     row = members.iloc[0]
     assert f"0 12 3 64 0.0123 0.32 {row.cv_loss:.3f}" in text
     assert f"0.00 % {row.test_error * 100:.2f} %" in text
 
 
-def test_a_candidate_that_did_not_fit_is_named(folder: Path) -> None:
-    text = Page(write_report(folder)).text
+def test_a_candidate_that_did_not_fit_is_named(ensemble_page: Path) -> None:
+    text = Page(ensemble_page).text
     assert "3 cells failed: out of memory member 2, candidate 3, fold 0" in text
 
 
@@ -144,8 +145,8 @@ def test_names_are_escaped(folder: Path) -> None:
     assert len(page.all("script")) == 1
 
 
-def test_a_redraw_gives_equal_files(folder: Path) -> None:
-    write_report(folder)
+def test_a_redraw_gives_equal_files(ensemble_page: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(ensemble_page.parent, tmp_path / "run")
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     write_report(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first

@@ -1,6 +1,7 @@
 import base64
 import json
 import re
+import shutil
 from io import BytesIO
 
 import numpy as np
@@ -14,10 +15,9 @@ from pipelines.report.svm_page import SVM
 from .page_reader import Page, figures_in
 
 
-def test_the_first_screen_has_the_answers_numbers(make_run):
-    path = write_report(make_run())
-    assert path.name == "report.html"
-    first = Page(path).text.split("Every gamma", 1)[0]
+def test_the_first_screen_has_the_answers_numbers(grid_page):
+    assert grid_page.name == "report.html"
+    first = Page(grid_page).text.split("Every gamma", 1)[0]
 
     # Four folds with 6, 9, 7 and 14 errors of 200.
     assert "best C 10 " in first
@@ -29,9 +29,8 @@ def test_the_first_screen_has_the_answers_numbers(make_run):
     assert "5 C × 4 gamma, 4-fold cross-validation on 800 training points" in first
 
 
-def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(make_run):
-    folder = make_run()
-    page = Page(write_report(folder))
+def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(grid_page):
+    page, folder = Page(grid_page), grid_page.parent
 
     assert figures_in(folder) == set(SVM.figures)
     images = [image for image in page.all("img") if image.get("class") != "small"]
@@ -45,21 +44,20 @@ def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(make_run):
         assert svg in {path.read_bytes() for path in folder.glob("*.svg")}
 
 
-def test_the_captions_of_box_plots_say_what_a_box_is(make_run):
-    text = Page(write_report(make_run())).text
+def test_the_captions_of_box_plots_say_what_a_box_is(grid_page):
+    text = Page(grid_page).text
     assert text.count("the whiskers reach the furthest within 1.5 box lengths") == 2
     assert text.count("what lies beyond is an outlier") == 2
 
 
-def test_the_page_needs_nothing_from_outside(make_run):
-    path = write_report(make_run())
-    page = Page(path)
+def test_the_page_needs_nothing_from_outside(grid_page):
+    page = Page(grid_page)
 
     for _, attributes in page.elements:
         for name in ("src", "href", "srcset", "action", "data", "poster"):
             value = attributes.get(name) or ""
             assert not re.match(r"(?i)\s*(https?:|//|ftp:|file:)", value)
-    source = path.read_text()
+    source = grid_page.read_text()
     assert "@import" not in source
     assert "url(" not in source
     assert "fetch(" not in source
@@ -68,9 +66,8 @@ def test_the_page_needs_nothing_from_outside(make_run):
     assert page.all("script") == [{}]
 
 
-def test_headings_and_anchors_agree(make_run):
-    folder = make_run()
-    page = Page(write_report(folder))
+def test_headings_and_anchors_agree(grid_page):
+    page, folder = Page(grid_page), grid_page.parent
     targets = {attributes["id"] for _, attributes in page.elements if attributes.get("id")}
     for link in page.all("a"):
         href = link["href"] or ""
@@ -101,8 +98,8 @@ def test_names_are_escaped(make_run, edit_run):
     assert "<b>x</b>" in page.text
 
 
-def test_the_candidates_are_a_table_best_first(make_run):
-    page = Page(write_report(make_run()))
+def test_the_candidates_are_a_table_best_first(grid_page):
+    page = Page(grid_page)
     body = page.text.split("fit time (s) as good", 1)[1]
     # rank, C, gamma, error, standard deviation, folds, support vectors, fit time
     assert body.split()[:10] == ["1", "10", "0.01", "4.50", "%", "1.54", "%", "4", "52", "1.00"]
@@ -199,8 +196,8 @@ def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinis
     assert "2 cells failed: out of memory C = 10, gamma = 0.1, fold 3 … and 1 more" in text
 
 
-def test_how_to_reproduce_has_the_exact_command(make_run):
-    text = Page(write_report(make_run())).text.split("How to reproduce")[-1]
+def test_how_to_reproduce_has_the_exact_command(grid_page):
+    text = Page(grid_page).text.split("How to reproduce")[-1]
     assert "python -m pipelines.svm_grid --results 'my results'" in text
     for fact in ("Seed 7", "sha256:0123abcd", "Scaling (x − 127.5) / 73.61,", "2 × CPU on laptop",
                  "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1"):  # fmt: skip
@@ -259,9 +256,8 @@ def test_a_single_row(make_run):
     assert "No candidate has a score yet." in text
 
 
-def test_a_redraw_gives_equal_files(make_run):
-    folder = make_run()
-    write_report(folder)
+def test_a_redraw_gives_equal_files(grid_page, tmp_path):
+    folder = shutil.copytree(grid_page.parent, tmp_path / "run")
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     write_report(folder)
     second = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -270,18 +266,17 @@ def test_a_redraw_gives_equal_files(make_run):
     assert not list(folder.glob("*.part"))
 
 
-def test_the_readers_own_matplotlib_settings_do_not_matter(make_run):
+def test_the_readers_own_matplotlib_settings_do_not_matter(make_run, grid_page):
     import matplotlib
 
-    write_report(folder := make_run())
-    plain = (folder / "heat_map.svg").read_bytes()
+    folder, plain = make_run(), (grid_page.parent / "heat_map.svg").read_bytes()
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
         write_report(folder)
     assert (folder / "heat_map.svg").read_bytes() == plain
 
 
-def test_every_class_has_recall_precision_and_f1(make_run):
-    text = Page(write_report(make_run())).text
+def test_every_class_has_recall_precision_and_f1(grid_page):
+    text = Page(grid_page).text
     table = text.split("Classes class", 1)[1]
     assert "zero 2 2 100.00 % 100.00 % 100.00 %" in table
     assert "one 2 1 50.00 % 50.00 % 50.00 %" in table
@@ -306,15 +301,14 @@ def test_wrong_points_stand_by_their_margin_all_of_them_with_their_image(make_ru
     assert shades[1].max() == 255
 
 
-def test_the_page_leads_to_every_file_of_the_run(make_run):
-    folder = make_run()
-    links = {link["href"] for link in Page(write_report(folder)).all("a")}
-    files = {path.name for path in folder.iterdir()} - {"report.html"}
+def test_the_page_leads_to_every_file_of_the_run(grid_page):
+    links = {link["href"] for link in Page(grid_page).all("a")}
+    files = {path.name for path in grid_page.parent.iterdir()} - {"report.html"}
     assert files <= links
 
 
-def test_the_first_screen_warns_of_an_edge_with_the_command_that_widens(make_run):
-    inside = Page(write_report(make_run())).text
+def test_the_first_screen_warns_of_an_edge_with_the_command_that_widens(make_run, grid_page):
+    inside = Page(grid_page).text
     assert "a better one may lie beyond" not in inside
     folder = make_run(C=(0.1, 1.0), gamma=(1e-4, 1e-3, 1e-2), name="edge")
     edit_options(folder, n_c=2, log_c=[-1.0, 0.0], n_gamma=3, log_gamma=[-4.0, -2.0])

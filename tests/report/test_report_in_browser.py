@@ -6,28 +6,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.report.page import write_page
-
-from .bagging_folder import write_bagging_run
-
 A4 = {"width": 688, "height": 1020}  # within margins of 14 mm
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
 
-@pytest.fixture
-def page_of_a_run(make_run):
-    return write_page(make_run()).resolve().as_uri()
-
-
 @pytest.fixture(params=[PHONE, DESK], ids=["phone", "desk"])
-def page(request, browser, page_of_a_run):
+def page(request, browser, grid_page):
     page = browser.new_page(viewport=request.param)
     page.problems = []
     page.on("console", lambda message: page.problems.append(message.text))
     page.on(
         "request", lambda asked: asked.url.startswith("http") and page.problems.append(asked.url)
     )
-    page.goto(page_of_a_run)
+    page.goto(grid_page.as_uri())
     yield page
     page.close()
 
@@ -47,10 +38,9 @@ def test_the_first_screen_has_the_answer(page):
 
 
 @pytest.mark.parametrize(("width", "rows"), [(1280, [4, 3]), (390, [2, 2, 2, 1])])
-def test_the_answers_cards_fill_their_rows(browser, tmp_path, width, rows):
-    path = write_page(write_bagging_run(tmp_path / "run")).resolve()
+def test_the_answers_cards_fill_their_rows(browser, ensemble_page, width, rows):
     page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto(path.as_uri())
+    page.goto(ensemble_page.as_uri())
     cards = [card.bounding_box() for card in page.locator(".answers > div").all()]
     page.close()
     tops = sorted({card["y"] for card in cards})
@@ -117,10 +107,9 @@ def test_on_a_phone_a_figure_is_drawn_for_it(page):
 
 
 @pytest.mark.parametrize("width", [1280, 768])
-def test_no_half_of_a_row_is_empty(browser, tmp_path, width):
-    path = write_page(write_bagging_run(tmp_path / "run")).resolve()
+def test_no_half_of_a_row_is_empty(browser, ensemble_page, width):
     page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto(path.as_uri())
+    page.goto(ensemble_page.as_uri())
     for pair in page.locator(".pair").all():
         box = pair.bounding_box()
         cards = [card.bounding_box() for card in pair.locator("> *").all()]
@@ -152,12 +141,11 @@ def test_paper_has_every_row_in_sight(page):
     assert page.locator("nav").is_hidden()
 
 
-@pytest.mark.parametrize("make", ["grid", "bagging"])
-def test_paper_has_every_column_in_sight(browser, tmp_path, make_run, make):
-    run = make_run() if make == "grid" else write_bagging_run(tmp_path / "run")
+@pytest.mark.parametrize("shown", ["grid_page", "ensemble_page"])
+def test_paper_has_every_column_in_sight(browser, request, shown):
     page = browser.new_page(viewport=A4)
     page.emulate_media(media="print")
-    page.goto(write_page(run).resolve().as_uri())
+    page.goto(request.getfixturevalue(shown).as_uri())
     hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollWidth - o.clientWidth)"
     assert max(page.evaluate(hidden)) <= 1
     page.close()

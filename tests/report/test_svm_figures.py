@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from pipelines.report.style import figure_style
 from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
-from pipelines.report.svm_folder import read_svm_run
+from pipelines.report.svm_page import read_svm_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm
 
 

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from pipelines.run.signals import HANDLED, interrupted_once
+from cluster_setup.closing import HANDLED
+from pipelines.run.signals import interrupted_once
 
 
 @pytest.mark.parametrize("number", HANDLED)

@@ -206,10 +206,10 @@ def test_costly_units_begin_first(where: str, tmp_path: Path, one_worker: Client
     assert log.read_text().split() == ["9", "7", "5", "3", "2", "1"]
 
 
-def wait_for_the_file(shared: str, unit: Number) -> int:
+def wait_for_the_file(shared: str, unit: Number | Sum, needed: object = None) -> str:
     while not Path(shared).exists():
         time.sleep(0.02)
-    return unit.value
+    return unit.name
 
 
 def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
@@ -219,20 +219,28 @@ def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
     return states.count("processing"), states.count("queued")
 
 
-def test_units_wait_at_the_scheduler(tmp_path: Path, one_worker: Client) -> None:
+# Dask by itself hands out at once a few, and all of one name if any of them needs others.
+@pytest.mark.parametrize(
+    "units",
+    [NUMBERS, NUMBERS[:2], [*NUMBERS[:8], Sum("number-sum", ("number-2", "number-1"))]],
+    ids=["many", "few", "some needed by another"],
+)
+def test_units_wait_at_the_scheduler(
+    units: list[Number | Sum], tmp_path: Path, one_worker: Client
+) -> None:
     # Pushed to workers at once they would be in their memory, and could not be evenly spread.
-    threads = sum(one_worker.nthreads().values())
-    gate, places = tmp_path / "gate", (0, 0)
+    threads, gate, places = sum(one_worker.nthreads().values()), tmp_path / "gate", (0, 0)
+    n_numbers = sum(isinstance(unit, Number) for unit in units)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(
-            lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), NUMBERS))
+            lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), units))
         )
-        while (places[0] < threads or sum(places) < len(NUMBERS)) and not found.done():
+        while (places[0] < threads or sum(places) < n_numbers) and not found.done():
             time.sleep(0.05)
             places = one_worker.run_on_scheduler(where_tasks_are)
         gate.touch()
-        assert len(found.result()) == len(NUMBERS)
-    assert places == (threads, len(NUMBERS) - threads)
+        assert len(found.result()) == len(units)
+    assert places == (threads, n_numbers - threads)
 
 
 def test_a_unit_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:

@@ -12,14 +12,8 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.svm.grid import (
-    Grid,
-    default_bounds,
-    rank_candidates,
-    refit,
-    search,
-    tabulate,
-)
+from pipelines.select.scores import reduce_scores
+from pipelines.svm.grid import Grid, default_bounds, refit, search, tabulate
 from pipelines.svm.refit import Refit, refit_estimator
 from pipelines.svm.solvers import Settings
 from pipelines.svm.units import Unit
@@ -81,7 +75,7 @@ def test_a_unit_that_fails_is_rows_that_say_why() -> None:
     assert results.status[1] == "ok"
     assert np.isnan(results.error[0])
     assert results.n_errors.isna().tolist() == [True, False]
-    assert rank_candidates(results, 1).C.tolist() == [1.0, -1.0]
+    assert reduce_scores(results, columns.SVM_CANDIDATE, 1).C.tolist() == [1.0, -1.0]
 
 
 def test_a_refit_that_fails_stops_the_run() -> None:

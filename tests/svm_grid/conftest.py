@@ -12,7 +12,7 @@ from tests.command_runs import command_line
 
 SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3", "--cluster", "local"]
 # A solver that shares nothing, so that there are many units to disturb.
-LONGER = ["--limit", "700", "--n-c", "5", "--n-gamma", "4", "--cluster", "local",
+LONGER = ["--limit", "500", "--n-c", "5", "--n-gamma", "4", "--cluster", "local",
           "--solver", "sklearn"]  # fmt: skip
 
 

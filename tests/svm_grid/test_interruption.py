@@ -19,6 +19,8 @@ from tests.command_runs import cells, record, start, wait_for_units
 
 from .conftest import LONGER, SMALL
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 
 def workers_of(folder: Path) -> list[int]:
     return [worker["pid"] for worker in record(folder)["cluster"]["workers"]]

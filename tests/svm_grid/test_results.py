@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from pipelines.data import load_dataset
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
-from tests.command_runs import cells, command_line, record
+from tests.command_runs import cells, record
 
 from .conftest import SMALL
 
@@ -153,13 +153,13 @@ def test_help_needs_no_heavy_import() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-def test_cells_that_do_not_converge_are_named(tmp_path: Path) -> None:
+def test_cells_that_do_not_converge_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "run"
-    few = ["--solver", "sklearn", "--max-iter", "3"]
-    done = subprocess.run(
-        command_line("svm_grid", *SMALL, *few, "--results", str(folder)),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "attention  27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in done.stdout
+    few = ["--solver", "sklearn", "--max-iter", "3", "--workers", "1"]
+    assert main([*SMALL, *few, "--results", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "attention  27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in said
     assert set(cells(folder).status) == {"not converged"}
     assert "not converged" in (folder / "report.html").read_text()

@@ -17,6 +17,8 @@ from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm_grid import main
 from tests.command_runs import record
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 GRID = ["--n-c", "2", "--n-gamma", "2", "--log-c", "0", "1", "--log-gamma", "-2", "-1",
         "--folds", "3", "--cluster", "local", "--workers", "1"]  # fmt: skip
 

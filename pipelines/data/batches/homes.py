@@ -89,21 +89,14 @@ class HostRows(_InMemory):
     """
 
     def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
-        import torch
-
         self._columns = {name: _tensor_of(one) for name, one in columns.items()}
         self.n_rows = _length(self._columns)
-        self._device = torch.device(device)
+        self._device = device
 
     def gather(self, rows: torch.Tensor) -> Columns:
         """Rows by number."""
         found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
-        if self._device.type == "cpu":
-            return found
-        return {
-            name: one.pin_memory().to(self._device, non_blocking=True)
-            for name, one in found.items()
-        }
+        return sent(found, self._device)
 
 
 class DeviceRows(_InMemory):
@@ -133,6 +126,13 @@ class CachedRows(DeviceRows):
         blocks = [map(columns) for _, columns in home.epoch(None, parts)]
         self._columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
         self.n_rows = _length(self._columns)
+
+
+def sent(columns: Columns, device: str) -> Columns:
+    """Columns on a device, of torch's name; on their way to a GPU they hold nothing up."""
+    if device == "cpu":
+        return columns
+    return {name: one.pin_memory().to(device, non_blocking=True) for name, one in columns.items()}
 
 
 def _tensor_of(one: Any) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.data.batches.ahead import ahead
-from pipelines.data.batches.homes import Columns
+from pipelines.data.batches.homes import Columns, sent
 from pipelines.data.batches.order import Order, most_held, rounds
 from pipelines.errors import InputError, opt
 
@@ -160,13 +160,7 @@ class ParquetRows:
 
     def _given(self, columns: Columns) -> tuple[torch.Tensor, Columns]:
         """Columns of a batch, on the device, apart from the numbers of its rows."""
-        numbers = columns.pop(NUMBERS)
-        if self._device != "cpu":
-            columns = {
-                name: one.pin_memory().to(self._device, non_blocking=True)
-                for name, one in columns.items()
-            }
-        return numbers, columns
+        return columns.pop(NUMBERS), sent(columns, self._device)
 
     def _pieces(self, generator: np.random.Generator | None) -> Iterator[_Piece]:
         """Successive pieces of the order; rows of one can be had until the next is asked for."""

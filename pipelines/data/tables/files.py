@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.tables.layout import MISSING, Layout, notice_layout, refuse_one_name_twice
-from pipelines.data.tables.memory import parquet_bytes, refuse_beyond_memory
 from pipelines.data.tables.npz import read_npz
-from pipelines.data.tables.words import empty, unreadable
+from pipelines.data.tables.words import empty, refuse_beyond_memory, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
+# pyarrow's fixed widths; a column of text or of lists has at least its offsets.
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 
 
 def read_frame(
@@ -59,7 +60,7 @@ def read_frame(
         return read_npz(path, label), None
     layout = None
     if suffix == ".parquet":
-        refuse_beyond_memory(path, parquet_bytes(path))
+        refuse_beyond_memory(path, _parquet_bytes(path))
     else:
         layout = notice_layout(path, header)
         if layout is None:
@@ -117,3 +118,16 @@ def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
         raise empty(path) from None
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
         raise unreadable(path, error) from None
+
+
+def _parquet_bytes(path: Path) -> int:
+    """At least what the columns of a .parquet file take, by its own account; 0 of a folder."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        facts = parquet.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return 0
+    columns = [facts.schema.column(i) for i in range(facts.num_columns)]
+    return sum(_WIDTHS.get(column.physical_type, 8) for column in columns) * facts.num_rows

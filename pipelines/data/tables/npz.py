@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.memory import array_bytes, refuse_beyond_memory
-from pipelines.data.tables.words import empty, listed, short, unreadable
+from pipelines.data.tables.words import empty, listed, refuse_beyond_memory, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _open_npz(path: Path) -> Iterator[Any]:
 
 
 def _array(arrays: Any, name: str, path: Path) -> NDArray[Any]:
-    refuse_beyond_memory(path, array_bytes(path, name))
+    refuse_beyond_memory(path, _array_bytes(path, name))
     try:
         array = arrays[name]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -102,3 +102,19 @@ def _array(arrays: Any, name: str, path: Path) -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         raise unreadable(path, f"{name!r} is not a NumPy array")
     return array
+
+
+def _array_bytes(path: Path, name: str) -> int:
+    """Bytes of an array of an .npz file, by its header; 0 where it has none to be read."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(file)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return 0  # the reader will say why
+    return int(dtype.itemsize) * math.prod(map(int, shape))

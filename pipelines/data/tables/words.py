@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from pipelines.errors import InputError, opt
 
@@ -43,3 +44,13 @@ def unreadable(path: Path, why: object) -> InputError:
         f"{opt('dataset')} must be a readable {path.suffix.lower()} file, '{path}' is not "
         f"({reason}); repair it or write it again"
     )
+
+
+def refuse_beyond_memory(path: Path, n_bytes: int) -> None:
+    """Raise InputError where so many bytes, unpacked, are more than this machine's memory."""
+    most = psutil.virtual_memory().total
+    if n_bytes > most:
+        raise InputError(
+            f"{opt('dataset')} must fit in memory, '{path}' unpacks to {n_bytes / 2**30:,.0f} GiB "
+            f"of {most / 2**30:,.0f}; take fewer rows or columns"
+        )

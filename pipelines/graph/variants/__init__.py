@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -14,9 +15,7 @@ from typing import TYPE_CHECKING
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
-    from pipelines.graph.graph import Graph
-    from pipelines.graph.iteration import Array, Iterated, Stop, Told
-    from pipelines.graph.walk import Walk
+    from pipelines.graph.iteration import Iterated, Problem, Told
 
 DEFAULT = "pull"
 SCALINGS = ("inside", "product", "broadcast")
@@ -29,7 +28,6 @@ class Variant:
 
     Attributes
     ----------
-    name : str
     about : str
         On one line.
     file : str
@@ -57,10 +55,13 @@ class Variant:
         """Why it cannot be run here on a device, or None."""
         if device not in self.devices:
             return f"it runs on {' and '.join(self.devices)} only"
-        for module in self.needs:
-            if importlib.util.find_spec(module) is None:
-                return f"{module} is not installed"
-        return None
+        return missing(self.needs)
+
+
+def missing(needs: Iterable[str]) -> str | None:
+    """Which of some modules is not installed, in words, or None."""
+    absent = (name for name in needs if importlib.util.find_spec(name) is None)
+    return next((f"{name} is not installed" for name in absent), None)
 
 
 _ABOUT = {
@@ -176,24 +177,8 @@ def too_large(variant: Variant, n_nodes: int, memory_bytes: int | None) -> str |
 
 
 def run(
-    variant: Variant,
-    graph: Graph,
-    walk: Walk,
-    start: Array,
-    stop: Stop,
-    device: str = "cpu",
-    n_threads: int | None = None,
-    told: Told = lambda iteration, change: None,
+    variant: Variant, problem: Problem, told: Told = lambda iteration, change: None
 ) -> Iterated:
-    """Iterate with one variant.
-
-    Parameters
-    ----------
-    start : float64 of shape (n_nodes, k)
-    device : "cpu" or "gpu"
-    n_threads : of ``pull``; None: every core this process may use
-    told : hears the number of each iteration and its change
-    """
-    module = importlib.import_module(variant.file)
-    iterated: Iterated = module.run(variant.name, graph, walk, start, stop, device, n_threads, told)
+    """Iterate with one variant; ``told`` hears the number of each iteration and its change."""
+    iterated: Iterated = importlib.import_module(variant.file).run(variant.name, problem, told)
     return iterated

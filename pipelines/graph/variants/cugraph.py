@@ -7,31 +7,25 @@ below ``tol``. It spreads what dangling nodes hold as ``jump`` says, and knows n
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.placement import to_device, to_host
 from pipelines.errors import InputError, opt
-from pipelines.graph.gpu import to_gpu, to_host
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Iterated, Stop, Told, rounding
-from pipelines.graph.walk import Walk
+from pipelines.graph.iteration import Iterated, Problem, Told, rounding
+
+to_gpu = partial(to_device, device="gpu")
 
 
-def run(
-    name: str,
-    graph: Graph,
-    walk: Walk,
-    start: Array,
-    stop: Stop,
-    device: str,
-    n_threads: int | None,
-    told: Told,
-) -> Iterated:
+def run(name: str, problem: Problem, told: Told) -> Iterated:
     """PageRank by cuGraph; see ``pipelines.graph.variants.run``."""
     import pylibcugraph
 
+    graph, walk, start, stop = problem.graph, problem.walk, problem.start, problem.stop
     fits = "uniform" if walk.personal is None else "personalised"
     if walk.dangling not in (fits, "personalised"):
         raise InputError(

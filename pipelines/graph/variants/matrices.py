@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, rounding
-from pipelines.graph.walk import Walk, inverse
+from pipelines.graph.iteration import Array, Problem, rounding
+from pipelines.graph.walk import inverse
 
 
 class Library(Protocol):
@@ -48,14 +48,15 @@ class Library(Protocol):
 class MatrixStep:
     """The step of every variant LIBRARY-LAYOUT-SCALING."""
 
-    def __init__(self, name: str, library: Library, graph: Graph, walk: Walk, start: Array):
+    def __init__(self, name: str, library: Library, problem: Problem):
         _, layout, scaling = name.split("-")
+        graph, walk = problem.graph, problem.walk
         out = inverse(graph.out_weight)
         self.roundoff = rounding(graph.rows)
         self._library, self._walk = library, walk
         self._sinks = library.array((out == 0).astype(np.float64))
         self._jump = library.array(walk.jump)
-        self._ranks = library.array(start)
+        self._ranks = library.array(problem.start)
         factors = library.array(out)
         dense = layout == "dense"
         matrix = library.dense(graph) if dense else library.sparse(graph)

@@ -7,25 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.data.placement import to_host
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Iterated, Stop, Told, iterate
+from pipelines.graph.iteration import Array, Iterated, Problem, Told, iterate
 from pipelines.graph.variants.matrices import MatrixStep
-from pipelines.graph.walk import Walk
 
 
-def run(
-    name: str,
-    graph: Graph,
-    walk: Walk,
-    start: Array,
-    stop: Stop,
-    device: str,
-    n_threads: int | None,
-    told: Told,
-) -> Iterated:
+def run(name: str, problem: Problem, told: Told) -> Iterated:
     """PageRank by products of matrices; see ``pipelines.graph.variants.run``."""
-    library = OnGPU() if device == "gpu" else OnCPU()
-    return iterate(lambda: MatrixStep(name, library, graph, walk, start), stop, walk.alpha, told)
+    library = OnGPU() if problem.device == "gpu" else OnCPU()
+    return iterate(lambda: MatrixStep(name, library, problem), problem, told)
 
 
 class OnCPU:
@@ -41,7 +32,7 @@ class OnCPU:
         return self._xp.asarray(values)
 
     def host(self, values: Any) -> Array:
-        return np.asarray(values)
+        return to_host(values)
 
     def sparse(self, graph: Graph) -> Any:
         rows, n = graph.rows, graph.n_nodes
@@ -73,9 +64,7 @@ class OnGPU(OnCPU):
     """cupy and cupyx.scipy.sparse."""
 
     def __init__(self) -> None:
-        from pipelines.graph import gpu
+        import cupy
+        from cupyx.scipy import sparse
 
-        self._xp, self._sparse = gpu.array_libraries()
-
-    def host(self, values: Any) -> Array:
-        return np.asarray(self._xp.asnumpy(values))
+        self._xp, self._sparse = cupy, sparse

@@ -12,27 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Iterated, Stop, Told, iterate
+from pipelines.graph.iteration import Array, Iterated, Problem, Told, iterate
 from pipelines.graph.variants.matrices import MatrixStep
-from pipelines.graph.walk import Walk
 
 
-def run(
-    name: str,
-    graph: Graph,
-    walk: Walk,
-    start: Array,
-    stop: Stop,
-    device: str,
-    n_threads: int | None,
-    told: Told,
-) -> Iterated:
+def run(name: str, problem: Problem, told: Told) -> Iterated:
     """PageRank by products of matrices; see ``pipelines.graph.variants.run``."""
-    library = OnTorch("cuda" if device == "gpu" else "cpu")
+    library = OnTorch("cuda" if problem.device == "gpu" else "cpu")
     with torch.no_grad():
-        return iterate(
-            lambda: MatrixStep(name, library, graph, walk, start), stop, walk.alpha, told
-        )
+        return iterate(lambda: MatrixStep(name, library, problem), problem, told)
 
 
 class OnTorch:

@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.graph.graph import Graph, Rows
-from pipelines.graph.iteration import SINGLE, Array, Iterated, Stop, Told, iterate, rounding
+from pipelines.graph.iteration import (
+    SINGLE,
+    Array,
+    Iterated,
+    Problem,
+    Stop,
+    Told,
+    iterate,
+    rounding,
+)
 from pipelines.graph.pull import pull_many, pull_one
 from pipelines.graph.walk import Walk, inverse
 from pipelines.svm.compiled import compiled
@@ -30,50 +39,32 @@ CHUNKS = 256
 EDGES_FOR_A_THREAD = 50_000
 
 
-def run(
-    name: str,
-    graph: Graph,
-    walk: Walk,
-    start: Array,
-    stop: Stop,
-    device: str,
-    n_threads: int | None,
-    told: Told,
-) -> Iterated:
+def run(name: str, problem: Problem, told: Told) -> Iterated:
     """PageRank by ``pull``; see ``pipelines.graph.variants.run``."""
-    n_threads = n_threads or len(os.sched_getaffinity(0))
-    _compile(graph, walk, precision(stop, walk.alpha))
+    n_threads = problem.n_threads or len(os.sched_getaffinity(0))
+    _compile(problem)
     with ThreadPoolExecutor(n_threads) as pool:
-        return iterate(
-            lambda: Pull(graph, walk, start, precision(stop, walk.alpha), pool, n_threads),
-            stop,
-            walk.alpha,
-            told,
-        )
+        return iterate(lambda: Pull(problem, pool, n_threads), problem, told)
 
 
-def _compile(graph: Graph, walk: Walk, kind: type) -> None:
+def _compile(problem: Problem) -> None:
     """Have numba compile what is needed, or load it, before anything is timed."""
+    graph, walk = problem.graph, problem.walk
     first, source = np.array([0, 0, 1], np.int64), np.zeros(1, np.int32)
     rows = Rows(first, source, None if graph.rows.weight is None else np.ones(1))
     personal = None if walk.personal is None else np.ones((2, walk.n_vectors))
-    small = Walk(2, walk.alpha, personal, walk.dangling)
+    few = Walk(2, walk.alpha, personal, walk.dangling)
+    small = Problem(Graph(graph.nodes[:2], rows), few, few.start(), problem.stop)
     with ThreadPoolExecutor(1) as pool:
-        Pull(Graph(graph.nodes[:2], rows), small, small.start(), kind, pool, 1).advance()
+        Pull(small, pool, 1).advance()
 
 
 class Pull:
     """The step of ``pull`` for a graph."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        walk: Walk,
-        start: Array,
-        precision: type,
-        pool: Executor,
-        n_threads: int,
-    ):
+    def __init__(self, problem: Problem, pool: Executor, n_threads: int):
+        graph, walk = problem.graph, problem.walk
+        kind = precision(problem.stop, walk.alpha)
         inverses = inverse(graph.out_weight)
         self._order = by_use(np.diff(graph.rows.first), inverses)
         jump = walk.jump if walk.personal is None else walk.jump[self._order]
@@ -81,13 +72,13 @@ class Pull:
         self._rows = RowsToPull.of(
             renumber(graph.rows, self._order), inverses[self._order], np.ascontiguousarray(jump)
         )
-        self._ranks = start[self._order]
+        self._ranks = problem.start[self._order]
         self._lost = self._rows.lost(self._ranks)
-        self._handed_out = self._rows.hands_out(self._ranks, precision)
+        self._handed_out = self._rows.hands_out(self._ranks, kind)
         self._hands_out = np.empty_like(self._handed_out)
         self._pool = pool
         self._n_threads = max(1, min(n_threads, graph.n_edges // EDGES_FOR_A_THREAD))
-        self.roundoff = rounding(graph.rows) + (SINGLE if precision is np.float32 else 0)
+        self.roundoff = rounding(graph.rows) + (SINGLE if kind is np.float32 else 0)
 
     @property
     def nbytes(self) -> int:

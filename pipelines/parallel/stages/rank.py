@@ -70,7 +70,8 @@ class StagedRank(Rank):
         def loss(outputs: torch.Tensor) -> torch.Tensor:
             return problem.loss(outputs, prepared["y"])
 
-        seconds = self._torch.tensor(seconds_of(parts, self._example, loss), dtype=_float64())
+        times, kind = seconds_of(parts, self._example, loss), self._torch.float64
+        seconds = self._torch.tensor(times, dtype=kind)
         group.mean(seconds)
         of_stages = balanced(seconds.tolist(), plan.n_stages)
         self._stages = [
@@ -179,7 +180,7 @@ class StagedRank(Rank):
         """The actions of every rank, of the last steps."""
         most = 6 * self._plan.n_micro  # two stages, three kinds
         torch, n_ranks = self._torch, self._group.n_ranks
-        sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=_float64())
+        sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=torch.float64)
         for i, rows in enumerate(self._steps):
             sheet[i, self._group.rank, : len(rows)] = torch.from_numpy(rows)
         if len(sheet):
@@ -268,9 +269,3 @@ def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, 
     with saved_tensors_hooks(note, lambda one: one):
         outputs = part(given)
     return outputs, sum(kept.values())
-
-
-def _float64() -> torch.dtype:
-    import torch
-
-    return torch.float64

@@ -22,7 +22,6 @@ class Plan:
     Attributes
     ----------
     schedule : one of ``SCHEDULES``
-    n_ranks, n_micro : int
     """
 
     schedule: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
@@ -55,7 +54,7 @@ class NestedFacts(Part):
 class ValidationRecord(Record):
     """What ``cross_validate`` says of a run."""
 
-    answer: ClassVar[Sequence[str]] = ("best", "algorithms", "scoring", "fits_asked", "fits_made")
+    answer = ("best", "algorithms", "scoring", "fits_asked", "fits_made")
 
     options: ValidationOptions = ValidationOptions()
     best: BestValidated | None = None

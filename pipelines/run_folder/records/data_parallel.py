@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 from pipelines.run_folder.records.base import OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
@@ -88,7 +85,7 @@ class PipelineFacts(Part):
 class TrainingRecord(Record):
     """What ``data_parallel`` says of a run."""
 
-    answer: ClassVar[Sequence[str]] = ("trainings", "metric")
+    answer = ("trainings", "metric")
 
     options: TrainingOptions = TrainingOptions()
     trainings: list[TrainingFacts] | None = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pipelines.run_folder.records.base import OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
@@ -68,7 +67,7 @@ class BaggingOptions(OptionFacts):
 class BaggingRecord(Record):
     """What ``nn_bagging`` says of a run."""
 
-    answer: ClassVar[Sequence[str]] = (
+    answer = (
         "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
         "members_best_test_error", "test_calibration_error", "referral",
     )  # fmt: skip

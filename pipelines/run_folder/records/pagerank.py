@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import model_validator
 
@@ -41,10 +40,10 @@ class Distribution(Part):
 class GraphRecord(Record):
     """What ``pagerank`` says of a run."""
 
-    answer: ClassVar[Sequence[str]] = (
+    answer = (
         "top", "n_iterations", "change", "residual", "bound", "converged",
     )  # fmt: skip
-    tests_rows: ClassVar[bool] = False
+    tests_rows = False
 
     options: GraphOptions = GraphOptions()
     n_nodes: Count | None = None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Positive
 
@@ -29,7 +26,7 @@ class BestOfSvm(BestFacts):
 class SvmRecord(Record):
     """What ``svm_grid`` says of a run."""
 
-    answer: ClassVar[Sequence[str]] = ("best", "test_error", "n_test_errors")
+    answer = ("best", "test_error", "n_test_errors")
 
     options: SvmOptions = SvmOptions()
     best: BestOfSvm | None = None

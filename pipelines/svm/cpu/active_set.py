@@ -159,12 +159,7 @@ def _pin_many(
 
 @compiled()
 def _longest_step(
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    free: np.ndarray,
-    f: int,
-    d: np.ndarray,
+    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, free: np.ndarray, f: int, d: np.ndarray
 ) -> tuple[float, int]:
     """How far along ``d`` the bounds allow, at most 1, and the place of who meets one, or -1."""
     step, at = 1.0, -1
@@ -325,7 +320,6 @@ def solve_active(
         The numbers by which ``carried`` knows them.
     carried : Carried
         The factor of an earlier solve with the same kernel, or ``no_factor``.
-    tol : float
     finest : float
         The tolerance that will be asked for in the end.
     limit : int

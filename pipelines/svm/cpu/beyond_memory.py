@@ -1,6 +1,5 @@
 """Binary problems of more rows than a kernel in memory can have."""
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 
@@ -9,11 +8,9 @@ import numpy as np
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
-from pipelines.svm.cpu.solve import Found, Walker, solve_rest
+from pipelines.svm.cpu.solve import Walker
 from pipelines.svm.cpu.threads import Means
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Search
-from pipelines.svm.solutions import Solutions
 
 # Kernel values that one thread makes at once for the sums over classes.
 _BLOCK_BYTES = 1 << 25
@@ -44,11 +41,7 @@ def _pulls(
 
 
 def open_rows(
-    rows: np.ndarray,
-    kernel: Kernel,
-    means: Means,
-    starts: np.ndarray,
-    weights: np.ndarray,
+    rows: np.ndarray, kernel: Kernel, means: Means, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[Walker, np.ndarray]:
     """``OpenKernel`` of rows that are kept in five eighths of the memory.
 
@@ -57,18 +50,3 @@ def open_rows(
     source = KernelRows(rows, kernel, means.memory_bytes // 8 * 5, means.pool)
     largest = largest_working_set(len(rows), means.memory_bytes)
     return partial(walk_rows, source, largest), _pulls(source, starts, weights, means.pool)
-
-
-def solve_rest_by_rows(
-    rows: np.ndarray,
-    search: Search,
-    out: Solutions,
-    finish: Callable[[int], Found],
-    means: Means,
-) -> Iterator[tuple[int, Found]]:
-    """As ``solve_rest``, one problem after another, its folds in sequence.
-
-    rows : float (n, n_features), sorted, from ``prepare_rows``
-    """
-    opened = partial(open_rows, rows, search.kernel, means)
-    return solve_rest(search, opened, out, finish, means)

@@ -8,8 +8,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from pipelines.svm.cpu.blocks import as_runs
 from pipelines.svm.cpu.kernels import cross_products, shared_products
-from pipelines.svm.cpu.runs import as_runs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Means
 from pipelines.svm.kernel import Kernel

@@ -171,12 +171,3 @@ def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:
     else:
         np.tanh(values, out=values)
     return values
-
-
-def exact_kernel(
-    rows: np.ndarray, kernel: Kernel, memory_bytes: int, n_threads: int
-) -> ExactKernel | None:
-    """Within half of the memory; None where the kernel may not be positive definite."""
-    if not kernel.is_definite:
-        return None
-    return ExactKernel(rows, kernel, memory_bytes // 2, n_threads)

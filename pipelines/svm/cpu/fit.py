@@ -2,19 +2,21 @@
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
+from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Means, open_pool
-from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import check_size
-from pipelines.svm.problems import ClassWeight, Layout, Problem, problems_of, sort_rows
-from pipelines.svm.search import Search, Settings
+from pipelines.svm.problems import Layout, Problem
+from pipelines.svm.search import Form, Search, search_all_rows
 from pipelines.svm.solutions import Solutions
 
 # The path that leads to one C: from where most multipliers are at their bound,
@@ -62,16 +64,10 @@ def fit_path(
     C: float = 1.0,
     gamma: float = 1.0,
     *,
-    decision: str = "ovo",
-    tol: float = 1e-3,
-    max_iter: int = -1,
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
-    class_weight: ClassWeight = None,
     sample_weight: np.ndarray | None = None,
-    kernel: str = "rbf",
-    degree: int = 3,
-    coef0: float = 0.0,
+    **form: Any,
 ) -> FittedPath:
     """Fit C-SVC for one C and gamma on all rows.
 
@@ -83,23 +79,17 @@ def fit_path(
 
     The others are as for ``cross_validate_path``.
     """
-    X, form = np.asarray(X), Kernel(kernel, degree, coef0, gamma)
+    X, asked = np.asarray(X), Form(**form)
     check_size(X)
-    layout = sort_rows(y)
-    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    search = Search(
-        layout, problems_of(layout.n_classes, decision),
-        np.ascontiguousarray(weight[layout.order][None]), [],
-        Settings(path_to(C) if form.is_definite else np.array([C]), tol, max_iter, class_weight),
-        form,
-    )  # fmt: skip
-    rows = prepare_rows(X, search.kernel, layout.order)
+    Cs = path_to(C) if asked.at().is_definite else np.array([C])
+    search = search_all_rows(y, Cs, gamma, asked, sample_weight)
+    rows = prepare_rows(X, search.kernel, search.layout.order)
     with open_pool(n_threads) as pool:
         out = _solve(search, rows, Means(pool, memory_bytes))
     if search.one_vs_one:
-        return model_of(layout, search.problems, out, out.pairs[0, :, :, -1])
+        return model_of(search.layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
-    return model_of(layout, search.problems, out, out.multipliers[0, :, -1].T)
+    return model_of(search.layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
 def _solve(search: Search, rows: np.ndarray, means: Means) -> Solutions:
@@ -110,7 +100,8 @@ def _solve(search: Search, rows: np.ndarray, means: Means) -> Solutions:
         return solve_pairwise(search, rows, [search.kernel], means)[0]
     out = search.empty_solutions()
     if not fits:
-        deque(solve_rest_by_rows(rows, search, out, _nothing_more, means), maxlen=0)
+        opened = partial(open_rows, rows, search.kernel, means)
+        deque(solve_rest(search, opened, out, _nothing_more, means), maxlen=0)
         return out
     shared = shared_products(rows, search.kernel, means.pool)
     kernel_values(shared, search.kernel, shared, means.pool)

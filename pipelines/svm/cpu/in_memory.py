@@ -7,10 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
+from pipelines.svm.cpu.blocks import as_runs, class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
-from pipelines.svm.cpu.runs import as_runs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Means
 from pipelines.svm.cpu.walk import walk
@@ -87,7 +86,7 @@ def open_block(
     return partial(walk, block, np.diagonal(block).copy(), exact), pulls
 
 
-def _solve_pairs(
+def solve_in_memory(
     kernel: np.ndarray,
     exact: ExactKernel | None,
     search: Search,
@@ -95,12 +94,19 @@ def _solve_pairs(
     finish: Callable[[int], Found],
     means: Means,
 ) -> Iterator[tuple[int, Found]]:
-    """Every pair on every fold, longest first.
+    """Every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
     Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
     with a bound of 0, their decision values come for free, and the folds share what is
     made in double precision.
+
+    kernel : float32 (n, n)
+    exact : the same in double precision, made where it is needed; None for a kernel
+        that is not positive definite
     """
+    if not search.one_vs_one:
+        opened = partial(_open_whole, kernel, exact, means)
+        return solve_rest(search, opened, out, finish, means, means.pool)
     out.coefficients = search.empty_coefficients()
     if search.of_two and search.validation:
         out.decisions = search.empty_decisions()
@@ -122,23 +128,3 @@ def _solve_pairs(
     numbers = longest_first(search.layout, search.problems)
     jobs = jobs_in_order(numbers, search.folds, len(kernel))
     return solve_by_fold(jobs, solve, with_support, means.pool, means.told)
-
-
-def solve_in_memory(
-    kernel: np.ndarray,
-    exact: ExactKernel | None,
-    search: Search,
-    out: Solutions,
-    finish: Callable[[int], Found],
-    means: Means,
-) -> Iterator[tuple[int, Found]]:
-    """Every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
-
-    kernel : float32 (n, n)
-    exact : the same in double precision, made where it is needed; None for a kernel
-        that is not positive definite
-    """
-    if search.one_vs_one:
-        return _solve_pairs(kernel, exact, search, out, finish, means)
-    opened = partial(_open_whole, kernel, exact, means)
-    return solve_rest(search, opened, out, finish, means, means.pool)

@@ -162,10 +162,7 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
 
 
 def kernel_values(
-    shared: np.ndarray,
-    kernel: Kernel,
-    out: np.ndarray | None = None,
-    pool: Executor | None = None,
+    shared: np.ndarray, kernel: Kernel, out: np.ndarray | None = None, pool: Executor | None = None
 ) -> np.ndarray:
     """The kernel of one gamma from the shared products.
 

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -36,49 +37,67 @@ def _rows_at_once(n: int, memory_bytes: int) -> int:
     return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
 
 
-def _solve_pair_all(
-    search: Search,
-    rows: np.ndarray,
-    kernels: Sequence[Kernel],
-    solutions: list[Solutions],
-    means: Means,
-    number: int,
-) -> None:
-    """One pair for every gamma and fold: its products are made once."""
-    members = search.problems[number].pair_rows(search.layout)
-    shared = shared_products(np.ascontiguousarray(rows[members]), search.kernel)
-    transform = None
-    if len(kernels) == 1:  # no other gamma needs the products
-        kernel_values(shared, kernels[0], out=shared)
-    for kernel, out in zip(kernels, solutions, strict=True):
-        if len(kernels) > 1:
-            transform = partial(_kernel_in_place, kernel=kernel)
-        for fold in search.folds:
-            weight = search.weights[fold]
-            places = np.flatnonzero(weight[members])
-            exact = means.exact_kernel(rows, kernel)
-            better = None if exact is None else partial(exact.of, members[places])
-            open_kernel = partial(open_block, shared, places, transform, better)
-            solve_pair(search, number, fold, members[places], open_kernel, out)
-    drop_scratch()
+@dataclass(frozen=True)
+class _Pairs:
+    """What is solved, from what, and where to: as ``solve_pairwise`` takes them."""
 
+    search: Search
+    rows: np.ndarray
+    kernels: Sequence[Kernel]
+    means: Means
+    solutions: list[Solutions]
 
-def _solve_pair_by_rows(
-    search: Search,
-    rows: np.ndarray,
-    kernels: Sequence[Kernel],
-    solutions: list[Solutions],
-    means: Means,
-    number: int,
-) -> None:
-    """One pair that does not fit, for every gamma and fold."""
-    members = search.problems[number].pair_rows(search.layout)
-    for kernel, out in zip(kernels, solutions, strict=True):
-        for fold in search.folds:
-            weight = search.weights[fold]
-            some = members[weight[members] > 0]
-            open_kernel = partial(open_rows, rows[some], kernel, means)
-            solve_pair(search, number, fold, some, open_kernel, out)
+    def solve(self, number: int) -> None:
+        """One pair for every gamma and fold: its products are made once."""
+        search, kernels = self.search, self.kernels
+        members = search.problems[number].pair_rows(search.layout)
+        shared = shared_products(np.ascontiguousarray(self.rows[members]), search.kernel)
+        transform = None
+        if len(kernels) == 1:  # no other gamma needs the products
+            kernel_values(shared, kernels[0], out=shared)
+        for kernel, out in zip(kernels, self.solutions, strict=True):
+            if len(kernels) > 1:
+                transform = partial(_kernel_in_place, kernel=kernel)
+            for fold in search.folds:
+                places = np.flatnonzero(search.weights[fold][members])
+                exact = self.means.exact_kernel(self.rows, kernel)
+                better = None if exact is None else partial(exact.of, members[places])
+                open_kernel = partial(open_block, shared, places, transform, better)
+                solve_pair(search, number, fold, members[places], open_kernel, out)
+        drop_scratch()
+
+    def solve_by_rows(self, number: int) -> None:
+        """One pair that does not fit, for every gamma and fold."""
+        search = self.search
+        members = search.problems[number].pair_rows(search.layout)
+        for kernel, out in zip(self.kernels, self.solutions, strict=True):
+            for fold in search.folds:
+                some = members[search.weights[fold][members] > 0]
+                open_kernel = partial(open_rows, self.rows[some], kernel, self.means)
+                solve_pair(search, number, fold, some, open_kernel, out)
+
+    def scores(self) -> tuple[_Pieces, np.ndarray]:
+        """Scores of every gamma and fold, a block of rows at a time."""
+        search, rows, means, kernels = self.search, self.rows, self.means, self.kernels
+        n, n_folds, clock = len(rows), len(search.weights), means.clock
+        pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
+        seconds = np.zeros((len(kernels), n_folds))
+        step = _rows_at_once(n, means.memory_bytes)
+        for first in range(0, n, step):
+            shared = cross_products(rows[first : first + step], rows, search.kernel)
+            values = np.empty_like(shared)
+            clock.lap("distances")
+            for g, kernel in enumerate(kernels):
+                kernel_values(shared, kernel, values, means.pool)
+                clock.lap("kernel")
+                exact = means.exact_kernel(rows, kernel)
+                score = partial(_score_fold, search, values, first, exact, self.solutions[g])
+                scored = means.pool.map(score, search.folds)
+                for fold, (at, found, spent) in zip(search.folds, scored, strict=True):
+                    pieces[g][fold].append((at, found))
+                    seconds[g, fold] += spent
+                clock.lap("score")
+        return pieces, seconds
 
 
 def _kernel_in_place(block: np.ndarray, kernel: Kernel) -> None:
@@ -125,33 +144,22 @@ def solve_pairwise(
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
     needed = [_pair_bytes(search, number, len(kernels) == 1) for number in numbers]
-    solve = partial(_solve_pair_all, search, rows, kernels, solutions, means)
-    by_rows = partial(_solve_pair_by_rows, search, rows, kernels, solutions, means)
+    pairs = _Pairs(search, rows, kernels, means, solutions)
     beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
         if size * means.n_threads <= 0.8 * memory_bytes:
             beside.append(number)
         elif size <= 0.8 * memory_bytes:
-            solve(number)
+            pairs.solve(number)
         else:
-            by_rows(number)
+            pairs.solve_by_rows(number)
         n_solved += number not in beside[-1:]
         means.told(n_solved / len(numbers))
-    for n_beside, _ in enumerate(pool.map(solve, beside), 1):
+    for n_beside, _ in enumerate(pool.map(pairs.solve, beside), 1):
         means.told((n_solved + n_beside) / len(numbers))
     for out in solutions:
         list(pool.map(mark_support, out.pairs, out.support))
     return solutions
-
-
-def _join(pieces: list[tuple[np.ndarray, Scores]], with_values: bool) -> Scores:
-    """Scores of some rows each, in the order of the fold's validation rows."""
-    order = np.argsort(np.concatenate([at for at, _ in pieces]))
-    codes = np.concatenate([piece.codes for _, piece in pieces])[order]
-    if not with_values:
-        return Scores(codes)
-    found = [piece.values for _, piece in pieces if piece.values is not None]
-    return Scores(codes, np.concatenate(found)[order])
 
 
 def solve_and_score_pairwise(
@@ -171,10 +179,11 @@ def solve_and_score_pairwise(
         some = kernels[at : at + batch]
         solutions = solve_pairwise(search, rows, some, means)
         means.clock.lap("solve")
-        pieces, seconds = _score_all(search, rows, some, solutions, means)
+        pieces, seconds = _Pairs(search, rows, some, means, solutions).scores()
         for g, out in enumerate(solutions):
             for fold in search.folds:
-                scores = _join(pieces[g][fold], search.with_values)
+                places, scored = zip(*pieces[g][fold], strict=True)
+                scores = Scores.of(scored, np.argsort(np.concatenate(places)))
                 yield (at + g, fold), out, (scores, seconds[g, fold])
 
 
@@ -192,32 +201,3 @@ def _score_fold(
     between = None if exact is None else lambda some: exact.between(first + some)
     found = score_pairs(values, validation[at] - first, fold, solutions, search, between)
     return at, found, time.perf_counter() - began
-
-
-def _score_all(
-    search: Search,
-    rows: np.ndarray,
-    kernels: Sequence[Kernel],
-    solutions: list[Solutions],
-    means: Means,
-) -> tuple[_Pieces, np.ndarray]:
-    """Scores of every gamma and fold, a block of rows at a time."""
-    n, n_folds, clock = len(rows), len(search.weights), means.clock
-    pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
-    seconds = np.zeros((len(kernels), n_folds))
-    step = _rows_at_once(n, means.memory_bytes)
-    for first in range(0, n, step):
-        shared = cross_products(rows[first : first + step], rows, search.kernel)
-        values = np.empty_like(shared)
-        clock.lap("distances")
-        for g, kernel in enumerate(kernels):
-            kernel_values(shared, kernel, values, means.pool)
-            clock.lap("kernel")
-            exact = means.exact_kernel(rows, kernel)
-            score = partial(_score_fold, search, values, first, exact, solutions[g])
-            scored = means.pool.map(score, search.folds)
-            for fold, (at, found, spent) in zip(search.folds, scored, strict=True):
-                pieces[g][fold].append((at, found))
-                seconds[g, fold] += spent
-            clock.lap("score")
-    return pieces, seconds

@@ -30,11 +30,7 @@ PRODUCTS_OF_A_MINUTE = 3e12
 
 
 def solve_and_score_by_fold(
-    search: Search,
-    rows: np.ndarray,
-    products: ClassProducts | None,
-    out: Solutions,
-    means: Means,
+    search: Search, rows: np.ndarray, products: ClassProducts | None, out: Solutions, means: Means
 ) -> Iterator[tuple[int, Scored]]:
     """One gamma; each fold with its scores, and their seconds.
 
@@ -152,10 +148,4 @@ class _OneGamma:
                     self._values(some), np.arange(len(some)), fold, self.out, search, between
                 )
             )
-        back = np.argsort(in_order)
-        values_of = [scores.values for scores in found if scores.values is not None]
-        joined = Scores(
-            np.concatenate([scores.codes for scores in found])[back],
-            np.concatenate(values_of)[back] if values_of else None,
-        )
-        return joined, time.perf_counter() - began
+        return Scores.of(found, np.argsort(in_order)), time.perf_counter() - began

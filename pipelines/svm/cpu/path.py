@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cpu.beyond_memory import solve_rest_by_rows
+from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
@@ -16,17 +16,10 @@ from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_produc
 from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
 from pipelines.svm.cpu.pairwise_by_fold import solve_and_score_by_fold
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
+from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
-from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_fold
-from pipelines.svm.problems import (
-    ClassWeight,
-    first_validation_fold,
-    fold_weights,
-    problems_of,
-    sort_rows,
-)
-from pipelines.svm.search import Search, Settings
+from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
+from pipelines.svm.search import Form, Search, search_folds
 from pipelines.svm.solutions import Solutions
 
 
@@ -37,22 +30,16 @@ def cross_validate_path(
     Cs: Sequence[float],
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
-    decision: str = "ovo",
-    tol: float = 1e-3,
-    max_iter: int = -1,
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
-    class_weight: ClassWeight = None,
     sample_weight: np.ndarray | None = None,
-    kernel: str = "rbf",
-    degree: int = 3,
-    coef0: float = 0.0,
     return_predictions: bool = False,
     return_decisions: bool = False,
     kept: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
     on_fold: Callable[[PathResult, int, int], None] | None = None,
     told: Callable[[float], None] | None = None,
+    **form: Any,
 ) -> PathResult:
     """Validate C-SVC for every gamma and C on every fold.
 
@@ -64,13 +51,8 @@ def cross_validate_path(
     Cs : one or more, above 0, in any order
     folds : (train, validation) index arrays of any scikit-learn splitter; an
         index that repeats in train counts as often
-    decision : ``"ovo"`` as ``SVC``, or ``"ovr"`` as ``OneVsRestClassifier(SVC())``
-    tol : LIBSVM's stopping tolerance
-    max_iter : largest number of SMO iterations for one C of one binary problem;
-        -1 for LIBSVM's limit
     n_threads : None for every core this process may use
     memory_bytes : beyond it the kernel is made block by block
-    class_weight : None, ``"balanced"`` or a mapping of labels
     sample_weight : float (n,) of factors of C, rows of 0 or below are left out of training,
         or None
     kept : what calls with the same X, y, folds and kernel share: an empty dict at the
@@ -80,6 +62,7 @@ def cross_validate_path(
     on_fold : function of the result, the number of a gamma and that of a fold, called by one
         thread when the cells of these are filled; by default folds end in no special order
     told : function of the share that is done, called by any thread
+    form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Form``
 
     Returns
     -------
@@ -90,27 +73,14 @@ def cross_validate_path(
     ValueError
         With the name of the argument, the rule and what was given.
     """
-    X, y = np.asarray(X), np.asarray(y)
-    gamma_values = np.atleast_1d(np.asarray(gammas, dtype=np.float64))
-    C_values = np.asarray(Cs, dtype=np.float64)
-    folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]
-    check_input(X, y, gamma_values, C_values, folds)
+    X = np.asarray(X)
+    y, gamma_values, C_values, folds = checked(X, y, gammas, Cs, folds)
     clock = Clock()
-    layout = sort_rows(y, first_validation_fold(folds, len(y)))
-    counts = fold_weights(folds, layout.order)
-    weights = counts
-    if sample_weight is not None:
-        weights = counts * np.maximum(np.asarray(sample_weight, np.float64)[layout.order], 0)
-    place = np.empty_like(layout.order)
-    place[layout.order] = np.arange(len(y))
-    ascending = np.argsort(C_values, kind="stable")
-    search = Search(
-        layout, problems_of(layout.n_classes, decision), weights,
-        [place[validation] for _, validation in folds],
-        Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter, class_weight),
-        Kernel(kernel, degree, coef0), return_decisions, {} if kept is None else kept, counts, only,
+    search, ascending = search_folds(
+        y, C_values, folds, Form(**form), sample_weight, with_values=return_decisions,
+        kept={} if kept is None else kept, only=only,
     )  # fmt: skip
-    rows = prepare_rows(X, search.kernel, layout.order)
+    rows = prepare_rows(X, search.kernel, search.layout.order)
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
@@ -177,7 +147,8 @@ def _solve_rest(
     search: Search, rows: np.ndarray, out: Solutions, means: Means
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
     score = partial(_score_fold, search, None, None, out)
-    yield from solve_rest_by_rows(rows, search, out, score, means)
+    opened = partial(open_rows, rows, search.kernel, means)
+    yield from solve_rest(search, opened, out, score, means)
     means.clock.lap("solve and score")
 
 

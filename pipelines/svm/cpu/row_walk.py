@@ -11,8 +11,8 @@ import numpy as np
 from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.smo import solve_dense
+from pipelines.svm.cpu.start import reach, tolerance_at
 from pipelines.svm.cpu.steps import begin, finish, settle
-from pipelines.svm.cpu.tolerance import reach, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, optimality, select
 from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED

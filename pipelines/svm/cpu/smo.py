@@ -153,7 +153,6 @@ def solve_dense(
     residual, beta, lower, upper : float64 arrays of shape (n,)
     rise, fall : float64 arrays of shape (n,)
         Work space.
-    tol : float
     limit : int
         The largest number of iterations.
 

@@ -127,46 +127,31 @@ def solve_rest(
     guard = threading.Lock()
 
     def solve(number: int, fold: int) -> None:
-        _solve_one_rest(search, number, fold, walker, pulls[fold], out, guard)
+        """One class against all others on one fold; writes its place in ``out``."""
+        began, layout = time.perf_counter(), search.layout
+        problem, weight = search.problems[number], search.weights[fold]
+        own = layout.codes == problem.first
+        trained = np.count_nonzero(weight[own])
+        if trained in (0, np.count_nonzero(weight)):
+            _one_sided(out, fold, number, 1.0 if trained else -np.inf)
+            out.rest[fold, number] = out.intercepts[fold, number, 0]
+            return
+        y = np.where(own, 1.0, -1.0)
+        factors = search.factors(number, fold)
+        pull = pulls[fold] * factors[:, None]
+        given = BinaryProblem(
+            y, y, weight * factors[layout.codes], pull[problem.first],
+            pull.sum(axis=0) - pull[problem.first],
+        )  # fmt: skip
+        betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
+        if out.multipliers is not None:
+            out.multipliers[fold, number] = betas
+        with guard:
+            out.support[fold] |= betas != 0
+        out.seconds[fold, number] = time.perf_counter() - began
 
     numbers = longest_first(search.layout, search.problems)
     jobs: list[Job] = [[(number, fold)] for number in numbers for fold in search.folds]
     if pool is not None:
         jobs = jobs_in_order(numbers, search.folds, len(search.layout.order))
     return solve_by_fold(jobs, solve, finish, pool, means.told)
-
-
-def _solve_one_rest(
-    search: Search,
-    number: int,
-    fold: int,
-    walker: Walker,
-    pulls: np.ndarray,
-    out: Solutions,
-    guard: threading.Lock,
-) -> None:
-    """One class against all others on one fold; writes its place in ``out``.
-
-    pulls : float64 (n_classes, n), the kernel times the fold's weights
-    """
-    began, layout = time.perf_counter(), search.layout
-    problem, weight = search.problems[number], search.weights[fold]
-    own = layout.codes == problem.first
-    trained = np.count_nonzero(weight[own])
-    if trained in (0, np.count_nonzero(weight)):
-        _one_sided(out, fold, number, 1.0 if trained else -np.inf)
-        out.rest[fold, number] = out.intercepts[fold, number, 0]
-        return
-    y = np.where(own, 1.0, -1.0)
-    factors = search.factors(number, fold)
-    pull = pulls * factors[:, None]
-    given = BinaryProblem(
-        y, y, weight * factors[layout.codes], pull[problem.first],
-        pull.sum(axis=0) - pull[problem.first],
-    )  # fmt: skip
-    betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
-    if out.multipliers is not None:
-        out.multipliers[fold, number] = betas
-    with guard:
-        out.support[fold] |= betas != 0
-    out.seconds[fold, number] = time.perf_counter() - began

@@ -4,8 +4,7 @@ import numpy as np
 
 from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.binary import BinaryProblem, Path, State, dual_objective
-from pipelines.svm.cpu.seed import seed
-from pipelines.svm.cpu.start import plan_start
+from pipelines.svm.cpu.start import plan_start, seed
 from pipelines.svm.cpu.working_set import intercept_of
 from pipelines.svm.solutions import CONVERGED
 

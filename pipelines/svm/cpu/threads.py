@@ -4,30 +4,23 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from pipelines.svm.cpu.exact import ExactKernel, exact_kernel
+from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.kernel import Kernel
-
-
-def _one_blas_thread() -> AbstractContextManager[object]:
-    """BLAS's own threads spin between calls and take the cores from ours."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return nullcontext()
-    return threadpool_limits(1, user_api="blas")
 
 
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
     """A pool of ``n_threads`` (None: every core this process may use)."""
     threads = n_threads or len(os.sched_getaffinity(0))
-    with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+    # BLAS's own threads spin between calls and take the cores from ours.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         yield pool
 
 
@@ -63,8 +56,13 @@ class Means:
         return int(getattr(self.pool, "_max_workers", 1))
 
     def exact_kernel(self, rows: np.ndarray, kernel: Kernel) -> ExactKernel | None:
-        """Half of the memory, in double precision, for the walks of all threads."""
-        return exact_kernel(rows, kernel, self.memory_bytes, self.n_threads)
+        """Half of the memory, in double precision, for the walks of all threads.
+
+        None where the kernel may not be positive definite.
+        """
+        if not kernel.is_definite:
+            return None
+        return ExactKernel(rows, kernel, self.memory_bytes // 2, self.n_threads)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

@@ -15,8 +15,8 @@ from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
 from pipelines.svm.cpu.exact import ExactRows
 from pipelines.svm.cpu.factor import no_factor
 from pipelines.svm.cpu.rounds import HARD, WANTS_ROWS, no_members, solve_one_C
+from pipelines.svm.cpu.start import reach, tolerance_at
 from pipelines.svm.cpu.steps import begin, finish, settle
-from pipelines.svm.cpu.tolerance import reach, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, subtract_rows
 from pipelines.svm.rules import HARD_SCALE_SHARE, SCALE_SHARE
 
@@ -188,7 +188,6 @@ def walk(
     diagonal : float32 array of shape (n,)
     exact : gives rows of the same kernel in float64; None for a kernel that is not positive
         definite: every C then starts from 0, as in LIBSVM
-    problem : BinaryProblem
     Cs : float64 array of shape (n_C,), ascending
     tol, limit : stopping tolerance, and the largest number of iterations for one C
     out : Path, output

@@ -9,14 +9,7 @@ and so the decrease of the objective is known from the step itself.
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import (
-    barrier,
-    block_sum,
-    block_top,
-    device,
-    larger,
-    smaller,
-)
+from pipelines.svm.cuda.block_threads import barrier, block_sum, block_top, device, larger, smaller
 from pipelines.svm.cuda.factor import directions, extend
 from pipelines.svm.cuda.free_rows import add_violating, drop_bounded, list_free, rank_of
 from pipelines.svm.cuda.inner import FALL, RISE, mark_of

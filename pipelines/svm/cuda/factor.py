@@ -17,14 +17,7 @@ import math
 
 import numpy as np
 
-from pipelines.svm.cuda.block_threads import (
-    WARP,
-    barrier,
-    block_sum,
-    device,
-    larger,
-    sum_of,
-)
+from pipelines.svm.cuda.block_threads import WARP, barrier, block_sum, device, larger, sum_of
 
 # Columns that are made together.
 PANEL = 4

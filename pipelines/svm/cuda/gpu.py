@@ -1,7 +1,4 @@
-"""The GPU, or numba's simulator in its place: arrays, launches, limits.
-
-The only file that knows cupy and the CUDA driver.
-"""
+"""The GPU, or numba's simulator in its place: arrays, launches, limits."""
 
 import warnings
 from collections.abc import Iterator
@@ -114,11 +111,6 @@ def synchronise(xp: Any) -> None:
     """Wait for all work of the device."""
     if xp is not np:
         xp.cuda.get_current_stream().synchronize()
-
-
-def to_host(array: Any) -> np.ndarray:
-    """A numpy array with the content of ``array``."""
-    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def check_block_size(block_size: int) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.placement import to_host
 from pipelines.svm.cuda.block_threads import WARP
 from pipelines.svm.cuda.exact import MOST_FEATURES
-from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block, to_host
+from pipelines.svm.cuda.gpu import Limits, launch, shared_per_block
 from pipelines.svm.cuda.hard import hard_shape
 from pipelines.svm.cuda.kernel_values import pulls_kernel
 from pipelines.svm.cuda.smo import (
@@ -157,11 +158,6 @@ def sum_classes(
     return pulls
 
 
-def exact_rows(rows: Any, xp: Any) -> Any:
-    """Rows as the kernel in double precision takes them; float64 (n_features, n)."""
-    return xp.ascontiguousarray(rows.astype(np.float64).T)
-
-
 def solve_table(
     table: Table,
     shared: Any,
@@ -210,7 +206,7 @@ def solve_table(
              xp.asarray(table.factors), xp.asarray(table.columns), xp.asarray(table.out_rows),
              xp.asarray(table.signed), pulls, capacity, width,
              xp.empty((n_blocks, *matrix_shape(width)), np.float32),
-             exact_rows(rows, xp) if hard_width else nothing,
+             xp.ascontiguousarray(rows.astype(np.float64).T) if hard_width else nothing,
              xp.asarray(gammas, dtype=np.float64), kernel.coef0,
              xp.empty((n_blocks, *hard_shape(hard_width)), np.float64) if hard_width else
              nothing[None],

@@ -155,14 +155,10 @@ def plan_memory(
         if least <= usable:
             break
         if not (pairs and whole):
-            way_out = (
-                "use decision='ovo', fewer rows or fewer C"
-                if not pairs
-                else "use fewer rows, folds or C"
-            )
+            way_out = "fewer rows, folds or C" if pairs else "decision='ovo', fewer rows or fewer C"
             raise MemoryError(
                 f"decision={decision!r} needs {least:.3g} bytes of device memory for {n} rows, "
-                f"got {free_bytes}; {way_out}"
+                f"got {free_bytes}; use {way_out}"
             )
     wanted = max(_FEWEST_SCORE_ROWS, int(_SCORE_SHARE * usable // row))
     rows = min(wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n))

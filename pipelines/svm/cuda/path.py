@@ -1,12 +1,13 @@
 """Cross-validation of a whole grid of C and gamma on one GPU."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from pipelines.data.placement import to_host
+from pipelines.svm.cpu.threads import Clock
 from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import (
     Limits,
@@ -17,23 +18,14 @@ from pipelines.svm.cuda.gpu import (
     own_memory,
     synchronise,
     taken_bytes,
-    to_host,
 )
 from pipelines.svm.cuda.launches import Found, Launching, solve_table
 from pipelines.svm.cuda.memory import Plan, plan_memory
 from pipelines.svm.cuda.score import join_scores, score_rows, second_of
 from pipelines.svm.cuda.table import make_table, sorted_rows
-from pipelines.svm.kernel import Kernel
-from pipelines.svm.path_result import PathResult, Scores, check_input, empty_result, fill_cells
-from pipelines.svm.problems import (
-    ClassWeight,
-    first_validation_fold,
-    fold_weights,
-    problems_of,
-    sort_rows,
-)
-from pipelines.svm.search import Search, Settings
-from pipelines.svm.solutions import Solutions, empty_solutions
+from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
+from pipelines.svm.search import Form, Search, search_folds
+from pipelines.svm.solutions import Solutions
 
 
 @dataclass
@@ -53,44 +45,42 @@ class Traffic:
     n_launches: int = 0
 
 
-class _Clock:
-    """Adds up wall time by phase, after the device is done, and watches its memory."""
+class _Clock(Clock):
+    """As on the CPU, after the device is done; and watches its memory."""
 
     def __init__(self, xp: Any) -> None:
-        self.traffic = Traffic()
-        self._xp, self._last = xp, time.perf_counter()
+        super().__init__()
+        self._xp, self.traffic = xp, Traffic(self.phases)
 
     def lap(self, phase: str) -> float:
         synchronise(self._xp)
-        now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self.traffic.phases[phase] = self.traffic.phases.get(phase, 0.0) + spent
         self.traffic.peak_bytes = max(self.traffic.peak_bytes, taken_bytes(self._xp))
-        return spent
+        return super().lap(phase)
 
 
 def cross_validate_path_cuda(
+    X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
+) -> PathResult:
+    """Validate C-SVC for every gamma and C on every fold; see ``measure_path_cuda``."""
+    return measure_path_cuda(X, y, gammas, Cs, folds, **options)[0]
+
+
+def measure_path_cuda(
     X: Any,
     y: np.ndarray,
     gammas: Sequence[float] | float,
     Cs: Sequence[float],
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
-    decision: str = "ovo",
-    tol: float = 1e-3,
-    max_iter: int = -1,
-    class_weight: ClassWeight = None,
-    kernel: str = "rbf",
-    degree: int = 3,
-    coef0: float = 0.0,
     memory_bytes: int | None = None,
     block_size: int | None = None,
     launching: Launching | None = None,
     return_predictions: bool = False,
     return_decisions: bool = False,
     xp: Any = None,
-) -> PathResult:
-    """Validate C-SVC for every gamma and C on every fold; as ``cross_validate_path``.
+    **form: Any,
+) -> tuple[PathResult, Traffic]:
+    """What ``cross_validate_path`` gives, and what was moved, held and waited for.
 
     Parameters
     ----------
@@ -102,42 +92,36 @@ def cross_validate_path_cuda(
 
     The others are as for ``cross_validate_path``.
 
-    Returns
-    -------
-    PathResult
-
     Raises
     ------
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
     """
-    xp = array_module(xp)
+    xp, limit, launching = array_module(xp), limits(), _launching(launching, block_size)
+    y, gamma_values, C_values, folds = checked(to_host(X), y, gammas, Cs, folds)
     with own_memory(xp):
-        return _cross_validate(
-            X, y, gammas, Cs, folds, decision, Settings(np.empty(0), tol, max_iter, class_weight),
-            Kernel(kernel, degree, coef0), memory_bytes, _launching(launching, block_size),
-            return_predictions, return_decisions, xp,
-        )[0]  # fmt: skip
-
-
-def measure_path_cuda(
-    X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
-) -> tuple[PathResult, Traffic]:
-    """``cross_validate_path_cuda``, and what it moved, held and waited for."""
-    xp = array_module(options.pop("xp", None))
-    settings = Settings(
-        np.empty(0), options.pop("tol", 1e-3), options.pop("max_iter", -1),
-        options.pop("class_weight", None),
-    )  # fmt: skip
-    form = Kernel(options.pop("kernel", "rbf"), options.pop("degree", 3), options.pop("coef0", 0.0))
-    launching = _launching(options.pop("launching", None), options.pop("block_size", None))
-    with own_memory(xp):
-        return _cross_validate(
-            X, y, gammas, Cs, folds, options.pop("decision", "ovo"), settings, form,
-            options.pop("memory_bytes", None), launching,
-            options.pop("return_predictions", False), options.pop("return_decisions", False),
-            xp, **options,
+        clock = _Clock(xp)
+        search, ascending = search_folds(
+            y, C_values, folds, Form(**form), with_values=return_decisions
+        )
+        launching = launching or Launching.for_rows(_largest_problem(search))
+        plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
+        launching = replace(
+            launching, capacity=plan.members, most_blocks=plan.n_blocks,
+            hard_members=plan.hard_members,
         )  # fmt: skip
+        rows = prepare_rows(X, search.kernel, xp, limit.fast_float64)
+        rows = rows[xp.asarray(search.layout.order)]
+        clock.lap("sort")
+        result = empty_result(gamma_values, C_values, search, folds, return_predictions)
+        grid = _Grid(search, rows, plan, launching, limit, xp, clock)
+        for g, (solutions, scores, seconds) in enumerate(grid.run(gamma_values)):
+            for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True)):
+                fill_fold(result, (g, fold), ascending, search, solutions, score, spent)
+            clock.lap("collect")
+        del rows, grid  # before their pool is emptied
+    result.phases = clock.traffic.phases
+    return result, clock.traffic
 
 
 def _launching(launching: Launching | None, block_size: int | None) -> Launching | None:
@@ -148,58 +132,19 @@ def _launching(launching: Launching | None, block_size: int | None) -> Launching
     return launching
 
 
-def _cross_validate(
-    X, y, gammas, Cs, folds, decision, settings, form, memory_bytes, launching,
-    return_predictions, return_decisions, xp,
-):  # fmt: skip
-    y = np.asarray(y)
-    gamma_values = np.atleast_1d(np.asarray(gammas, dtype=np.float64))
-    C_values = np.asarray(Cs, dtype=np.float64)
-    folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]
-    check_input(to_host(X), y, gamma_values, C_values, folds)
-    clock = _Clock(xp)
-    layout = sort_rows(y, first_validation_fold(folds, len(y)))
-    place = np.empty_like(layout.order)
-    place[layout.order] = np.arange(len(y))
-    ascending = np.argsort(C_values, kind="stable")
-    search = Search(
-        layout, problems_of(layout.n_classes, decision), fold_weights(folds, layout.order),
-        [place[validation] for _, validation in folds],
-        Settings(np.ascontiguousarray(C_values[ascending]), settings.tol, settings.max_iter,
-                 settings.class_weight),
-        form, return_decisions,
-    )  # fmt: skip
-    limit = limits()
-    largest = _largest_problem(search)
-    launching = launching or Launching.for_rows(largest)
-    plan = _plan(search, X.shape[1], gamma_values.size, memory_bytes, launching, limit, xp)
-    launching = replace(
-        launching, capacity=plan.members, most_blocks=plan.n_blocks, hard_members=plan.hard_members
-    )  # fmt: skip
-    rows = prepare_rows(X, form, xp, limit.fast_float64)[xp.asarray(layout.order)]
-    clock.lap("sort")
-    result = empty_result(gamma_values, C_values, search, folds, return_predictions)
-    grid = _Grid(search, rows, plan, launching, limit, xp, clock)
-    for g, (solutions, scores, seconds) in enumerate(grid.run(gamma_values)):
-        fill_cells(result, g, ascending, search, solutions, scores, seconds)
-        clock.lap("collect")
-    result.phases = clock.traffic.phases
-    return result, clock.traffic
-
-
 def _largest_problem(search: Search) -> int:
     """Rows of the binary problem that has the most, those to validate counted in."""
     sizes = np.sort(np.diff(search.layout.starts))
-    return int((sizes[-2:] if search.problems[0].second is not None else sizes).sum())
+    return int((sizes[-2:] if search.one_vs_one else sizes).sum())
 
 
 def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, xp) -> Plan:
     sizes = np.sort(np.diff(search.layout.starts))
-    one_vs_one, largest = search.problems[0].second is not None, _largest_problem(search)
+    largest = _largest_problem(search)
     members = launching.members(limit, largest)
     return plan_memory(
         int(sizes.sum()), n_features, search.layout.n_classes, search.settings.Cs.size, n_gammas,
-        len(search.weights), "ovo" if one_vs_one else "ovr",
+        len(search.weights), "ovo" if search.one_vs_one else "ovr",
         free_bytes(xp) if memory_bytes is None else memory_bytes,
         largest_problem=largest, largest_pair=int(sizes[-2:].sum()),
         largest_class=int(sizes[-1]),
@@ -269,17 +214,16 @@ class _Grid:
         self, gammas: np.ndarray, coefficients: Any, found: Found, seconds: float
     ) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
         xp = self.xp
-        n_folds, n_problems, n_C = found.iterations.shape[1:]
         scores, score_seconds = self._score(gammas, coefficients, found)
         # A problem's part of the launch: what its iterations read.
         effort = found.visited + 1.0
         effort *= seconds / effort.sum()
         for g in range(len(gammas)):
-            out = empty_solutions(n_folds, n_problems, n_C, len(self.rows))
+            out = self.search.empty_solutions()
             out.intercepts, out.objectives = found.intercepts[g], found.objectives[g]
             out.iterations, out.status = found.iterations[g], found.status[g]
             out.solved, out.seconds = found.solved[g], effort[g]
-            for fold in range(n_folds):
+            for fold in range(len(self.search.weights)):
                 used = (coefficients[g, fold] != 0).any(axis=0)
                 out.support[fold] = to_host(xp.ascontiguousarray(used))
             yield out, scores[g], score_seconds[g]
@@ -323,8 +267,7 @@ class _Grid:
             values = np.empty((0, n_problems, n_C), np.float32)
             return Scores(np.empty((0, n_C), np.int64), values if self.search.with_values else None)
         found = join_scores(pieces, self.search.with_values, n_C, different)
-        back = np.argsort(np.concatenate(order))
-        return Scores(found.codes[back], None if found.values is None else found.values[back])
+        return Scores.of([found], np.argsort(np.concatenate(order)))
 
     def _row_blocks(self) -> Iterator[tuple[Any, int]]:
         """Shared products with all rows, of all rows or of blocks of them, and the first row."""

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cuda.gpu import launch, to_host
+from pipelines.data.placement import to_host
+from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.kernel_values import fill_kernel
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import Scores

@@ -1,8 +1,7 @@
 """Where a path starts, and how one C's solution becomes the start for the next.
 
-As ``start``, ``seed`` and ``tolerance`` of ``pipelines.svm.cpu``, by all threads of a
-block.  Thread t owns the rows t, t + T, ... of a problem: it alone writes their residual
-and beta.
+As ``pipelines.svm.cpu.start``, by all threads of a block.  Thread t owns the rows t, t + T, ...
+of a problem: it alone writes their residual and beta.
 """
 
 from functools import cache

@@ -33,7 +33,6 @@ class Settings:
     max_iter : int
         Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
         path solver, for none with the others.
-    kernel : Kernel
     class_weight : None, "balanced" or dict of class to factor of C
     n_threads : int
         Threads a solver may use on a CPU worker.
@@ -90,7 +89,6 @@ class Cells:
 
     Attributes
     ----------
-    gammas : tuple of float
     Cs : tuple of float, ascending
     folds : tuple of int, numbers of folds
     """
@@ -158,8 +156,6 @@ class Solver(ABC):
         X : array of shape (n_samples, n_features) on ``device``, scaled
         y : int32 array of shape (n_samples,) on the host, class codes
         folds : sequence of (training rows, validation rows), all there are
-        cells : Cells
-        watch : Watch
 
         Returns
         -------

@@ -104,9 +104,8 @@ class PathSolver(Solver):
         with self._one_at_a_time:
             return self.cross_validate(
                 X, y, cells.gammas, cells.Cs, folds, **problem_options(settings),
-                n_threads=settings.n_threads, memory_bytes=settings.memory_bytes,
-                kept=self._kept_for(X, folds, settings), only=cells.folds, on_fold=on_fold,
-                told=told, **more,
+                **of_worker(settings), kept=self._kept_for(X, folds, settings), only=cells.folds,
+                on_fold=on_fold, told=told, **more,
             )  # fmt: skip
 
     def _kept_for(self, X: np.ndarray, folds: Sequence[Fold], settings: Settings) -> dict[str, Any]:
@@ -126,13 +125,7 @@ class PathSolver(Solver):
 
         from pipelines.svm.path_svc import PathSVC
 
-        svc = PathSVC(
-            C=C,
-            gamma=gamma,
-            **problem_options(settings),
-            n_threads=settings.n_threads,
-            memory_bytes=settings.memory_bytes,
-        )
+        svc = PathSVC(C=C, gamma=gamma, **problem_options(settings), **of_worker(settings))
         with self._one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnSolver
             self._key, self._kept = (), {}  # the fit needs the memory
@@ -150,10 +143,7 @@ class PathSolver(Solver):
     def _fit_path(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> FittedPath:
-        return fit_path(
-            X, y, C, gamma, **problem_options(settings),
-            n_threads=settings.n_threads, memory_bytes=settings.memory_bytes,
-        )  # fmt: skip
+        return fit_path(X, y, C, gamma, **problem_options(settings), **of_worker(settings))
 
     def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See ``Solver.parts``."""
@@ -166,49 +156,44 @@ def problem_options(settings: Settings) -> dict[str, Any]:
     return {"decision": settings.decision, **settings.svc}
 
 
+def of_worker(settings: Settings) -> dict[str, Any]:
+    """What these may use of a CPU's worker."""
+    return {"n_threads": settings.n_threads, "memory_bytes": settings.memory_bytes}
+
+
 def _cells(
     result: PathResult, g: int, fold: int, truth: np.ndarray, settings: Settings
 ) -> list[Cell]:
     """The cells of a fold, for every C; ``truth`` are the codes of its validation rows."""
     cells = []
     for c in range(len(result.Cs)):
-        started = perf_counter()
-        place = (g, c, fold)
+        started, place = perf_counter(), (g, c, fold)
         try:
-            score = _score(result, place, truth, settings)
+            score = _score(result, *place, truth, settings)
         except ScoringFailed as error:
             cells.append(scoring_failed(settings, error))
             continue
-        cells.append(_cell(result, place, score, perf_counter() - started))
+        cell = Cell(
+            int(result.n_errors[place]), int(result.n_support[place]),
+            int(result.n_iterations[place]), float(result.fit_seconds[place]),
+            float(result.score_seconds[place]) + perf_counter() - started,
+            NOT_CONVERGED if result.status[place] else OK, score,
+        )  # fmt: skip
+        cells.append(cell)
     return cells
 
 
 def _score(
-    result: PathResult, place: tuple[int, int, int], truth: np.ndarray, settings: Settings
+    result: PathResult, g: int, c: int, fold: int, truth: np.ndarray, settings: Settings
 ) -> float | None:
     if settings.scoring is None or result.predictions is None:
         return None
-    g, c, fold = place
     decisions = None
     if result.decisions is not None:
         decisions = class_values(
             result.decisions[g][fold][c], len(result.classes), settings.decision
         )
     return settings.scoring.score(truth, result.classes[result.predictions[g][fold][c]], decisions)
-
-
-def _cell(
-    result: PathResult, place: tuple[int, int, int], score: float | None, seconds: float
-) -> Cell:
-    return Cell(
-        n_errors=int(result.n_errors[place]),
-        n_support=int(result.n_support[place]),
-        n_iterations=int(result.n_iterations[place]),
-        fit_seconds=float(result.fit_seconds[place]),
-        score_seconds=float(result.score_seconds[place]) + seconds,
-        status=NOT_CONVERGED if result.status[place] else OK,
-        score=score,
-    )
 
 
 SOLVER = PathSolver()

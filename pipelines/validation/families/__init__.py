@@ -27,4 +27,4 @@ def family_of(estimator: Any) -> Family | None:
 
 @cache
 def _by_type() -> dict[type, Family]:
-    return {kind: family for family in FAMILIES for kind in family.types()}
+    return {kind: family for family in FAMILIES for kind in family.types}

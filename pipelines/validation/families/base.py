@@ -34,15 +34,12 @@ class Family(ABC):
     """
 
     name: ClassVar[str]
+    types: ClassVar[Collection[type]]
     shared: ClassVar[Collection[str]]
     by_chance: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
     answers_only: ClassVar[bool] = False
     one_fit: ClassVar[bool] = True
-
-    @abstractmethod
-    def types(self) -> Collection[type]:
-        """The classes it knows."""
 
     def key(self, estimator: Any) -> Hashable | None:
         """Equal for estimators that may share work; None for one that cannot."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from pipelines.data.dataset import rows_of
 from pipelines.validation.families.base import Family, parameters_of
@@ -20,14 +21,9 @@ class Neighbours(Family):
     """
 
     name = "one query of neighbours"
+    types = (KNeighborsClassifier, KNeighborsRegressor)
     shared = ("n_neighbors", "weights")
     takes_weights = False
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
-        return (KNeighborsClassifier, KNeighborsRegressor)
 
     def accepts(self, estimator: Any) -> bool:
         """A number of neighbours, and distances between rows."""

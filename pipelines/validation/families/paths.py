@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 from pipelines.validation.families.base import Family
 
@@ -39,13 +41,8 @@ class Lassos(Paths):
     """Lasso and elastic net."""
 
     name = "a warm-started path of alpha"
+    types = (Lasso, ElasticNet)
     shared = ("alpha",)
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.linear_model import ElasticNet, Lasso
-
-        return (Lasso, ElasticNet)
 
     def accepts(self, estimator: Any) -> bool:
         """Coordinates in order: a random order would not be that of a plain fit."""
@@ -56,13 +53,8 @@ class Logistic(Paths):
     """Logistic regression by a solver that can start from given coefficients."""
 
     name = "a warm-started path of C"
+    types = (LogisticRegression,)
     shared = ("C",)
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.linear_model import LogisticRegression
-
-        return (LogisticRegression,)
 
     def accepts(self, estimator: Any) -> bool:
         """Solvers without chance: they end at the optimum whatever the order of the rows."""

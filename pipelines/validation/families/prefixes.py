@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn import ensemble
 
 from pipelines.validation.families.base import Family
 
@@ -34,7 +35,9 @@ class Prefixes(Family):
     def accepts(self, estimator: Any) -> bool:
         """A number of members, and nothing that depends on members to come."""
         size = getattr(estimator, self.size)
-        return isinstance(size, int) and size > 0 and not getattr(estimator, "warm_start", False)
+        # Rows out of the bag are estimated for all members at once.
+        of_all = any(getattr(estimator, name, False) for name in ("warm_start", "oob_score"))
+        return isinstance(size, int) and size > 0 and not of_all
 
     def fit(
         self, estimators: Sequence[Any], X: Any, y: Any, test: Any, **weights: Any
@@ -62,19 +65,10 @@ class Forests(Prefixes):
     """Random forests and extremely randomised trees; their trees are asked once."""
 
     name = "prefixes of one forest"
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn import ensemble
-
-        return (
-            ensemble.RandomForestClassifier, ensemble.RandomForestRegressor,
-            ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
-        )  # fmt: skip
-
-    def accepts(self, estimator: Any) -> bool:
-        """See ``Family.accepts``; rows out of the bag are estimated for all trees at once."""
-        return super().accepts(estimator) and not estimator.oob_score
+    types = (
+        ensemble.RandomForestClassifier, ensemble.RandomForestRegressor,
+        ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
+    )  # fmt: skip
 
     def answers(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Sums over the first trees, in the order in which the forest itself adds them."""
@@ -114,30 +108,16 @@ class Bags(Prefixes):
     """Bagging of any estimator."""
 
     name = "prefixes of one bag"
+    types = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
     lists = ("estimators_", "estimators_features_", "_seeds")
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.ensemble import BaggingClassifier, BaggingRegressor
-
-        return (BaggingClassifier, BaggingRegressor)
-
-    def accepts(self, estimator: Any) -> bool:
-        """See ``Family.accepts``; rows out of the bag are estimated for all members at once."""
-        return super().accepts(estimator) and not estimator.oob_score
 
 
 class Boosting(Prefixes):
     """Gradient boosting; the stages are asked once, one after the other."""
 
     name = "stages of one boosting"
+    types = (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
     lists: Sequence[str] = ("estimators_", "train_score_", "oob_improvement_", "oob_scores_")
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
-
-        return (GradientBoostingClassifier, GradientBoostingRegressor)
 
     def accepts(self, estimator: Any) -> bool:
         """See ``Family.accepts``; one that may end early does not end by its size."""
@@ -166,14 +146,9 @@ class Boosting(Prefixes):
 class HistogramBoosting(Boosting):
     """Gradient boosting on histograms, where no row is held out to end it early."""
 
+    types = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
     size = "max_iter"
     lists = ("_predictors",)
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        return (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 
     def accepts(self, estimator: Any) -> bool:
         """See ``Family.accepts``; ``"auto"`` depends on the number of rows."""
@@ -189,11 +164,10 @@ class HistogramBoosting(Boosting):
         ValueError
             It ended early: sizes are not what was asked for.
         """
-        largest = max(estimators, key=self.size_of)
-        largest.fit(X, y, **weights)
-        if largest.do_early_stopping_:
+        fitted = super().fit(estimators, X, y, test, **weights)
+        if fitted[0].do_early_stopping_:
             raise ValueError("boosting that may end early shares nothing")
-        return [self.cut(largest, self.size_of(one)) for one in estimators]
+        return fitted
 
     def cut(self, largest: Any, n: int) -> Any:
         """See ``Prefixes.cut``."""

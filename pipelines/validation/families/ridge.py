@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import linalg
+from sklearn.linear_model import Ridge, RidgeClassifier
 
 from pipelines.validation.families.base import Family
 
@@ -21,14 +22,9 @@ class Ridges(Family):
     """
 
     name = "one decomposition for all alphas"
+    types = (Ridge, RidgeClassifier)
     shared = ("alpha",)
     takes_weights = False
-
-    def types(self) -> Collection[type]:
-        """See ``Family.types``."""
-        from sklearn.linear_model import Ridge, RidgeClassifier
-
-        return (Ridge, RidgeClassifier)
 
     def accepts(self, estimator: Any) -> bool:
         """A solver that gives the exact solution, and one alpha above 0."""

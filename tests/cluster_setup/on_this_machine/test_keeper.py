@@ -8,11 +8,14 @@ import signal
 from typing import Any
 
 import dask
+import pytest
 from distributed.core import Status
 
 from cluster_setup import open_cluster
 
 from .nannies import next_is_killed
+
+pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 
 def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:

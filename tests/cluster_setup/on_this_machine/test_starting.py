@@ -19,6 +19,8 @@ from pipelines.run.signals import interrupted_once
 
 from .nannies import next_is_killed
 
+pytestmark = pytest.mark.usefixtures("spawned_workers")
+
 
 def test_workers_that_die_while_they_start_are_started_again() -> None:
     start = Mock(side_effect=[RuntimeError("Nanny failed to start."), started := Mock()])

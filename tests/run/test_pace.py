@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipelines.run.splitting import cut_for
+from pipelines.run.pace import cut_for
 
 
 @dataclass(frozen=True)

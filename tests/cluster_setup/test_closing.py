@@ -13,7 +13,7 @@ import pytest
 
 from cluster_setup.on_this_machine.keeper import kept
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
@@ -59,10 +59,10 @@ def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
 CANNOT_START = """
 import os, shutil, tempfile
 from cluster_setup import ClusterError, closing, open_cluster
-from cluster_setup.on_this_machine import limits, starting
+from cluster_setup.on_this_machine import starting
 
 if __name__ == "__main__":
-    limits.SECONDS_TO_START, closing.SECONDS_TO_CLOSE, starting.STARTS = 5, 1, 1
+    starting.SECONDS_TO_START, closing.SECONDS_TO_CLOSE, starting.STARTS = 5, 1, 1
     os.chdir(gone := tempfile.mkdtemp())
     shutil.rmtree(gone)  # no process can be started from a folder that is not there
     try:

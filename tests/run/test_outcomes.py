@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from pipelines.run.compilation import compilation_told, with_compile_seconds, without_compilation
+from pipelines.run.outcomes import compilation_told, measured, without_compilation
+
+UNIT: Any = SimpleNamespace(name="a", cost=1.0)
 
 
 def test_what_numba_compiles_in_a_task_is_timed() -> None:
@@ -12,11 +17,7 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     def doubled(x):  # type: ignore[no-untyped-def]
         return 2 * x
 
-    @with_compile_seconds
-    def task(x: int) -> dict[str, float]:
-        return {"result": doubled(x)}
-
-    first, second = task(3), task(3)
+    first, second = (measured(lambda x, unit: doubled(x), 3, UNIT, []) for _ in range(2))
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines import svm_grid
 from pipelines.errors import InputError
-from pipelines.run.call import words_of
+from pipelines.run.options import words_of
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.svm_grid import Options

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.report.svm_folder import candidates_of, read_svm_run
+from pipelines.report.svm_page import candidates_of, read_svm_run
 from pipelines.select.scores import reduce_scores
 
 

@@ -1,0 +1,30 @@
+"""How the tests of a parallel run are dealt to its processes."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadFileScheduling
+
+# What takes longest comes first, so that what is short is left for the end, when all processes are
+# to end together.
+FIRST = (
+    "tests/test_docs.py", "tests/chaos/", "tests/integration/test_slurm.py", "tests/nn_bagging/",
+    "tests/svm_grid/", "tests/cross_validate/", "tests/svm/test_path_svc.py",
+    "tests/data_parallel/test_command.py", "tests/graph/test_distributed.py", "tests/report/",
+    "tests/benchmarks/test_validate.py", "tests/benchmarks/test_formation.py",
+    "tests/integration/test_jupyterlab.py", "notebooks/",
+)  # fmt: skip
+# Their files share runs: one process has them all.
+SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")
+
+
+def place(test: str) -> int:
+    """Where in the order a test comes, by its name: the path of its file, and more."""
+    return next((i for i, start in enumerate(FIRST) if test.startswith(start)), len(FIRST))
+
+
+class Dealing(LoadFileScheduling):
+    """A file at a time, or a folder whose files share runs."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = next((one for one in SHARING if nodeid.startswith(one)), None)
+        return folder or super()._split_scope(nodeid)
