@@ -53,5 +53,6 @@ def test_a_short_one_keeps_a_page(place, tmp_path, monkeypatch):
     # Whatever else the machine does, nobody sleeps for less than was asked.
     asleep = [one for one in lines if one["kind"] == "sleep"]
     assert all(one["measured"] >= 1 / one["n_workers"] for one in asleep)
-    assert all(one["predicted"] >= 0.99 / one["n_workers"] for one in lines)
+    assert all(one["predicted"] >= 0.99 / one["n_workers"] for one in asleep)
+    assert all(one["predicted"] > 0 for one in lines)  # computing takes what the machine gives
     assert "runs are predicted within 5%" in kept.with_suffix(".md").read_text()
