@@ -54,7 +54,7 @@ CHECKS = (
         "solver path agrees with the CPU's",
         "tests/gpu/test_path_solver.py",
         (*PATH, "sklearn", "threadpoolctl"),
-        150,
+        140,
     ),
     Check(
         "a hard table as on the CPU, with Newton's method",
@@ -80,9 +80,15 @@ CHECKS = (
         "every variant of PageRank agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 20
     ),
     Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 25),
-    Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 25),
-    Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 60),
-    Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", SOLVER, 40),
+    Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 20),
+    Check(
+        "time of both jobs by formation",
+        "benchmarks.gpu.formations:time_formations",
+        (*COMMAND, "torch", "yaml"),
+        45,
+    ),
+    Check("solver cuml agrees with sklearn", "tests/gpu/test_cuml_solver.py", SOLVER, 40),
+    Check("time of one fit", "benchmarks.gpu.cuml_fits:compare_fits", SOLVER, 30),
 )
 
 

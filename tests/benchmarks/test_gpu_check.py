@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu_check
-from benchmarks.gpu import carry_out, checks, child, compiling, cuml_fits, device
+from benchmarks.gpu import (
+    carry_out,
+    checks,
+    child,
+    compiling,
+    cuml_fits,
+    device,
+    figures,
+    formations,
+)
 from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
 from benchmarks.gpu.checks import CHECKS, Check, chosen, missing, needs_of
 from benchmarks.gpu.device import Driver, Gpu
@@ -285,3 +295,11 @@ def test_the_fit_benchmark_counts_fits():
     assert "cuml 1.5 s" in text
     assert "2.7 × (2.0 to 4.0)" in text
     assert "at most 0 rows" in text
+
+
+def test_both_jobs_are_timed_by_formation(without_figures):
+    figures.FIGURES.clear()
+    formations.time_formations("threads", most=2, limit=200)
+    share = r"\(\d+%\)"
+    for job, said in zip(("svm_grid", "nn_bagging"), figures.FIGURES, strict=True):
+        assert re.fullmatch(rf"{job}, 16 units: 1x1 [\d.]+ s \(100%\), 1x2 [\d.]+ s {share}", said)
