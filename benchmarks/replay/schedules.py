@@ -60,12 +60,12 @@ def first_come(drawn: Drawn, place: Place, generator: np.random.Generator) -> fl
 
 def longest_first(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """A queue by the true times, which nobody knows beforehand (Graham 1969)."""
-    return _ordered(drawn, drawn.seconds, place)
+    return makespan(queue_by(drawn, drawn.seconds, place.per_task), place.lives)
 
 
 def ours(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """The program's queue: by predicted cost, and what needs others as soon as it can."""
-    return _ordered(drawn, drawn.costs, place)
+    return makespan(queue_by(drawn, drawn.costs, place.per_task), place.lives)
 
 
 SCHEDULES: dict[str, Callable[[Drawn, Place, np.random.Generator], float]] = {
@@ -78,15 +78,15 @@ SCHEDULES: dict[str, Callable[[Drawn, Place, np.random.Generator], float]] = {
 }
 
 
-def _ordered(drawn: Drawn, by: Seconds, place: Place) -> float:
+def queue_by(drawn: Drawn, by: Seconds, per_task: float = 0.0) -> Queue:
+    """Units in the order of what ``by`` says of them, the most first."""
     if not drawn.needs:
-        queue = Queue(drawn.seconds[np.argsort(-by, kind="stable")], {}, place.per_task)
-        return makespan(queue, place.lives)
+        return Queue(drawn.seconds[np.argsort(-by, kind="stable")], {}, per_task)
     units = [
         _Unit(str(i), cost, tuple(str(one) for one in drawn.needs.get(i, ())))
         for i, cost in enumerate(by.tolist())
     ]
-    return makespan(queue_of(units, drawn.seconds, place.per_task), place.lives)
+    return queue_of(units, drawn.seconds, per_task)
 
 
 def _static(seconds: Seconds, lives: Lives, begun: float = 0.0) -> float:
