@@ -156,9 +156,9 @@ def test_a_hard_table_takes_a_fraction_of_the_iterations():
 
 def test_in_double_precision_up_to_a_million():
     """Where the CPU is in double precision, too, both find the same optimum."""
-    X, y = noisy(100)
+    X, y = noisy(60)
     Cs = [1.0, 1e4, 1e5, 1e6]
-    cpu, gpu = agree(X, y, 0.5, Cs, all_rows(100), Launching(1))
+    cpu, gpu = agree(X, y, 0.5, Cs, all_rows(60), Launching(1))
     np.testing.assert_allclose(gpu.objectives[0, 2:], cpu.objectives[0, 2:], rtol=1e-8)
     np.testing.assert_array_equal(gpu.n_support[0, 2:], cpu.n_support[0, 2:])
     assert gpu.n_iterations[0, 2:].max() < 500

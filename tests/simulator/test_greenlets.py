@@ -1,0 +1,80 @@
+"""Threads of the simulator that are greenlets: what kernels may rely on, and what tests find."""
+
+import threading
+
+import numpy as np
+import pytest
+from numba import cuda, float64
+
+THREADS = 8
+
+
+def reverse(with_barrier):
+    @cuda.jit
+    def kernel(values):
+        shared = cuda.shared.array(THREADS, float64)
+        place = cuda.threadIdx.x
+        for _ in range(3):
+            shared[place] = values[cuda.blockIdx.x, place]
+            if with_barrier:
+                cuda.syncthreads()
+            values[cuda.blockIdx.x, place] = shared[THREADS - 1 - place]
+            cuda.syncthreads()
+
+    values = np.arange(2.0 * THREADS).reshape(2, THREADS)
+    kernel[2, THREADS](values)
+    return values
+
+
+def test_threads_of_each_block_meet_at_a_barrier():
+    expected = np.arange(2.0 * THREADS).reshape(2, THREADS)[:, ::-1]
+    np.testing.assert_array_equal(reverse(with_barrier=True), expected)
+
+
+def test_a_barrier_that_is_missing_is_noticed():
+    expected = np.arange(2.0 * THREADS).reshape(2, THREADS)[:, ::-1]
+    assert (reverse(with_barrier=False) != expected).any()
+
+
+def test_all_threads_vote():
+    @cuda.jit
+    def kernel(found):
+        place = cuda.threadIdx.x
+        found[place, 0] = cuda.syncthreads_count(place < 3)
+        found[place, 1] = cuda.syncthreads_or(place == 5)
+        found[place, 2] = cuda.syncthreads_and(place != 5)
+
+    found = np.zeros((THREADS, 3))
+    kernel[1, THREADS](found)
+    np.testing.assert_array_equal(found, np.tile([3, 1, 0], (THREADS, 1)))
+
+
+def test_some_may_end_before_others_wait():
+    @cuda.jit
+    def kernel(found):
+        if cuda.threadIdx.x < 2:
+            return
+        cuda.syncthreads()
+        cuda.atomic.add(found, 0, 1)
+
+    found = np.zeros(1)
+    kernel[1, THREADS](found)
+    assert found[0] == THREADS - 2
+
+
+def test_an_error_of_one_ends_all():
+    ended = []
+
+    @cuda.jit
+    def kernel(values):
+        try:
+            if cuda.threadIdx.x == 3:
+                raise ValueError("the third")
+            cuda.syncthreads()
+        finally:
+            ended.append(cuda.threadIdx.x)
+
+    with pytest.raises(ValueError, match="the third"):
+        kernel[1, THREADS](np.zeros(1))
+    assert sorted(ended) == list(range(4))  # the others had not begun
+    assert threading.current_thread() is threading.main_thread()
