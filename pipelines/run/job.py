@@ -75,20 +75,16 @@ class Job(ABC, Generic[Chosen]):
         Returns
         -------
         Path
-            The run's folder.
+            The run's folder; after a dry run, where it would be.
 
         Raises
         ------
         What ``carry_out`` raises.
         """
-        from pipelines.run_folder.reading import latest_run  # --help does not wait for tables
-
         try:
-            carry_out_words(cls, words_of(cls.kind_of_options, options))
+            return carry_out_words(cls, words_of(cls.kind_of_options, options))
         except InputError as error:
             raise with_keywords(error, cls.kind_of_options) from None
-        given = options.get("resume") or options.get("results")
-        return Path(given) if given else latest_run(cls.command)
 
     @classmethod
     def check(cls, argv: Sequence[str]) -> None:
@@ -174,8 +170,8 @@ class Job(ABC, Generic[Chosen]):
         return record.get("status") == "finished" and not record.get("n_failed")
 
 
-def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> None:
-    """Read a command line and carry out the job; it raises what ``carry_out`` raises."""
+def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> Path:
+    """Read a command line and carry out the job; it gives and raises what ``carry_out`` does."""
     options, given = _parse(job, argv)
     record: Mapping[str, Any] = {}
     if options.resume:
@@ -183,15 +179,15 @@ def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> None:
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
         options = dataclasses.replace(options, resume=str(path))
-    carry_out(job(options, record), argv)
+    return carry_out(job(options, record), argv)
 
 
 def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
 
 
-def carry_out(job: Job[Any], argv: Sequence[str]) -> None:
-    """Carry out a run, new or resumed.
+def carry_out(job: Job[Any], argv: Sequence[str]) -> Path:
+    """Carry out a run, new or resumed; give its folder, or after a dry run where it would be.
 
     Parameters
     ----------
@@ -211,7 +207,7 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> None:
     kind = choose_cluster(options, options.dry_run)
     if options.dry_run:
         _try_dry(job, kind, say)
-        return
+        return Path(options.resume or options.results or "results")
     with interrupted_once():
         with held(job.command, options, say) as session:
             data = _load_and_plan(job, kind, say)
@@ -227,6 +223,7 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> None:
             elif job.asks_again:
                 session.folder.update(**job.answer(session, None))
         _conclude(job, session, say)
+    return session.path
 
 
 def _load_and_plan(job: Job[Any], kind: str, say: Say) -> Data:
@@ -290,12 +287,13 @@ def _conclude(job: Job[Any], session: Session, say: Say) -> None:
         aloud(str(session.path))
 
 
-def exit_status(command: str, action: Callable[[], int | None]) -> int:
-    """Run ``action``; an error of the user's or an early end is one line and a status."""
+def exit_status(command: str, action: Callable[[], object]) -> int:
+    """Run ``action``, which may give a status; an error of the user's or an early end is a line."""
     take_any_terminal()
     try:
         _refuse_missing_directory()
-        return action() or 0
+        status = action()
+        return status if isinstance(status, int) else 0
     except (InputError, ClusterError) as error:
         complain(command, error.flagged() if isinstance(error, InputError) else str(error))
         return 2

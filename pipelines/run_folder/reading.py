@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pandas as pd
 
-from pipelines.errors import InputError
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import ROWS, Prediction, Row
@@ -232,21 +231,3 @@ def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages 
         rule = f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X"
         raise damaged(path, rule, one_line(error)) from None
     return WrongImages(row, true, predicted, images)
-
-
-def latest_run(command: str, results: str | Path = "results") -> Path:
-    """The folder of the newest run of a command below ``results``.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    found = [path.parent for path in Path(results).glob(f"*/{names.RECORD}")]
-    runs = [folder for folder in found if read_record(folder)[1].command == command]
-    if not runs:
-        raise InputError(
-            f"results must hold a run of {command}, got {str(results)!r}: "
-            f"start one with python -m pipelines.{command}"
-        )
-    return max(runs, key=lambda folder: (folder / names.RECORD).stat().st_mtime)

@@ -115,7 +115,7 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: 
         alone += train(candidate, DIGITS, rows, [part], training, copied)
     for one, other in zip(stacked, alone, strict=True):
         assert len(one.losses) == len(other.losses)
-        assert one.losses == pytest.approx(other.losses, rel=1e-5)
+        assert one.losses == pytest.approx(other.losses, rel=1e-4)
         assert_close(one.result, other.result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pipelines import svm_grid
 from pipelines.errors import InputError
 from pipelines.run.options import words_of
+from pipelines.run_folder import names
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.svm_grid import Options
@@ -25,13 +27,20 @@ def test_options_are_written_as_they_are_typed() -> None:
 
 def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    small = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "local", "workers": 1}
+    # Another session's, which ends later.
+    other = Path("results", "svm_grid-other", names.RECORD)
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    os.utime(other, (2**32, 2**32))
+    small = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "threads"}
     folder = svm_grid.run(**small, quiet=True)
+    assert folder.parent == Path("results")
     _, record = read_record(folder)
     assert isinstance(record, SvmRecord)
     assert record.options.n_c == 2
     assert (folder / "report.html").is_file()
     assert svm_grid.run(resume=str(folder), quiet=True) == folder
+    assert svm_grid.run(results="mine", dry_run=True) == Path("mine")
 
 
 def test_bad_input_is_raised_in_pythons_words() -> None:
