@@ -299,9 +299,13 @@ def test_the_pages_show_commands() -> None:
 # A warning is one, as for who types the command.
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("page", "command"), commands())
-def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> None:
+def test_a_command_of_the_pages_runs(
+    page: str, command: str, sandbox: Path, request: pytest.FixtureRequest
+) -> None:
     how = next((how for start, how in HOW if re.match(start, command)), None)
     assert how is not None, f"{page} shows a command that no rule here runs: {command}"
+    if "pipelines.report" not in command:  # figures take longer to draw than most of these runs
+        request.getfixturevalue("without_figures")
     how(command, sandbox)
 
 

@@ -25,6 +25,10 @@ def assert_equal_runs(folder: Path, expected: Path) -> None:
     np.testing.assert_array_equal(said_by_members(folder), said_by_members(expected))
     for fact in ("vote_test_error", "mean_test_error", "members", "referral"):
         assert record(folder)[fact] == record(expected)[fact]
+    networks = [sorted(run.glob("members/*")) for run in (folder, expected)]
+    for one, other in zip(*networks, strict=True):
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize(("how", "n_units"), [(signal.SIGTERM, 2), (signal.SIGKILL, 13)])
