@@ -73,7 +73,7 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
         for name in sorted(names):
             if not (folder / name).exists() or not (truth / name).exists():
                 raise Broken(f"{name} is in one of the two runs only")
-            if not _same(folder / name, truth / name):
+            if not same(folder / name, truth / name):
                 raise Broken(f"another {name}")
 
 
@@ -89,7 +89,8 @@ def _rows(folder: Path) -> pd.DataFrame:
     return table.drop(columns=WHERE_AND_HOW_FAST)
 
 
-def _same(found: Path, expected: Path) -> bool:
+def same(found: Path, expected: Path) -> bool:
+    """Whether two files of a run hold the same."""
     if found.suffix != ".safetensors":
         return found.read_bytes() == expected.read_bytes()
     # Its header is written in any order.
