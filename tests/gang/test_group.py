@@ -31,14 +31,13 @@ def test_a_sum_a_mean_and_a_broadcast_are_the_same_everywhere(n_ranks):
 
 def test_the_rank_that_comes_last_communicates_and_the_others_wait():
     def work(group):
-        time.sleep(0.3 * group.rank)
+        time.sleep(group.rank)
         group.sum(torch.ones(10))
         return group.tally()
 
     (communicating, waited), (also, last) = on_ranks(2, work)
-    assert communicating == also < 0.2
-    assert last < 0.1
-    assert waited > 0.2
+    assert communicating == also < waited
+    assert last < waited
 
 
 def test_a_rank_that_leaves_breaks_the_gang_at_once():
