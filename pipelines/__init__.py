@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
+    from pipelines.search.cross_validate_many import cross_validate_many
+    from pipelines.search.grid_search import GridSearch
     from pipelines.svm.estimator import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
-    from pipelines.validation.grid_search import GridSearch
-    from pipelines.validation.many import cross_validate_many
 
     __version__: str
 
 __all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
 _PLACES = {
-    "BaggedNets": "bagging.estimator", "GridSearch": "validation.grid_search",
+    "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search",
     "PathSVC": "svm.path_svc", "SVMGridSearch": "svm.estimator",
-    "cross_validate_many": "validation.many",
+    "cross_validate_many": "search.cross_validate_many",
 }  # fmt: skip
 
 

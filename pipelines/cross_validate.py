@@ -7,24 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run_folder import columns, names
 from pipelines.say import aloud
-from pipelines.validation.grids import read_grid, read_params, with_labels
-from pipelines.validation.options import CandidateOptions, TaskOptions, ValidationOptions
+from pipelines.search.candidates import read_grid, read_params, with_labels
+from pipelines.search.command import SearchJob
+from pipelines.search.options import (
+    CandidateOptions,
+    ComparisonOptions,
+    SplitOptions,
+    TaskOptions,
+)
 
 if TYPE_CHECKING:
-    from pipelines.validation.data import Learning
-    from pipelines.validation.units import Unit
+    from pipelines.data import Dataset
+    from pipelines.search.tasks import Problem
 
 
 @dataclass(frozen=True)
 class Options(
     CandidateOptions,
-    ValidationOptions,
+    SplitOptions,
+    ComparisonOptions,
     FoldOptions,
     RunOptions,
     TestOptions,
@@ -36,7 +41,7 @@ class Options(
     group: ClassVar[str] = "validation"
 
 
-class CrossValidation(job.Job[Options]):
+class CrossValidation(SearchJob[Options]):
     """Every candidate of every algorithm on every fold; algorithms are compared."""
 
     command = "cross_validate"
@@ -53,7 +58,7 @@ class CrossValidation(job.Job[Options]):
         """Run the command, or list the estimators."""
         if "--estimators" not in (sys.argv if argv is None else argv):
             return super().main(argv)
-        from pipelines.validation.catalogue import listing
+        from pipelines.search.estimators import listing
 
         for line in listing():
             aloud(line)
@@ -64,22 +69,22 @@ class CrossValidation(job.Job[Options]):
         """``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
-    def load(self, kind: str) -> Learning:
+    def load(self, kind: str) -> Dataset:
         """The rows, by what the target is."""
-        from pipelines.validation.data import load_learning  # --help waits for no scikit-learn
+        from pipelines.data import load_dataset
 
         options = self.options
-        return load_learning(
+        return load_dataset(
             options.dataset, task=None if options.task == "auto" else options.task,
             n_folds=options.folds, test_size=options.test_size, seed=options.seed,
             groups=options.groups, in_order=options.cv == "time", **options.table(),
         )  # fmt: skip
 
-    def plan(self, data: Learning) -> list[str]:
+    def plan(self, data: Dataset) -> list[str]:
         """Candidates, scores and folds."""
-        from pipelines.validation import plan, summary
+        from pipelines.search import plan, preprocessing, summary
 
-        options, self.data = self.options, data
+        options, self.dataset = self.options, data
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or plan.USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
@@ -88,6 +93,7 @@ class CrossValidation(job.Job[Options]):
             chosen, grids, data, options.seed, options.preprocess
         )
         self.scoring = plan.make_scoring(options.scoring, data)
+        self.data = preprocessing.unscaled(data)
         self.splits = plan.make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
             options.learning_curve,
@@ -95,101 +101,48 @@ class CrossValidation(job.Job[Options]):
         n_splits = len(self.splits["search", 1.0])
         return summary.of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
 
-    def recall(self, session: Session) -> None:
-        """Rows that were computed before."""
-        from pipelines.validation.search import rows_by_place
+    @property
+    def n_candidates(self) -> int:
+        """See ``SearchJob``."""
+        return len(self.candidates)
 
-        self.rows = rows_by_place(session.journal.records)
+    @property
+    def scored_by(self) -> str:
+        """See ``SearchJob``."""
+        return self.scoring[0]
 
-    def n_fits(self) -> tuple[int, int]:
-        """Candidates on every split; those of learning curves and outer folds come later."""
-        stages = [key for key in self.splits if key[0] in ("search", "inner")]
-        done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
-        return done, sum(len(self.splits[key]) for key in stages) * len(self.candidates)
+    def make_problem(self, device: str, n_threads: int) -> Problem:
+        """See ``SearchJob``."""
+        from pipelines.search.candidate_scorer import CandidateScorer
+        from pipelines.search.fitting import group_candidates
+        from pipelines.search.tasks import Problem
+
+        scorer = CandidateScorer(self.scoring)
+        groups = group_candidates([one.estimator for one in self.candidates], scorer)
+        return Problem(
+            self.data, tuple(self.candidates), self.splits, scorer, tuple(groups),
+            self.data.token, device=device, intel=self.options.intel,
+        )  # fmt: skip
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
-        """What is fitted together, and where."""
-        from pipelines.validation.units import Problem, group_candidates
-
-        data, groups = self.data, group_candidates(self.candidates, self.scoring)
-        self.problem = Problem(
-            data.X_train, data.y_train, tuple(self.candidates), self.splits, self.scoring,
-            tuple(groups), data.fingerprint, cluster.device, self.options.intel,
-            data.X_test, data.y_test,
-        )  # fmt: skip
-        return {"n_candidates": len(self.candidates), "task": data.task}
-
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """All candidates on all folds; then what needs the best of them."""
-        from pipelines.select.scores import failures
-        from pipelines.validation.search import tabulate
-        from pipelines.validation.units import SEARCH, units_of
-
-        stages = [key for key in self.splits if key[0] in ("search", "inner")]
-        first = [unit for stage in stages for unit in units_of(self.problem, *stage)]
-        self._carry_out(session, cluster, first)
-        cells = tabulate(self.rows.values(), SEARCH)
-        cells.to_parquet(session.path / names.CELLS)
-        if more := self._of_the_best():
-            self._carry_out(session, cluster, more)
-        return failures(cells, columns.VALIDATION_CELL)
-
-    def _carry_out(self, session: Session, cluster: Cluster, units: Sequence[Unit]) -> None:
-        from pipelines.select.best import BestSoFar
-        from pipelines.validation.search import carry_out_units, place_of
-        from pipelines.validation.units import SEARCH
-
-        todo = [left for unit in units if (left := unit.without(self.rows)) is not None]
-        if len(todo) < len(units):
-            session.say(
-                f"resumed    {len(units) - len(todo)} units were done, {len(todo)} are left"
-            )
-        best = BestSoFar(("algorithm", "params"), self.scoring[0])
-        best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
-        with session.books(cluster, todo) as books:
-            books.best(best.text)
-            for outcome, rows in carry_out_units(
-                cluster.runner, self.problem, todo, cluster.threads, self.options.inner_jobs
-            ):
-                best.add(row for row in rows if row["stage"] == SEARCH)
-                books.best(best.text)
-                books.enter(outcome, rows)
-                self.rows |= {place_of(row): row for row in rows}
-
-    def _of_the_best(self) -> list[Unit]:
-        """Units of learning curves and outer folds, of what the rows so far say is best."""
-        from pipelines.validation.answer import chosen_in_folds
-        from pipelines.validation.search import best_of_each, rank, tabulate
-        from pipelines.validation.units import units_of
-
-        rows, units = list(self.rows.values()), list[Any]()
-        n_splits = len(self.splits["search", 1.0])
-        for stage, share in self.splits:
-            if stage == "curve":
-                best = best_of_each(rank(tabulate(rows), n_splits)).values()
-                only: dict[int, Any] = {split: list(best) for split in range(n_splits)}
-            elif stage == "outer":
-                n_outer = len(self.splits[stage, share])
-                chosen = chosen_in_folds(rows, n_outer, len(self.splits["inner", 1.0]) // n_outer)
-                only = {outer: list(each.values()) for outer, (each, _) in enumerate(chosen)}
-            else:
-                continue
-            units += units_of(self.problem, stage, share, only)
-        return units
+        """See ``SearchJob``."""
+        super().settle(cluster)
+        return {"n_candidates": self.n_candidates, "task": self.dataset.task}
 
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank, compare, refit the best, test it once."""
-        from pipelines.validation.answer import answer
+        from pipelines.search.answer import answer
 
         assert cluster is not None
-        return answer(
-            session.path, cluster.runner, self.problem, self.data, list(self.rows.values()),
+        facts = answer(
+            session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
             self.options.rope, cluster.threads,
         )  # fmt: skip
+        return facts | self.estimates(session.path)
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best, how it compares, what was shared."""
-        from pipelines.validation.summary import of_run
+        from pipelines.search.summary import of_run
 
         return of_run(record)
 

@@ -12,32 +12,34 @@ from functools import partial
 from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
-from pipelines.data import Dataset, load_dataset, make_folds
+from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
-from pipelines.run import job, summary
+from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.news import News
 from pipelines.run.options import at_least, increasing_log10, number, option
-from pipelines.run_folder import columns, names
-from pipelines.select.best import BestSoFar
-from pipelines.select.scores import failures, scored_rows
-from pipelines.select.scoring import resolve_scoring
-from pipelines.svm.answer import answer, candidates_in
-from pipelines.svm.grid import (
-    Grid,
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.candidates import Candidate
+from pipelines.search.command import SearchJob
+from pipelines.search.fitting import group_candidates
+from pipelines.search.options import SplitOptions
+from pipelines.search.plan import make_splits
+from pipelines.search.scoring import resolve_scoring
+from pipelines.search.shared.svm import SVCs, SVMParameters
+from pipelines.search.svm import (
+    PARAMETERS,
+    answer,
     axis,
+    candidates_in,
     default_bounds,
-    rows_by_cell,
-    search,
-    tabulate,
+    grid_line,
+    summary_lines,
     workers_for,
 )
+from pipelines.search.tasks import Problem
+from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
-from pipelines.svm.solvers import resolve_solver
-from pipelines.svm.summary import of_grid, of_run
-from pipelines.svm.units import Unit
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
@@ -46,7 +48,7 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 
 @dataclass(frozen=True)
-class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
+class Options(SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``svm_grid``."""
 
     group: ClassVar[str] = "grid"
@@ -72,7 +74,7 @@ class Options(SVMOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
     )
 
 
-class Search(job.Job[Options]):
+class Search(SearchJob[Options]):
     """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
 
     command = "svm_grid"
@@ -86,13 +88,14 @@ class Search(job.Job[Options]):
         "--dataset mine.csv --target species --scoring f1_macro",
         "--resume results/svm_grid-20261120-130849",
     )
+    candidate_columns = PARAMETERS
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
         """Ask the model of a run."""
-        from pipelines.svm import predict
+        from pipelines.search import svm_predict
 
-        return predict.main(argv)
+        return svm_predict.main(argv)
 
     def load(self, kind: str) -> Dataset:
         """The rows, and how they are scored."""
@@ -100,9 +103,11 @@ class Search(job.Job[Options]):
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
-            device="gpu" if on_gpu else "cpu", n_folds=options.folds, **options.table(),
+            device="gpu" if on_gpu else "cpu", n_folds=options.folds, groups=options.groups,
+            in_order=options.cv == "time", **options.table(),
         )  # fmt: skip
-        self.scoring = scoring.on(dataset.classes) if scoring else None
+        if scoring is not None:
+            scoring.on(dataset.classes)
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
@@ -118,8 +123,11 @@ class Search(job.Job[Options]):
         options, self.dataset = self.options, data
         assert options.log_c is not None
         assert options.log_gamma is not None
-        folds = make_folds(data.y_train, options.folds, options.seed, data.classes)
-        self.folded = FoldedData.of(data, folds)
+        self.splits = make_splits(
+            data, options.cv, options.folds, options.repeats, options.seed, options.nested,
+            options.learning_curve,
+        )  # fmt: skip
+        self.data = FoldedData.of(data)
         self.axes = (
             axis("c", options.n_c, options.log_c),
             axis("gamma", options.n_gamma, options.log_gamma),
@@ -127,15 +135,28 @@ class Search(job.Job[Options]):
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
-            of_grid(options.n_c, options.n_gamma, options.folds, options.decision, options.scoring),
-        ]
+            grid_line(
+                options.n_c, options.n_gamma, len(self.splits["search", 1.0]), options.decision,
+                options.scoring,
+            ),
+        ]  # fmt: skip
+
+    @property
+    def n_candidates(self) -> int:
+        """See ``SearchJob``."""
+        return len(self.axes[0]) * len(self.axes[1])
+
+    @property
+    def scored_by(self) -> str:
+        """See ``SearchJob``."""
+        return self.options.scoring
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
         if kind not in ("threads", "local", "cuda"):
             return ""
         device = "gpu" if kind == "cuda" else "cpu"
-        return f"the solver {resolve_solver(self.options.solver, device)}"
+        return f"the solver {resolve_backend(self.options.solver, device)}"
 
     @property
     def solver(self) -> str:
@@ -149,16 +170,6 @@ class Search(job.Job[Options]):
             return workers_for("path", available_cores())
         return self.options.workers
 
-    def recall(self, session: Session) -> None:
-        """Rows of cells; a failed fit gets another try."""
-        self.path = session.path
-        self.rows = rows_by_cell(scored_rows(session.journal.records))
-
-    def n_fits(self) -> tuple[int, int]:
-        """Cells: every C and gamma on every fold."""
-        Cs, gammas = self.axes
-        return len(self.rows), len(Cs) * len(gammas) * len(self.folded.folds)
-
     def is_short(self) -> bool:
         """By predicted costs; of the solver that fills the cores from one process."""
         if self.solver not in ("auto", "path"):
@@ -166,60 +177,45 @@ class Search(job.Job[Options]):
         cost = sum(unit.cost for unit in self.units_for("threads", 1))
         return cost < SHORT * available_cores()
 
-    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
-        """The units of the grid."""
-        on_gpu = kind == "cuda" or self.options.device == "gpu"
-        grid = self._grid("gpu" if on_gpu else "cpu", 1)
-        return grid.units(self.folded, n_workers)
+    def make_problem(self, device: str, n_threads: int) -> Problem:
+        """See ``SearchJob``."""
+        solver = resolve_backend(self.solver, device)
+        settings = self.options.settings(n_threads=n_threads, device=device)
+        scorer = CandidateScorer((self.options.scoring,), labels=self.dataset.classes)
+        Cs, gammas = self.axes
+        candidates = tuple(
+            Candidate("svm", {"C": C, "gamma": gamma}, SVMParameters(C, gamma, settings))
+            for C in Cs
+            for gamma in gammas
+        )
+        groups = group_candidates(
+            [one.estimator for one in candidates], scorer, kinds=(SVCs(solver, device),)
+        )
+        return Problem(
+            self.data, candidates, self.splits, scorer, tuple(groups), self.data.token,
+            PARAMETERS, device,
+        )  # fmt: skip
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
-        """The solver, and with it the units."""
-        self.grid = self._grid(cluster.device, cluster.threads)
-        return {"solver": self.grid.solver}
-
-    def _grid(self, device: str, n_threads: int) -> Grid:
-        solver = resolve_solver(self.solver, device)
-        settings = self.options.settings(n_threads=n_threads, device=device, scoring=self.scoring)
-        return Grid(*self.axes, solver, settings)
-
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Fit the cells that are left."""
-        runner, rows = cluster.runner, self.rows
-        units = self.grid.units(self.folded, runner.n_workers)
-        todo = [left for unit in units if (left := unit.without(rows)) is not None]
-        if rows:
-            session.say(
-                f"resumed    {len(rows):,} fits were done before, {len(todo)} units are left"
-            )
-        best = BestSoFar(("C", "gamma"), self.options.scoring)
-        best.add(rows.values())
-        with session.books(cluster, todo) as books:
-            books.best(best.text)
-            for came, new_rows in search(runner, self.folded, self.grid, todo):
-                best.add(new_rows)
-                books.best(best.text)
-                if isinstance(came, News):
-                    books.follow(came, new_rows)
-                else:
-                    books.enter(came, new_rows)
-                rows |= rows_by_cell(new_rows)
-        results = tabulate(list(rows.values()))
-        results.to_parquet(session.path / names.CELLS)
-        return failures(results, columns.SVM_CELL)
+        """The solver, and with it the tasks."""
+        super().settle(cluster)
+        return {"solver": resolve_backend(self.solver, cluster.device)}
 
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
         if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
             session.say(f"refit      the best candidate on all {n_rows:,} rows")
-        return answer(
-            cluster.runner, self.folded, self.grid, session.path, self.dataset,
-            self.options.probability,
+        settings = self.options.settings(n_threads=cluster.threads, device=cluster.device)
+        facts = answer(
+            session.path, cluster.runner, self.problem, self.dataset,
+            resolve_backend(self.solver, cluster.device), settings, self.options.probability,
         )  # fmt: skip
+        return facts | self.estimates(session.path)
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best candidate, its errors, the time, and what failed."""
-        return of_run(record, candidates_in(self.path))
+        return summary_lines(record, candidates_in(self.path))
 
 
 main, run, check = Search.main, Search.run, Search.check

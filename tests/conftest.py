@@ -24,8 +24,8 @@ hypothesis.settings.load_profile("repeatable")
 METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = [
     "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
-    "pipelines.svm.units", "pipelines.svm.solvers.path_cpu", "pipelines.svm.solvers.sklearn_svc",
-    "pipelines.bagging.work", "pipelines.nn.train", "pipelines.validation.units",
+    "pipelines.svm.units", "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
+    "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
     "pipelines.parallel.train", "pipelines.graph.tasks",
 ]  # fmt: skip
 

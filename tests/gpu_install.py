@@ -46,7 +46,7 @@ def package(module: str) -> str | None:
 def our_gpu_files() -> str | None:
     """The files that know these packages can be imported beside them."""
     from cluster_setup.kinds import cuda
-    from pipelines.svm.solvers import load_solver, resolve_solver
+    from pipelines.svm.backends import load_solver, resolve_solver
 
     if not cuda.is_installed():
         return "cluster_setup.kinds.cuda does not find dask-cuda"

@@ -10,7 +10,7 @@ from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.figures import note
 from benchmarks.grid_search.lines import Errors, Problem, compare, make_problem
 from benchmarks.timing import Timed, in_turn, ratios
-from pipelines.svm.solvers import Settings
+from pipelines.svm.backends import Settings
 from pipelines.svm.units import Unit, fit_unit
 
 ROWS = 5_000

@@ -13,9 +13,9 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.run_folder import columns
-from pipelines.select.scores import reduce_scores
+from pipelines.search.ranking import reduce_scores
 from pipelines.svm.grid import Grid, search, tabulate, workers_for
-from pipelines.svm.solvers import Settings
+from pipelines.svm.backends import Settings
 from pipelines.svm.units import Unit, fit_unit
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def search_with_us(
     ----------
     problem : Problem
     solver : str
-        A name in ``pipelines.svm.solvers.SOLVERS``.
+        A name in ``pipelines.svm.backends.SOLVERS``.
     cores : int
         To fill, by the workers of ``client`` or the threads of this process.
     client : distributed.Client, optional

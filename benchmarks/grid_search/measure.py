@@ -13,7 +13,7 @@ from benchmarks.grid_search.lines import Errors, Problem
 from benchmarks.timing import Timed, in_turn
 from cluster_setup import open_cluster
 from pipelines.svm.grid import workers_for
-from pipelines.svm.solvers import resolve_solver
+from pipelines.svm.backends import resolve_solver
 
 Say = Callable[[str], None]
 

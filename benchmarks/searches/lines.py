@@ -13,7 +13,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 
-from pipelines.validation.grid_search import GridSearch
+from pipelines.search.grid_search import GridSearch
 
 if TYPE_CHECKING:
     from distributed import Client

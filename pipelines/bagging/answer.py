@@ -19,7 +19,7 @@ from pipelines.bagging.referral import Referral, facts_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
-from pipelines.select.predictions import write_predictions
+from pipelines.search.predictions import write_predictions
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -18,7 +18,7 @@ from pipelines.nn.refit import Refitted
 from pipelines.nn.units import CandidateUnit, Row
 from pipelines.run.news import News
 from pipelines.run.tasks import Outcome, Runner
-from pipelines.select.scores import with_worker
+from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
 # A member, what it says of the test points, float32 of shape (n_points, n_classes), and of the

@@ -21,7 +21,7 @@ from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.say import aloud, complain
-from pipelines.select.new_rows import NewRows, record_of
+from pipelines.search.new_rows import NewRows, record_of
 
 
 def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.reductions import RULE, Answers
-from pipelines.select.calibration import expected_calibration_error, log_loss
+from pipelines.svm.calibration import expected_calibration_error, log_loss
 
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
 from pipelines.run_folder import columns
 from pipelines.run_folder.ranking import candidates_of
-from pipelines.select.scores import reduce_scores, results_frame
+from pipelines.search.ranking import reduce_scores, results_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,9 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
-from pipelines.select.best import BestSoFar
-from pipelines.select.scores import FAILED, OK, failures
+from pipelines.run_folder.names import FAILED, OK
+from pipelines.search.best_so_far import BestSoFar
+from pipelines.search.ranking import failures
 
 DIVERGED = "diverged"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.dataset import Array, Dataset, Source, rows_of
+from pipelines.data.dataset import (
+    CLASSIFICATION,
+    REGRESSION,
+    Array,
+    Dataset,
+    Source,
+    Task,
+    rows_of,
+)
 from pipelines.data.folds import make_folds, split_test, stratified_subset
 from pipelines.data.images import OPENML, load_digits, load_mnist_like
 from pipelines.data.preparation import Preparation
 from pipelines.data.rare import Rare, settle_rare
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
+from pipelines.data.tables import SUFFIXES, Reading, read_frame, read_raw_table
 from pipelines.errors import InputError, opt
 
 __all__ = [
@@ -50,6 +58,9 @@ def load_dataset(
     reading: Reading | None = None,
     rare: Rare = "refuse",
     n_folds: int = 1,
+    task: Task | None = CLASSIFICATION,
+    groups: str | None = None,
+    in_order: bool = False,
 ) -> Dataset:
     """Load a data set by its name or a table by its path, ready for folds.
 
@@ -65,6 +76,10 @@ def load_dataset(
     reading : how a table is to be understood where it is not to be guessed
     rare, n_folds : what becomes of classes that are too rare for the test set and so many folds;
         see ``settle_rare``
+    task : what is predicted; None for what the target's values look like
+    groups : column of a table whose equal values stay together: no group is both in the training
+        and in the test rows
+    in_order : rows are in the order of time; then the last ones are the test rows
 
     Returns
     -------
@@ -75,28 +90,31 @@ def load_dataset(
     InputError
         Anything the user can put right, in one line.
     """
-    source = _load(name, data_dir, target, device, reading or Reading())
-    classes = np.unique(source.y)
-    if len(classes) < 2:
-        raise InputError(
-            f"{opt('dataset')} must have at least two classes, {name!r} has only "
-            f"{[str(label) for label in classes]}; choose another data set or another "
-            f"{opt('target')}"
-        )
-    X, labels, lines = source.X, source.y, list(source.table.lines() if source.table else ())
+    source = _load(name, data_dir, target, device, reading or Reading(), task, groups)
+    X, labels, classes = source.X, source.y, np.empty(0)
+    lines = list(source.table.lines() if source.table else ())
+    if source.task == CLASSIFICATION:
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise InputError(
+                f"{opt('dataset')} must have at least two classes, {name!r} has only "
+                f"{[str(label) for label in classes]}; choose another data set or another "
+                f"{opt('target')}"
+            )
     if source.X_test is None or source.y_test is None:
-        if 0 < test_size < 1:
+        stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
+        if stratified and 0 < test_size < 1:
             kept, labels, line = settle_rare(labels, n_folds, test_size, rare)
             X, labels, classes = rows_of(X, kept), labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
-        y = np.searchsorted(classes, labels).astype(np.int32)
-        train, test = split_test(y, test_size, seed, classes)
+        y = _encoded(labels, classes, source.task)
+        train, test = _split_off_test(y, classes, source, test_size, seed, in_order)
         X_test, y_test = rows_of(X, test), y[test]
     else:
-        y = np.searchsorted(classes, labels).astype(np.int32)
+        y = _encoded(labels, classes, source.task)
         train = np.arange(len(y))
         X_test, y_test = source.X_test, _encode_test(source.y_test, classes)
-    train = train[stratified_subset(y[train], limit, seed)]
+    train = _limited(train, y, source.task, limit, seed, in_order)
     X_train, scaling = rows_of(X, train), source.scaling
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
@@ -115,13 +133,68 @@ def load_dataset(
         scaling=scaling,
         table=None if source.table is None else source.table.describe(),
         lines=tuple(lines),
+        task=source.task,
+        groups=None if source.groups is None else source.groups[train],
     )
 
 
+def _encoded(labels: Array, classes: Array, task: Task) -> Array:
+    """Class codes; the numbers of a regression as they are."""
+    if task == REGRESSION:
+        return np.asarray(labels, np.float64)
+    return np.searchsorted(classes, labels).astype(np.int32)
+
+
+def _split_off_test(
+    y: Array, classes: Array, source: Source, test_size: float, seed: int, in_order: bool
+) -> tuple[Array, Array]:
+    """Training and test rows as the folds will be: whole groups, what is to come, or classes in
+    proportion."""
+    n_test, order = max(1, round(test_size * len(y))), np.arange(len(y))
+    if in_order:
+        train, test = order[:-n_test], order[-n_test:]
+    elif source.groups is not None:
+        from sklearn.model_selection import GroupShuffleSplit
+
+        if len(np.unique(source.groups)) < 2:
+            raise InputError(
+                f"{opt('groups')} must have at least two groups, got one; name another column"
+            )
+        splitter = GroupShuffleSplit(1, test_size=test_size, random_state=seed)
+        ((train, test),) = splitter.split(order, y, source.groups)
+    elif source.task == CLASSIFICATION:
+        return split_test(y, test_size, seed, classes)
+    else:
+        mixed = np.random.default_rng(seed).permutation(len(y))
+        train, test = mixed[n_test:], mixed[:n_test]
+    if len(train) < 2:
+        raise InputError(
+            f"{opt('dataset')} must have at least two training rows, it has {len(train)}; add rows"
+        )
+    return train, test
+
+
+def _limited(
+    train: Array, y: Array, task: Task, limit: int | None, seed: int, in_order: bool
+) -> Array:
+    """So many of the training rows: the last in time, or classes in proportion."""
+    if task == CLASSIFICATION and not in_order:
+        return train[stratified_subset(y[train], limit, seed)]
+    if limit is None:
+        return train
+    return train[-limit:] if in_order else train[:limit]
+
+
 def _load(
-    name: str, data_dir: str | Path, target: str | None, device: str, reading: Reading
-) -> Source:
+    name: str, data_dir: str | Path, target: str | None, device: str, reading: Reading,
+    task: Task | None, groups: str | None,
+) -> Source:  # fmt: skip
     if name in DATASETS:
+        if groups is not None or task == REGRESSION:
+            raise InputError(
+                f"{opt('groups') if groups else opt('task')} is for a table of your own, got "
+                f"{opt('dataset', name)}; leave it out"
+            )
         if target is not None:
             raise InputError(
                 f"{opt('target')} applies to a file of your own, {opt('dataset', name)} "
@@ -136,14 +209,36 @@ def _load(
             f"{opt('dataset')} must be one of {', '.join(DATASETS)} or the path of a "
             f"{', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
-    table = read_raw_table(path, target, task="classification", device=device, **asdict(reading))
-    names = [*table.kinds.numbers, *table.kinds.categories]
-    if table.is_plain:
-        return Source(
-            table.matrix(), table.y, Scaling("standardise"), feature_names=names, table=table
+    if groups is not None:
+        reading = replace(reading, leave_out=(*(reading.leave_out or ()), groups))
+    table = read_raw_table(path, target, task=task, device=device, **asdict(reading))
+    source = Source(
+        table.matrix() if table.is_plain else table.X,
+        table.y,
+        Scaling("standardise") if table.is_plain else Preparation(table.kinds, table.missing),
+        feature_names=[*table.kinds.numbers, *table.kinds.categories],
+        table=table,
+    )
+    if groups is None:
+        return source
+    return replace(source, groups=_group_codes(path, groups, reading, len(table.y)))
+
+
+def _group_codes(path: Path, name: str, reading: Reading, n_rows: int) -> Array:
+    """A column of a file as codes of its values."""
+    frame, _ = read_frame(path, header=reading.first_line_names)
+    if name not in frame.columns:
+        raise InputError(
+            f"{opt('groups')} must be the name of a column of '{path}', got {name!r}; check it"
         )
-    preparation = Preparation(table.kinds, table.missing)
-    return Source(table.X, table.y, preparation, feature_names=names, table=table)
+    values = frame[name]
+    if values.isna().any() or len(values) != n_rows:
+        raise InputError(
+            f"{opt('groups')} must have a value in every row, column {name!r} of '{path}' lacks "
+            f"some; fill them in"
+        )
+    found: Array = np.unique(values.astype(str).to_numpy(), return_inverse=True)[1]
+    return found
 
 
 def _encode_test(labels: Array, classes: Array) -> NDArray[np.int32]:

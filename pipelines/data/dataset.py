@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
+Task = Literal["classification", "regression"]
+CLASSIFICATION: Task = "classification"
+REGRESSION: Task = "regression"
 
 if TYPE_CHECKING:
     from pipelines.data.tables import RawTable
@@ -40,6 +43,12 @@ class Source:
     image_shape: tuple[int, int] | None = None
     feature_names: list[str] | None = None
     table: RawTable | None = None
+    groups: Array | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the labels are: classes or numbers."""
+        return self.table.task if self.table else CLASSIFICATION
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,28 +59,33 @@ class Dataset:
     ----------
     X_train : uint8 (images) or float64 (tables) of shape (n_train, n_features), C-contiguous;
         a DataFrame, see ``RawTable.X``, of a table with categories or missing cells
-    y_train : int32 of shape (n_train,), class codes 0 .. n_classes - 1
+    y_train : int32 of shape (n_train,), class codes 0 .. n_classes - 1; float64 of a regression
     X_test : as X_train, of shape (n_test, n_features)
-    y_test : int32 of shape (n_test,)
-    classes : labels in sorted order, of shape (n_classes,); ``classes[code]`` is the label
+    y_test : as y_train, of shape (n_test,)
+    classes : labels in sorted order, of shape (n_classes,); ``classes[code]`` is the label; none
+        of a regression
     image_shape : (height, width) in pixels, or None for a table
     feature_names : the table's columns, or None for images
     scaling : how features are to be brought to a common range
     table : what a file's table was understood to be, for ``run.json``; None for images
     lines : what is said of that before a run
+    task : "classification" or "regression"
+    groups : of the training rows, or None
     """
 
     name: str
     X_train: Any
-    y_train: NDArray[np.int32]
+    y_train: NDArray[Any]
     X_test: Any
-    y_test: NDArray[np.int32]
+    y_test: NDArray[Any]
     classes: Array
     image_shape: tuple[int, int] | None
     feature_names: list[str] | None
     scaling: Scaling | Preparation
     table: Mapping[str, Any] | None = None
     lines: tuple[str, ...] = ()
+    task: Task = CLASSIFICATION
+    groups: Array | None = None
 
     @property
     def n_classes(self) -> int:
@@ -96,9 +110,10 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of the five arrays with their dtypes and shapes."""
+        """SHA-256, in hex, of all arrays with their dtypes and shapes."""
         digest = hashlib.sha256()
-        for part in (self.X_train, self.y_train, self.X_test, self.y_test, self.classes):
+        parts = [self.X_train, self.y_train, self.X_test, self.y_test, self.classes]
+        for part in parts if self.groups is None else [*parts, self.groups]:
             for array in _arrays_of(part):
                 digest.update(f"{array.dtype.str} {array.shape};".encode())
                 digest.update(np.ascontiguousarray(array).view(np.uint8).data)
@@ -111,7 +126,7 @@ class Dataset:
             "n_train": len(self.y_train),
             "n_test": len(self.y_test),
             "n_features": self.X_train.shape[1],
-            "n_classes": self.n_classes,
+            "n_classes": self.n_classes if self.task == CLASSIFICATION else None,
             "classes": [str(label) for label in self.classes],
             "image_shape": list(self.image_shape) if self.image_shape else None,
             "scaling": self.scaling.describe(),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Fold = tuple[np.ndarray, np.ndarray]
 
 _lock = threading.Lock()
-_kept: dict[tuple[str, str], Any] = {}
+_cache: dict[tuple[str, str], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,26 @@ class FoldedData:
         if self.scaling.learns and rows is not None:
             if isinstance(self.scaling, Preparation):  # dear to make, and small
                 fold = hashlib.sha256(rows.tobytes()).hexdigest()
-                return kept((self.token, f"{device} {fold}"), lambda: self._place(rows, device))
+                return cached((self.token, f"{device} {fold}"), lambda: self._place(rows, device))
             return self._place(rows, device)
-        return kept((self.token, device), lambda: self._place(None, device))
+        return cached((self.token, device), lambda: self._place(None, device))
 
     def _place(self, rows: np.ndarray | None, device: str) -> Any:
         X = self.scaling_for(rows).transform(self.X)
         return X if device == "cpu" else to_device(X.astype(np.float32), device)
 
 
-def kept(key: tuple[str, str], make: Callable[[], Any]) -> Any:
+def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
     """The value of ``key`` in this process, made at the first call.
 
     Values of an earlier data set are dropped: a worker holds one at a time.
     """
     with _lock:
-        if key not in _kept:
-            for stale in [old for old in _kept if old[0] != key[0]]:
-                del _kept[stale]
-            _kept[key] = make()
-        return _kept[key]
+        if key not in _cache:
+            for stale in [old for old in _cache if old[0] != key[0]]:
+                del _cache[stale]
+            _cache[key] = make()
+        return _cache[key]
 
 
 def to_device(array: np.ndarray, device: str) -> Any:

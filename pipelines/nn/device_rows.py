@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.data.placement import FoldedData, kept
+from pipelines.data.placement import FoldedData, cached
 from pipelines.data.scaling import FittedScaling
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
         where = torch_device(device)
         return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
 
-    return kept((data.token, f"torch {device}"), place)
+    return cached((data.token, f"torch {device}"), place)
 
 
 def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.errors import InputError, opt
-from pipelines.select.space import Range, read_space, refuse_others
+from pipelines.nn.ranges import Range, read_space, refuse_others
 
 if TYPE_CHECKING:
     from pipelines.nn.inputs import Inputs

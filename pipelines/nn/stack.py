@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
-from pipelines.data.placement import FoldedData, kept
+from pipelines.data.placement import FoldedData, cached
 from pipelines.data.preparation import Preparation
 from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
@@ -38,7 +38,7 @@ class Score:
 def sample_of(data: FoldedData, unit: Unit) -> Bootstrap:
     """The bootstrap of a unit, drawn again, and kept."""
     key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
-    return kept(
+    return cached(
         (data.token, key),
         lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member, data.weights),
     )

@@ -12,8 +12,8 @@ from pipelines.run_folder.columns import (
     VALIDATION_CELL,
     ComparedPair,
     Residual,
+    SearchRow,
     ValidatedCandidate,
-    ValidationRow,
 )
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.reading import Run, read_run
@@ -55,7 +55,7 @@ def read_validation_run(folder: Path) -> ValidationRun:
     return ValidationRun(
         **vars(run),
         pairs=read_table(run.path / names.COMPARISON, ComparedPair),
-        curve=read_table(run.path / names.LEARNING_CURVE, ValidationRow),
+        curve=read_table(run.path / names.LEARNING_CURVE, SearchRow),
         residuals=read_table(run.path / names.RESIDUALS, Residual),
     )
 

@@ -65,31 +65,6 @@ class Row(Part):
         return [name for name, field in cls.model_fields.items() if field.is_required()]
 
 
-class SvmRow(Row):
-    """A cell of ``svm_grid``."""
-
-    C: Positive
-    gamma: Positive
-    fold: Count
-    n_train: Count
-    n_validation: Count
-    n_errors: Count | None
-    error: Share | None
-    score: Number | None = None
-    n_support: Count | None
-    n_iterations: Count | None
-    fit_seconds: Seconds | None
-    score_seconds: Seconds | None
-    worker: str = ""
-    status: str
-
-    @model_validator(mode="after")
-    def _has_an_error(self) -> Self:
-        if self.error is None and not self.status.startswith("failed"):
-            raise ValueError("a fit that did not fail has an error")
-        return self
-
-
 class BaggingRow(Row):
     """A cell of ``nn_bagging``; its fold is -1 for the refit of a member."""
 
@@ -143,10 +118,10 @@ class JournalledVariant(VariantRow):
         return VariantRow.columns()
 
 
-class ValidationRow(Row):
-    """A candidate of ``cross_validate`` on a split; its fold is -1 where that is not the search's.
+class SearchRow(Row):
+    """A candidate of a search on a split; its fold is -1 where that is not the search's.
 
-    ``error`` is there where accuracy is scored; further scores are columns of their own,
+    ``error`` is there where classes are predicted; further scores are columns of their own,
     ``score_NAME``.
     """
 
@@ -159,8 +134,11 @@ class ValidationRow(Row):
     share: Share
     n_train: Count
     n_validation: Count
+    n_errors: Count | None = None
     error: Share | None
     score: Number | None
+    n_support: Count | None = None
+    n_iterations: Count | None = None
     family: str
     n_fits: Count
     n_steps: Count = 0
@@ -171,6 +149,20 @@ class ValidationRow(Row):
     score_seconds: Seconds | None
     worker: str = ""
     status: str
+
+
+class SvmRow(SearchRow):
+    """A cell of ``svm_grid``."""
+
+    C: Positive
+    gamma: Positive
+    epsilon: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_a_score(self) -> Self:
+        if self.score is None and not self.status.startswith("failed"):
+            raise ValueError("a fit that did not fail has a score")
+        return self
 
 
 class ValidatedCandidate(Row):
@@ -251,11 +243,11 @@ class EpochRow(Row):
 
 ROWS: dict[str, type[Row]] = {
     "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
-    "cross_validate": ValidationRow, "data_parallel": EpochRow,
+    "cross_validate": SearchRow, "data_parallel": EpochRow,
 }  # fmt: skip
-OF_SVM, OF_BAGGING, OF_VALIDATION = (
+OF_SEARCH, OF_BAGGING = (
     {name: column.dtype for name, column in row.columns().items()}
-    for row in (SvmRow, BaggingRow, ValidationRow)
+    for row in (SearchRow, BaggingRow)
 )
 # What tells one candidate from another, and one cell.
 SVM_CANDIDATE, BAGGING_CANDIDATE = ("C", "gamma"), ("member", "candidate")

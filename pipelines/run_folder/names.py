@@ -35,3 +35,7 @@ RESIDUALS = "test_residuals.parquet"
 EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 ROWS_ON_DISK = "rows.parquet"  # what ranks read while they train; removed at the end
+
+# How a fit ended, as the column "status" says it.
+OK, NOT_CONVERGED = "ok", "not converged"
+FAILED = "failed"  # what the status of a cell without a score begins with; the reason follows

@@ -19,7 +19,7 @@ from pipelines.data.model_file import (
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.select.calibration import Calibration
+from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of, problems
 

@@ -9,7 +9,7 @@ from pipelines.run.options import at_least, finite, option, positive
 from pipelines.svm.kernel import KERNELS, Kernel
 
 if TYPE_CHECKING:
-    from pipelines.svm.solvers import Settings
+    from pipelines.svm.backends import Settings
 
 
 def _positive_or_default(value: int) -> str | None:
@@ -56,7 +56,7 @@ class SVMOptions:
 
     def settings(self, **of_run: Any) -> Settings:
         """These options as every solver takes them; ``of_run`` are its other fields."""
-        from pipelines.svm.solvers import Settings
+        from pipelines.svm.backends import Settings
 
         return Settings(
             self.decision,

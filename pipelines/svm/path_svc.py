@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
-from pipelines.select.calibration import Calibration
+from pipelines.svm.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.fitted_svc import FittedSVC
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED

@@ -1,22 +1,22 @@
-"""The one task after the search: the best candidate on all training rows."""
+"""The one task after the search: the best candidate on all training rows, and its test."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipelines.data.dataset import rows_of
+from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Fitted
-from pipelines.select.calibration import Calibration
+from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends.base import Cells
+from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, margins
-from pipelines.svm.solvers import Settings, load_solver
-
-if TYPE_CHECKING:
-    from pipelines.svm.solver_classifier import SolverClassifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,14 @@ class Refit:
     Attributes
     ----------
     classes : array of shape (n_classes,), the labels
-    probability : bool
-        Whether to calibrate it, which takes a fit of each fold besides.
+    calibrate_on : sequence of splits
+        Those to calibrate probabilities on, which takes a fit of each besides; none for none.
     """
 
     C: float
     gamma: float
     classes: np.ndarray
-    probability: bool = False
+    calibrate_on: Sequence[Split] = ()
     cost: float = 1.0
 
     @property
@@ -44,7 +44,7 @@ class Refit:
 
 @dataclass(frozen=True)
 class Tested:
-    """The best candidate's model, and what it says of the test rows.
+    """The best candidate's model, and its predictions of the test rows.
 
     Attributes
     ----------
@@ -61,111 +61,54 @@ class Tested:
     probabilities: np.ndarray | None = None
 
 
-def refit_estimator(
-    data: FoldedData, unit: Refit, solver: str, settings: Settings
-) -> tuple[Any, Calibration | None]:
-    """Fit on all training rows.
-
-    Returns
-    -------
-    estimator : of the labels
-        The solver's own; a ``KernelMachine`` in place of one that lives on a GPU,
-        so that it can be used where there is none.
-    calibration : Calibration or None
-        Of the estimator's decision values.
-    """
-    found = load_solver(solver, settings.device)
-    if unit.probability:
-        classifier, calibration = _calibrated(data, unit, solver, settings)
-        own = classifier.fitted_ if found.device == "cpu" else classifier.machine_
-        return own, calibration
-    labels, settings = unit.classes[data.y], for_labels(settings, unit.classes)
-    fitted = found.fit(data.scaled(found.device), labels, unit.C, unit.gamma, settings)
-    if found.device == "cpu":
-        return fitted, None
-    scaling = data.scaling_for(None)
-    parts = found.parts(fitted, data.X)
-    return machine_of(parts, data.X, scaling, unit.classes, unit.gamma, settings), None
-
-
 def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Tested:
     """Fit on all training rows and predict the test rows, once."""
-    if unit.probability:
-        classifier, calibration = _calibrated(data, unit, solver, settings)
-        machine = replace(classifier.machine_, calibration=calibration)
-        return Tested(
-            machine, *_predicted(machine, data.X_test), machine.predict_proba(data.X_test)
-        )
-    found = load_solver(solver, settings.device)
-    parts = found.fit_parts(data.scaled(found.device), data.y, unit.C, unit.gamma, settings)
-    scaling = data.scaling_for(None)
-    machine = machine_of(parts, data.X, scaling, unit.classes, unit.gamma, settings)
-    return Tested(machine, *_predicted(machine, data.X_test))
-
-
-def _predicted(machine: KernelMachine, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Class codes and margins, from decision values that are computed once."""
-    values, form = machine.decision_values(X), (len(machine.classes_), machine.decision)
-    codes = codes_of(values, *form)
-    return codes, margins(values, codes, *form)
-
-
-def for_labels(settings: Settings, classes: np.ndarray) -> Settings:
-    """Settings for a fit on labels; those of a search have factors for class codes."""
-    if not isinstance(settings.class_weight, dict):
-        return settings
-    labels = classes.tolist()
-    factors = {labels[code]: factor for code, factor in settings.class_weight.items()}
-    return replace(settings, class_weight=factors)
-
-
-def _calibrated(
-    data: FoldedData, unit: Refit, solver: str, settings: Settings
-) -> tuple[SolverClassifier, Calibration]:
-    """Fit on all rows; sigmoids from the decision values of rows that a fit has not seen.
-
-    Without an ensemble: one model remains, the same as without calibration, so that
-    predictions and stored size do not change. The scaling is learned within each
-    fold, so nothing of a fold's validation rows leaks into its decision values.
-    """
-    from sklearn.calibration import CalibratedClassifierCV
-
-    from pipelines.svm.solver_classifier import SolverClassifier
-
-    settings = replace(for_labels(settings, unit.classes), scoring=None)
-    classifier = SolverClassifier(solver, unit.C, unit.gamma, settings, data.scaling, unit.classes)
-    calibrated = CalibratedClassifierCV(
-        classifier, method="sigmoid", cv=list(data.folds), ensemble=False
+    backend = load_backend(solver, settings.device)
+    support, coefficients, intercepts = backend.fit_parts(
+        data.scaled(backend.device), data.y, unit.C, unit.gamma, settings
     )
-    calibrated.fit(data.X, data.y)
-    return calibrated.calibrated_classifiers_[0].estimator, Calibration.of(calibrated)
-
-
-def machine_of(
-    parts: tuple[np.ndarray, np.ndarray, np.ndarray],
-    X: Any,
-    scaling: Fitted,
-    classes: np.ndarray,
-    gamma: float,
-    settings: Settings,
-) -> KernelMachine:
-    """A fit as plain numbers.
-
-    Parameters
-    ----------
-    parts : what ``Solver.parts`` gives
-    X : array of shape (n_samples, n_features), the rows it was fitted on, unscaled
-    scaling : the scaling of those rows
-    classes : labels of shape (n_classes,)
-    """
-    support, coefficients, intercepts = parts
-    return KernelMachine(
-        support_vectors=scaling.transform(rows_of(X, support)),
+    scaling: Fitted = data.scaling_for(None)
+    machine = KernelMachine(
+        support_vectors=scaling.transform(rows_of(data.X, support)),
         coefficients=coefficients,
         intercepts=intercepts,
-        classes_=classes,
+        classes_=unit.classes,
         kernel=settings.kernel,
-        gamma=gamma,
+        gamma=unit.gamma,
         decision=settings.decision,
         scaling=scaling,
     )
+    if len(unit.calibrate_on):
+        machine = replace(machine, calibration=calibrate(data, unit, solver, settings))
+    values, form = machine.decision_values(data.X_test), (len(unit.classes), settings.decision)
+    codes = codes_of(values, *form)
+    probabilities = machine.predict_proba(data.X_test) if machine.calibration else None
+    return Tested(machine, codes, margins(values, codes, *form), probabilities)
+
+
+def calibrate(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Calibration:
+    """Sigmoids from the decision values of rows that a fit has not seen.
+
+    Without an ensemble: one model remains, the same as without calibration, so that predictions
+    and stored size do not change. The scaling is learned within each split, so nothing of its
+    validation rows leaks into their decision values.
+    """
+    backend, values = load_backend(solver, settings.device), dict[int, np.ndarray]()
+
+    def fitted(splits: Sequence[Split], numbers: Sequence[int], X: Any) -> None:
+        cells = Cells((unit.gamma,), (unit.C,), tuple(range(len(splits))))
+        fits = backend.fit_cells(X, data.y, splits, cells, settings, decisions=True)
+        for number, fit in zip(numbers, fits, strict=True):
+            if fit.decisions is None:
+                raise RuntimeError(f"split {number} of the calibration {fit.status}")
+            values[number] = fit.decisions
+
+    if data.scaling.learns:
+        for number, split in enumerate(unit.calibrate_on):
+            fitted([split], [number], data.scaled(backend.device, rows=split[0]))
+    else:
+        numbers = range(len(unit.calibrate_on))
+        fitted(unit.calibrate_on, numbers, data.scaled(backend.device))
+    rows = np.concatenate([validation for _, validation in unit.calibrate_on])
+    found = np.concatenate([values[number] for number in range(len(unit.calibrate_on))])
+    return fit_sigmoids(found, data.y[rows])

@@ -18,7 +18,7 @@ from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.units import CandidateUnit
 from pipelines.run.tasks import InProcess, Outcome
-from pipelines.select.scores import failures
+from pipelines.search.ranking import failures
 
 digits = load_digits()
 X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)

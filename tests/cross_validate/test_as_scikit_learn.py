@@ -13,7 +13,7 @@ import pytest
 import sklearn
 from sklearn import model_selection
 
-from pipelines.validation.grid_search import GridSearch
+from pipelines.search.grid_search import GridSearch
 
 # Theirs are written for warnings that do not end a test.
 pytestmark = pytest.mark.filterwarnings("ignore")

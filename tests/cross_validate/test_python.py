@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pipelines import GridSearch, cross_validate_many
 from pipelines.errors import InputError
-from pipelines.validation.many import compared, ranked
-from pipelines.validation.together import Board
+from pipelines.search.cross_validate_many import compared, ranked
+from pipelines.search.fitting import Board
 
 
 def test_a_table_has_the_scores_of_scikit_learn() -> None:

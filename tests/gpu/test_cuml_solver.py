@@ -10,7 +10,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.backends import Settings, load_solver
 from pipelines.svm.units import Unit, fit_unit
 
 CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)

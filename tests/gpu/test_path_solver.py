@@ -99,7 +99,7 @@ def test_memory_comes_from_a_pool_where_cupy_has_none():
 def test_a_fit_predicts_as_the_cpus():
     import cupy
 
-    from pipelines.svm.solvers import Settings, load_solver
+    from pipelines.svm.backends import Settings, load_solver
 
     X, y, _ = digits()
     ours = load_solver("path", "gpu").fit(cupy.asarray(X), y, 10.0, 0.01, Settings())

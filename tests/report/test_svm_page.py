@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.report.svm_page import candidates_of, read_svm_run
-from pipelines.select.scores import reduce_scores
+from pipelines.search.ranking import reduce_scores
 
 
 def test_all_pieces_are_read(make_run):

@@ -7,12 +7,12 @@ import pytest
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedKFold
 
-from pipelines.select.scoring import resolve_scoring
+from pipelines.search.scoring import resolve_scoring
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.solvers import Settings, load_solver
-from pipelines.svm.solvers import path_cuda as wrapper
-from pipelines.svm.solvers.base import Cells
+from pipelines.svm.backends import Settings, load_solver
+from pipelines.svm.backends import path_cuda as wrapper
+from pipelines.svm.backends.base import Cells
 
 CS, GAMMAS = (0.1, 10.0), (0.01, 0.2)
 

@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines import PathSVC, SVMGridSearch
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.solvers.path_cpu import PathSolver
+from pipelines.svm.backends.path import PathSolver
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:500], y[:500]

@@ -12,10 +12,10 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.select.scores import reduce_scores
+from pipelines.search.ranking import reduce_scores
 from pipelines.svm.grid import Grid, default_bounds, refit, search, tabulate
 from pipelines.svm.refit import Refit, refit_estimator
-from pipelines.svm.solvers import Settings
+from pipelines.svm.backends import Settings
 from pipelines.svm.units import Unit
 
 DIGITS = load_dataset("digits", limit=500)

@@ -12,7 +12,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.news import News
 from pipelines.run.outcomes import Outcome
 from pipelines.svm.parts import Parts
-from pipelines.svm.solvers import Settings
+from pipelines.svm.backends import Settings
 from pipelines.svm.units import Row, Unit, fit_unit
 
 UNIT = Unit((0.1,), (1.0, 10.0), (0, 1, 2), cost=6.0)

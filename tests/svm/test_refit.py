@@ -18,7 +18,7 @@ from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
-from pipelines.svm.solvers import Settings, load_solver
+from pipelines.svm.backends import Settings, load_solver
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)

@@ -16,11 +16,11 @@ from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.data.placement import Fold, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.select.scoring import resolve_scoring
+from pipelines.search.scoring import resolve_scoring
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.solvers import SOLVERS, Settings, load_solver, resolve_solver
-from pipelines.svm.solvers.base import NOT_CONVERGED, OUT_OF_MEMORY, Cells, Solver
+from pipelines.svm.backends import SOLVERS, Settings, load_solver, resolve_solver
+from pipelines.svm.backends.base import NOT_CONVERGED, OUT_OF_MEMORY, Cells, Solver
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:600].astype(np.float32), y[:600].astype(np.int32)

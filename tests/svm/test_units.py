@@ -13,9 +13,9 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.select.scoring import resolve_scoring
-from pipelines.svm.solvers import Settings
-from pipelines.svm.solvers.base import Cells
+from pipelines.search.scoring import resolve_scoring
+from pipelines.svm.backends import Settings
+from pipelines.svm.backends.base import Cells
 from pipelines.svm.units import (
     Unit,
     cut_units,

@@ -1,0 +1,186 @@
+"""Values of parameters as they are typed, in files, and the candidates they make."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError, opt
+
+WORDS = {"none": None, "null": None, "true": True, "false": False}
+LABEL = ":"  # between the estimator and the name of a parameter
+
+Grid = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of the hyper-parameters of one algorithm.
+
+    Attributes
+    ----------
+    algorithm : str, as it was named
+    parameters : dict
+    estimator : unfitted, with these parameters; perhaps a pipeline
+    """
+
+    algorithm: str
+    parameters: Mapping[str, Any]
+    estimator: Any
+
+    @property
+    def final(self) -> Any:
+        """The last step of a pipeline; of what is none, the estimator itself."""
+        steps = getattr(self.estimator, "steps", None)
+        return (
+            steps[-1][1]
+            if steps and type(self.estimator).__name__ == "Pipeline"
+            else self.estimator
+        )
+
+    @property
+    def text(self) -> str:
+        """The parameters as JSON, which is how a row has them."""
+        return json.dumps(dict(self.parameters), default=str)
+
+
+def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of values; the last parameter varies the fastest."""
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def with_labels(argv: Sequence[str]) -> list[str]:
+    """A command line whose ``--param`` say which ``--estimator`` they are of.
+
+    >>> with_labels(["--estimator", "knn", "--param", "n_neighbors=1,3"])
+    ['--estimator', 'knn', '--param', 'knn:n_neighbors=1,3']
+    """
+    said, last, flag = [], "", ""
+    for word in argv:
+        head, value = "", word
+        if word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            head = flag + equals
+        if head == flag:  # its values follow
+            pass
+        elif flag == "--estimator":
+            last = value
+        elif flag == "--param":
+            value = _labelled(value, last)
+        elif flag == "--cv":
+            value = _absolute(value)
+        said.append(head + value)
+    return said
+
+
+def _labelled(text: str, last: str) -> str:
+    name = text.partition("=")[0]
+    return text if LABEL in name or not last else f"{last}{LABEL}{text}"
+
+
+def _absolute(text: str) -> str:
+    """``FILE.py:function`` so that a run can be resumed from another directory."""
+    path, colon, function = text.rpartition(":")
+    return f"{os.path.abspath(path)}:{function}" if colon and path.endswith(".py") else text
+
+
+def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:
+    """What ``--param`` says of each estimator.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is of none of these estimators.
+    """
+    grids: dict[str, Grid] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        label, colon, name = name.rpartition(LABEL)
+        if not equals or not name or not values:
+            raise InputError(
+                f"{opt('param')} must be NAME=VALUE[,VALUE...], got {text!r}; for instance "
+                f"n_estimators=100,300"
+            )
+        if not colon:
+            raise InputError(
+                f"{opt('param')} must follow the {opt('estimator')} it is of, got {text!r} before "
+                f"any; change their order"
+            )
+        if label not in labels:
+            raise InputError(
+                f"{opt('param')} must be of an estimator of this run, got {text!r}; there are "
+                f"{', '.join(labels)}"
+            )
+        grids.setdefault(label, {})[name] = [_value(one) for one in _split(values)]
+    return grids
+
+
+def _split(text: str) -> list[str]:
+    """At commas, but not inside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _value(text: str) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def read_yaml(path: str, must_be: str) -> Any:
+    """What a YAML file holds; ``must_be`` begins the error of one that cannot be read."""
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise InputError(
+            f"{must_be} a YAML file that can be read, got {path} ({why}); check it"
+        ) from None
+
+
+def read_grid(path: str) -> dict[str, Grid]:
+    """The grids of a YAML file: ``estimator: {parameter: value or [value, ...]}``.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is of another form.
+    """
+    content = read_yaml(path, f"{opt('grid')} must be")
+    form = "estimator: {parameter: [value, ...]}"
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"{opt('grid')} must hold {form}, got {path}; write it so")
+    grids: dict[str, Grid] = {}
+    for label, grid in content.items():
+        if grid is not None and not isinstance(grid, dict):
+            raise InputError(
+                f"{opt('grid')} must hold {form}, got {grid!r} for {label} in {path}; write it so"
+            )
+        grids[str(label)] = {
+            str(name): list(values) if isinstance(values, list) else [values]
+            for name, values in (grid or {}).items()
+        }
+        for name, values in grids[str(label)].items():
+            if not values:
+                raise InputError(
+                    f"{opt('grid')} must give each parameter a value, got none for {label} {name} "
+                    f"in {path}; leave it out"
+                )
+    return grids

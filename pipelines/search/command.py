@@ -1,0 +1,155 @@
+"""What the commands of model selection have in common: every search is carried out here."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.run import job
+from pipelines.run.cluster import Cluster
+from pipelines.run.groups import Chosen
+from pipelines.run.lifecycle import Session
+from pipelines.run_folder import names
+
+if TYPE_CHECKING:
+    from pipelines.search.shared.base import Split
+    from pipelines.search.tasks import Place, Problem, Row, Task
+
+
+class SearchJob(job.Job[Chosen]):
+    """Candidates on splits: to tasks that share work, to rows, to the best of them.
+
+    Attributes
+    ----------
+    splits : for each stage and share of the training rows, its splits; after ``plan``
+    """
+
+    candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
+    splits: dict[tuple[str, float], list[Split]]
+
+    @abstractmethod
+    def make_problem(self, device: str, n_threads: int) -> Problem:
+        """What is to be searched, for workers of a kind; after ``plan``."""
+
+    @property
+    @abstractmethod
+    def scored_by(self) -> str:
+        """What the best candidate is chosen by."""
+
+    def recall(self, session: Session) -> None:
+        """Rows that were computed before; a failed fit gets another try."""
+        from pipelines.search.ranking import scored_rows
+        from pipelines.search.tasks import rows_by_place
+
+        self.path = session.path
+        self.rows: dict[Place, Row] = rows_by_place(scored_rows(session.journal.records))
+
+    def n_fits(self) -> tuple[int, int]:
+        """Candidates on every split; those of learning curves and outer folds come later."""
+        done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
+        n_splits = sum(len(self.splits[key]) for key in self._first_stages)
+        return done, n_splits * self.n_candidates
+
+    @property
+    @abstractmethod
+    def n_candidates(self) -> int:
+        """How many there are; after ``plan``."""
+
+    @property
+    def _first_stages(self) -> list[tuple[str, float]]:
+        return [key for key in self.splits if key[0] in ("search", "inner")]
+
+    def units_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+        """The tasks of the search; those that need the best of it are not known before."""
+        from pipelines.search.running import tasks_for_workers
+
+        on_gpu = kind == "cuda" or self.options.device == "gpu"
+        problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
+        return tasks_for_workers(problem, self._first_stages, n_workers)
+
+    def settle(self, cluster: Cluster) -> dict[str, Any]:
+        """What is fitted together, and where."""
+        self.problem = self.make_problem(cluster.device, cluster.threads)
+        return {}
+
+    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """All candidates on all splits; then what needs the best of them."""
+        from pipelines.search.ranking import failures, tabulate
+        from pipelines.search.running import tasks_for_workers
+
+        n_workers = cluster.runner.n_workers
+        first = tasks_for_workers(self.problem, self._first_stages, n_workers)
+        self._run(session, cluster, first)
+        cells = tabulate(self.rows.values(), self.problem.columns)
+        cells.to_parquet(session.path / names.CELLS)
+        if more := self._tasks_of_the_best():
+            self._run(session, cluster, more)
+        return failures(cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
+
+    def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
+        from pipelines.run.news import News
+        from pipelines.search.best_so_far import BestSoFar
+        from pipelines.search.running import run_tasks
+        from pipelines.search.tasks import SEARCH, place_of
+
+        todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
+        done = sum(place in self.rows for task in tasks for place in task.places)
+        if done:
+            session.say(f"resumed    {done:,} fits were done before, {len(todo)} tasks are left")
+        best = BestSoFar(self.candidate_columns, self.scored_by)
+        best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
+        with session.books(cluster, todo) as books:
+            books.best(best.text)
+            for came, rows in run_tasks(
+                cluster.runner, self.problem, todo, cluster.threads, self.inner_jobs
+            ):
+                best.add(row for row in rows if row["stage"] == SEARCH)
+                books.best(best.text)
+                if isinstance(came, News):
+                    books.follow(came, rows)
+                else:
+                    books.enter(came, rows)
+                self.rows |= {place_of(row): row for row in rows}
+
+    @property
+    def inner_jobs(self) -> str:
+        """Where an estimator's own parallel work runs."""
+        return getattr(self.options, "inner_jobs", "worker")
+
+    def _tasks_of_the_best(self) -> list[Task]:
+        """Tasks of learning curves and outer folds, of what the rows so far say is best."""
+        from pipelines.search.ranking import best_of_each, chosen_in_folds, rank, tabulate
+        from pipelines.search.tasks import make_tasks
+
+        rows, tasks = list(self.rows.values()), list[Any]()
+        n_splits = len(self.splits["search", 1.0])
+        for stage, share in self.splits:
+            if stage == "curve":
+                best = best_of_each(rank(tabulate(rows), n_splits)).values()
+                only: dict[int, Any] = {split: list(best) for split in range(n_splits)}
+            elif stage == "outer":
+                n_outer = len(self.splits[stage, share])
+                chosen = chosen_in_folds(rows, n_outer, len(self.splits["inner", 1.0]) // n_outer)
+                only = {outer: list(each.values()) for outer, (each, _) in enumerate(chosen)}
+            else:
+                continue
+            tasks += make_tasks(self.problem, stage, share, only=only)
+        return tasks
+
+    def estimates(self, path: Path) -> dict[str, Any]:
+        """Write learning curves and outer folds; the estimate of the latter for ``run.json``."""
+        from pipelines.search.ranking import chosen_in_folds, nested_estimate, tabulate
+
+        rows, facts = list(self.rows.values()), {}
+        if ("curve", 0.1) in self.splits:
+            curve = tabulate(rows, self.problem.columns, "curve")
+            curve.to_parquet(path / names.LEARNING_CURVE)
+        if ("outer", 1.0) in self.splits:
+            n_outer = len(self.splits["outer", 1.0])
+            n_inner = len(self.splits["inner", 1.0]) // n_outer
+            chosen = chosen_in_folds(rows, n_outer, n_inner)
+            facts["nested"] = nested_estimate(rows, chosen)
+            tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
+        return facts

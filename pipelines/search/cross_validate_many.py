@@ -1,0 +1,141 @@
+"""``cross_validate_many``: several algorithms on the same folds, as a table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_consistent_length
+
+from cluster_setup.on_this_machine.devices import available_cores
+from pipelines.errors import InputError, opt
+from pipelines.run.progress import show_progress
+from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.search.answer import compare_algorithms
+from pipelines.search.candidates import Candidate, candidates_of
+from pipelines.search.plan import DEFAULT_SCORING
+from pipelines.search.ranking_rows import best_of_each, carry_out_units, rank, tabulate
+from pipelines.search.tasks import SEARCH, Problem, group_candidates, units_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+Algorithms = Mapping[str, Any]
+
+
+def cross_validate_many(
+    algorithms: Algorithms, X: ArrayLike, y: ArrayLike, *, cv: Any = 5,
+    scoring: str | Sequence[str] = (),
+    groups: Any = None, client: Client | None = None, verbose: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    """Cross-validate several estimators on the same folds; candidates that share work do so.
+
+    Parameters
+    ----------
+    algorithms : mapping of a name to an estimator, or to (estimator, {parameter: values})
+        Unfitted; pipelines are told ``step__parameter``.
+    X : array-like or DataFrame of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    cv : int, splitter or iterable of splits, as scikit-learn's ``cross_validate`` takes it
+    scoring : names of scorers; accuracy, or r2, by default
+    groups : array-like of shape (n_samples,), for splitters that need them
+    client : distributed.Client, optional
+        Where to fit; by default on threads of this process, one after the other.
+    verbose : int, above 0 shows the progress
+
+    Returns
+    -------
+    DataFrame with a row for each candidate on each fold, by candidate and fold: ``algorithm``,
+    ``candidate``, ``params`` (JSON), ``fold``, ``n_train``, ``n_validation``, ``score`` (of the
+    first scorer), ``score_NAME`` (of others), ``family`` (what was shared), ``n_fits`` (1 where a
+    fit was made for it), ``fit_seconds``, ``score_seconds``, ``status``. ``ranked`` and
+    ``compared`` say what follows from it.
+
+    Raises
+    ------
+    InputError
+        There is no algorithm, or a parameter is not known.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> knn = KNeighborsClassifier(), {"n_neighbors": [1, 5, 15]}
+    >>> table = cross_validate_many({"knn": knn, "tree": DecisionTreeClassifier()}, X, y)
+    >>> len(table), int(table["n_fits"].sum())
+    (20, 10)
+    """
+    if not algorithms:
+        raise InputError(f"{opt('algorithms')} must name at least one estimator, got none")
+    check_consistent_length(X, y, groups)
+    candidates = _candidates(algorithms)
+    of_classes = is_classifier(candidates[0].estimator)
+    names = (scoring,) if isinstance(scoring, str) else tuple(scoring)
+    names = names or (DEFAULT_SCORING["classification" if of_classes else "regression"],)
+    X = X if hasattr(X, "iloc") else np.asarray(X)
+    y = np.asarray(y)
+    splits = list(check_cv(cv, y, classifier=of_classes).split(X, y, groups))
+    problem = Problem(
+        X, y, tuple(candidates), {(SEARCH, 1.0): splits}, names,
+        tuple(group_candidates(candidates, names)), uuid.uuid4().hex,
+    )  # fmt: skip
+    runner, n_threads = _runner(client)
+    units, rows = units_of(problem, SEARCH), []
+    cost = sum(unit.cost for unit in units)
+    with show_progress(len(units), cost, not verbose, lambda: runner.n_workers) as shown:
+        for outcome, found in carry_out_units(runner, problem, units, n_threads):
+            rows += found
+            shown.advance(outcome.unit, outcome.error is not None)
+    return tabulate(rows).drop(columns=["stage", "split", "share"])
+
+
+def ranked(table: pd.DataFrame) -> pd.DataFrame:
+    """The candidates of such a table with their means over the folds, best first."""
+    return rank(table, table["fold"].nunique())
+
+
+def compared(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
+    """The best candidates of all algorithms, pair by pair and fold by fold.
+
+    Parameters
+    ----------
+    table : what ``cross_validate_many`` gave
+    rope : a difference up to this is none in practice
+
+    Returns
+    -------
+    DataFrame with the fields of ``pipelines.search.statistics.Difference``
+    """
+    ratio = float((table["n_validation"] / table["n_train"]).mean())
+    return compare_algorithms(table, best_of_each(ranked(table)), ratio, rope)
+
+
+def _candidates(algorithms: Algorithms) -> list[Candidate]:
+    found = []
+    for name, given in algorithms.items():
+        estimator, grid = given if isinstance(given, tuple) else (given, {})
+        for parameters in candidates_of({key: list(values) for key, values in grid.items()}):
+            try:
+                made = clone(estimator).set_params(**parameters)
+            except ValueError as error:
+                why = str(error).splitlines()[0]
+                raise InputError(f"{opt('algorithms')} of {name!r}: {why}") from None
+            found.append(Candidate(name, parameters, made))
+    return found
+
+
+def _runner(client: Client | None) -> tuple[Runner, int]:
+    if client is None:
+        # Limits of BLAS are those of a process: units take turns, each with all its cores.
+        return InProcess(1), available_cores()
+    from cluster_setup.workers import describe_workers, threads_per_task
+
+    return OnCluster(client), threads_per_task(describe_workers(client))

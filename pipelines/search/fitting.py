@@ -1,0 +1,455 @@
+"""The engine: the candidates of a group, fitted and scored on the splits of a task.
+
+What candidates share is done once, see ``search/shared``; a candidate that shares nothing goes
+through scikit-learn's own ``_fit_and_score``, and every result has the form of that function's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import rows_of
+from pipelines.data.placement import FoldedData, cached
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
+from pipelines.search.shared.base import Response, Split
+from pipelines.search.shared.pipeline_steps import Rows, Step, decompose, prepare
+
+PLAIN = PlainFits.name
+
+
+@dataclass(frozen=True)
+class Group:
+    """Candidates that share work.
+
+    Attributes
+    ----------
+    members : tuple of int, places of candidates
+    shared : what their last steps share; None where scikit-learn's own function fits each
+    most : for each first step the most components that any candidate asks of it, or None
+    """
+
+    members: tuple[int, ...]
+    shared: SharedFit | None = None
+    most: tuple[int | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What is shared, for rows and pages."""
+        return self.shared.name if self.shared else PLAIN
+
+
+@dataclass(eq=False)
+class CellResult:
+    """One candidate on one split.
+
+    Attributes
+    ----------
+    scores : dict with the keys of ``_fit_and_score``: ``test_scores``, ``train_scores`` if asked
+        for, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``
+    n_fits : 1 where a fit was made for it, 0 where another's served
+    n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
+    apart : why candidates that share work were fitted each by itself, or nothing
+    """
+
+    scores: dict[str, Any]
+    converged: bool = True
+    n_errors: int | None = None
+    n_support: int | None = None
+    n_iterations: int | None = None
+    n_fits: int = 1
+    n_steps: int = 0
+    n_steps_made: int = 0
+    apart: str = ""
+
+
+OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
+
+
+def group_candidates(
+    estimators: Sequence[Any],
+    scorer: CandidateScorer,
+    *,
+    kinds: Sequence[SharedFit] = (),
+) -> list[Group]:
+    """Which candidates are fitted together.
+
+    Parameters
+    ----------
+    estimators : unfitted, with their parameters; None for one that has to be by itself
+    kinds : ways of sharing that go before those of ``SHARED_FITS``
+    """
+    apart, together = [], dict[Hashable, list[int]]()
+    found: dict[int, tuple[list[Step], SharedFit | None]] = {}
+    for i, estimator in enumerate(estimators):
+        parts = _parts_of(estimator, scorer, kinds)
+        if parts is None:
+            apart.append(Group((i,)))
+            continue
+        steps, shared, key = parts
+        found[i] = steps, shared
+        widths = tuple((step.key, step.width) for step in steps)
+        # What shares its first steps alone is a task of its own, which finds them done.
+        together.setdefault((widths, key if shared else i), []).append(i)
+    most = _widest(found)
+    groups = [
+        Group(
+            tuple(members),
+            found[members[0]][1] or PlainFits(),
+            tuple(most[i] for i in _places(found[members[0]][0])),
+        )
+        for members in together.values()
+    ]
+    return sorted(apart + groups, key=lambda one: one.members)
+
+
+def _parts_of(
+    estimator: Any, scorer: CandidateScorer, kinds: Sequence[SharedFit]
+) -> tuple[list[Step], SharedFit | None, Hashable] | None:
+    """First steps, what the last shares, and its key; None for one that has nothing to share."""
+    if estimator is None or getattr(estimator, "_skl_callbacks", None):
+        return None
+    try:
+        parts = decompose(estimator)
+        if parts is None or (parts[0] and scorer.fit_params):
+            return None
+        steps, final = parts
+        shared = shared_fit_of(final, kinds)
+        if shared is not None and (
+            (scorer.fit_params and not shared.takes_weights)
+            or (shared.predictions_only and not scorer.needs_predictions_only)
+        ):
+            shared = None
+        key = None if shared is None else shared.group_key(final)
+    except Exception:  # a parameter of a type, or a value, that has no identity: say so in its fit
+        return None
+    if key is None:
+        return (steps, None, None) if steps else None
+    return steps, shared, key
+
+
+def _places(steps: Sequence[Step]) -> Iterable[Hashable]:
+    """What tells a step from others: itself, and what comes before it."""
+    before: Hashable = ()
+    for step in steps:
+        yield (before, step.key)
+        before = (before, step.key, step.width)
+
+
+def _widest(
+    found: Mapping[int, tuple[list[Step], SharedFit | None]],
+) -> dict[Hashable, int | None]:
+    most: dict[Hashable, int | None] = {}
+    for steps, _ in found.values():
+        for place, step in zip(_places(steps), steps, strict=True):
+            widths = [one for one in (most.get(place), step.width) if one is not None]
+            most[place] = max(widths, default=None)
+    return most
+
+
+def ignore_result(split: int, candidate: int, result: CellResult) -> None:
+    """The default ``on_result``."""
+
+
+def ignore_progress(fraction: float) -> None:
+    """The default ``report``."""
+
+
+def fit_group(
+    group: Group,
+    estimators: Sequence[Any],
+    data: FoldedData,
+    splits: Mapping[Hashable, Split],
+    scorer: CandidateScorer,
+    *,
+    n_threads: int | None = None,
+    on_result: OnResult = ignore_result,
+    report: Callable[[float], None] = ignore_progress,
+) -> list[list[CellResult]]:
+    """Fit and score the candidates of a group on every split of a task.
+
+    Parameters
+    ----------
+    estimators : for each member of the group, unfitted, with its parameters; they are used up
+    data : its ``scaling`` is a first step that all candidates have
+    splits : by a name that tells their rows from those of other splits: equal ones share what
+        first steps made of them
+    on_result : called as soon as a candidate is done on a split
+    report : called with the fraction of the task that is done
+
+    Returns
+    -------
+    list of lists : for each split and each candidate
+    """
+    found: list[list[CellResult | None]] = [[None] * len(estimators) for _ in splits]
+
+    def keep(split: int, candidate: int, result: CellResult) -> None:
+        found[split][candidate] = result
+        on_result(split, candidate, result)
+
+    apart = ""
+    if group.shared is not None:
+        try:
+            _fit_together(group, estimators, data, splits, scorer, n_threads, keep, report)
+        except Exception as error:  # each by itself, and each with its own error
+            if not hasattr(estimators[0], "fit"):
+                raise
+            apart = f"{type(error).__name__}: {error}"
+    for at, split in enumerate(splits.values()):
+        for i, estimator in enumerate(estimators):
+            if found[at][i] is None:
+                keep(at, i, _fit_alone(estimator, data, split, scorer, apart))
+        if group.shared is None:
+            report((at + 1) / len(splits))
+    return found  # type: ignore[return-value]
+
+
+def _fit_alone(
+    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer, apart: str
+) -> CellResult:
+    from sklearn.base import clone
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection._validation import _fit_and_score
+    from sklearn.pipeline import Pipeline
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = _fit_and_score(
+            clone(estimator), data.X, data.y, scorer=scorer.scorer, train=split[0],
+            test=split[1], verbose=0, parameters=None, fit_params=scorer.fit_params,
+            score_params=scorer.score_params, return_train_score=scorer.train_scores,
+            return_n_test_samples=True, return_times=True, error_score=scorer.error_score,
+        )  # fmt: skip
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    converged = not any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    n_steps = len(estimator.steps) - 1 if isinstance(estimator, Pipeline) else 0
+    return CellResult(result, converged, n_steps=n_steps, n_steps_made=n_steps, apart=apart)
+
+
+def _fit_together(
+    group: Group,
+    estimators: Sequence[Any],
+    data: FoldedData,
+    splits: Mapping[Hashable, Split],
+    scorer: CandidateScorer,
+    n_threads: int | None,
+    keep: OnResult,
+    report: Callable[[float], None],
+) -> None:
+    shared = group.shared
+    assert shared is not None
+    names, rows_of_splits = list(splits), list(splits.values())
+    has_steps = bool(group.most)
+    together = not has_steps and not data.scaling.learns
+    for at in [range(len(names))] if together else [[one] for one in range(len(names))]:
+        mine = estimators if together or len(names) == 1 else _clones(estimators)
+        parts = [decompose(estimator) for estimator in mine]
+        assert all(parts)
+        finals = [part[1] for part in parts]  # type: ignore[index]
+        some = [rows_of_splits[i] for i in at]
+        fitted_steps: list[tuple[str, Any]] = []
+        rows: WholeRows | PreparedRows = WholeRows(
+            data, [names[i] for i in at], some, scorer, n_threads, mine[0]
+        )
+        n_made, step_seconds = 0, 0.0
+        if has_steps:
+            started = time.perf_counter()
+            steps = [
+                dataclasses.replace(step, most=most)
+                for step, most in zip(parts[0][0], group.most, strict=True)  # type: ignore[index]
+            ]
+            X, y = rows.train(0)
+            fitted_steps, made, n_made = prepare(
+                steps, Rows(X, rows.asked(0)), y, (data.token, names[at[0]])
+            )
+            rows = PreparedRows(rows, made)
+            step_seconds = (time.perf_counter() - started) / len(mine)
+
+        def respond(
+            response: Response, at: Sequence[int] = at, rows: WholeRows | PreparedRows = rows,
+            mine: Sequence[Any] = mine, fitted_steps: Sequence[tuple[str, Any]] = fitted_steps,
+            n_made: int = n_made, seconds: float = step_seconds,
+        ) -> None:  # fmt: skip
+            estimator = mine[response.candidate]
+            if response.estimator is not None:
+                estimator = _fitted_whole(estimator, fitted_steps, response.estimator)
+            result = _score(response, estimator, rows, scorer)
+            result.scores["fit_time"] += seconds
+            if response.candidate == 0:
+                result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
+            keep(at[response.split], response.candidate, result)
+
+        first, n = at[0], len(at)
+        shared.fit_and_respond(
+            rows, finals, scorer.methods, respond,
+            lambda share, first=first, n=n: report((first + share * n) / len(names)),  # type: ignore[misc]
+        )  # fmt: skip
+
+
+def _clones(estimators: Sequence[Any]) -> list[Any]:
+    if not hasattr(estimators[0], "get_params"):
+        return list(estimators)
+    from sklearn.base import clone
+
+    return [clone(one) for one in estimators]
+
+
+class WholeRows:
+    """The rows of some splits as the data have them; see ``SplitRows``."""
+
+    def __init__(
+        self, data: FoldedData, names: Sequence[Hashable], splits: Sequence[Split],
+        scorer: CandidateScorer, n_threads: int | None, estimator: Any,
+    ) -> None:  # fmt: skip
+        self.data, self.y, self.n_splits, self.n_threads = data, data.y, len(splits), n_threads
+        self.splits, self._names, self._scorer = splits, names, scorer
+        self._estimator = estimator
+        self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
+
+    def part_of(self, split: int, name: str) -> tuple[Any, Any]:
+        """Rows and targets of ``"train"`` or ``"test"``."""
+        key = split, name
+        if key not in self._found:
+            train, test = self.splits[split]
+            if not hasattr(self._estimator, "fit"):
+                some = test if name == "test" else train
+                self._found[key] = rows_of(self.data.X, some), self.y[some]
+            else:
+                from sklearn.utils.metaestimators import _safe_split
+
+                own = (train,) if name == "train" else (test, train)
+                self._found[key] = _safe_split(self._estimator, self.data.X, self.y, *own)
+        return self._found[key]
+
+    def n_rows(self, split: int, name: str) -> int:
+        """How many rows a part has."""
+        return len(self.splits[split][name == "test"])
+
+    def score_params(self, split: int, name: str) -> Mapping[str, Any]:
+        """What scorers of a part are given besides."""
+        if not self._scorer.score_params:
+            return {}
+        from sklearn.utils.validation import _check_method_params
+
+        rows = self.splits[split][name == "test"]
+        return _check_method_params(self.data.X, params=self._scorer.score_params, indices=rows)
+
+    def train(self, split: int) -> tuple[Any, Any]:
+        """See ``SplitRows.train``."""
+        return self.part_of(split, "train")
+
+    def asked(self, split: int) -> Mapping[str, Any]:
+        """See ``SplitRows.asked``."""
+        return {name: self.part_of(split, name)[0] for name in self._scorer.parts}
+
+    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
+        """See ``SplitRows.matrix``."""
+        learned_on = self.splits[0][0] if self.data.scaling.learns else None
+        X = self.data.scaled(device, rows=learned_on)
+        splits = list(self.splits)
+        if self._scorer.train_scores:
+            # Made once for all tasks, which know splits by their arrays.
+            splits = [
+                cached((self.data.token, f"asked {name}"), partial(_with_train, split))
+                for name, split in zip(self._names, self.splits, strict=True)
+            ]
+        return X, np.asarray(self.y), splits
+
+    def part(self, split: int, name: str) -> slice:
+        """See ``SplitRows.part``."""
+        n_test = len(self.splits[split][1])
+        return slice(0, n_test) if name == "test" else slice(n_test, None)
+
+    def weights(self, split: int | None) -> np.ndarray | None:
+        """See ``SplitRows.weights``."""
+        if not self._scorer.fit_params:
+            return None
+        from sklearn.utils.validation import _check_method_params
+
+        rows = None if split is None else self.splits[split][0]
+        found = _check_method_params(self.data.X, params=self._scorer.fit_params, indices=rows)
+        weights = found.get("sample_weight")
+        return None if weights is None else np.asarray(weights, np.float64)
+
+
+def _with_train(split: Split) -> Split:
+    """A split that asks about its training rows as well."""
+    train, test = split
+    return train, np.concatenate([test, train])
+
+
+class PreparedRows:
+    """The rows of one split after the first steps of pipelines; see ``SplitRows``."""
+
+    n_splits = 1
+
+    def __init__(self, whole: WholeRows, made: Rows) -> None:
+        self._whole, self._made = whole, made
+        self.y, self.n_threads = whole.y, whole.n_threads
+
+        # Scores are of the rows as they were before the first step.
+        self.part_of, self.n_rows = whole.part_of, whole.n_rows
+        self.score_params, self.part = whole.score_params, whole.part
+
+    def train(self, split: int) -> tuple[Any, Any]:
+        """See ``SplitRows.train``."""
+        return self._made.fit, self._whole.train(0)[1]
+
+    def asked(self, split: int) -> Mapping[str, Any]:
+        """See ``SplitRows.asked``."""
+        return self._made.asked
+
+    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
+        """See ``SplitRows.matrix``; made once for all tasks after the same steps."""
+        return self._made.matrix(device, *(self._whole.part_of(0, n)[1] for n in ("train", "test")))
+
+    def weights(self, split: int | None) -> np.ndarray | None:
+        """See ``SplitRows.weights``; pipelines share nothing where there are any."""
+        return None
+
+
+def _fitted_whole(estimator: Any, steps: Sequence[tuple[str, Any]], final: Any) -> Any:
+    """The fitted pipeline; of what is none, its last step."""
+    if not steps:
+        return final
+    done = dict(steps)
+    estimator.steps = [(name, done.get(name, one)) for name, one in estimator.steps[:-1]] + [
+        (estimator.steps[-1][0], final)
+    ]
+    return estimator
+
+
+def _score(
+    response: Response, estimator: Any, rows: WholeRows | PreparedRows, scorer: CandidateScorer
+) -> CellResult:
+    """Score a response as scikit-learn's ``_fit_and_score`` does."""
+    split = response.split
+    n_test = rows.n_rows(split, "test")
+    if response.error is not None:
+        return CellResult(scorer.failed(response.error, n_test), n_fits=response.n_fits)
+    result: dict[str, Any] = {
+        "fit_error": None, "n_test_samples": n_test, "fit_time": response.fit_seconds,
+    }  # fmt: skip
+    n_errors = None
+    for part in scorer.parts:
+        started = time.perf_counter()
+        X, truth = rows.part_of(split, part)
+        params = rows.score_params(split, part)
+        result[f"{part}_scores"] = scorer.score(response, estimator, X, truth, part, params)
+        if part == "test":
+            if response.classes is not None:
+                n_errors = int(np.count_nonzero(response.predict("predict", part) != truth))
+            result["score_time"] = response.score_seconds + time.perf_counter() - started
+    return CellResult(
+        result, response.converged, n_errors, response.n_support, response.n_iterations,
+        response.n_fits,
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""``--preprocess``: the first steps of an estimator's pipeline, fitted in each training fold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.dataset import Dataset
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.errors import InputError, opt
+from pipelines.search.candidates import read_yaml
+from pipelines.search.estimators import wants_scale
+
+if TYPE_CHECKING:
+    from pipelines.data.tables import Kinds
+
+LAST = "model"  # the name of the last step
+
+
+def kinds_of(data: Dataset) -> Kinds | None:
+    """What the columns of a table with categories or missing cells are; None for an array."""
+    return getattr(data.scaling, "kinds", None)
+
+
+def unscaled(data: Dataset) -> FoldedData:
+    """The rows as estimators take them: pixels scaled, columns of tables as they came."""
+    rows = [data.X_train, data.X_test]
+    if data.image_shape is not None:
+        fitted = data.scaling.fit(data.X_train)
+        rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
+    return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
+
+
+def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
+    """The estimator, behind what its rows need.
+
+    Parameters
+    ----------
+    estimator : unfitted
+    preprocess : "auto", "none", or the path of a YAML file of steps
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or the table has what an estimator cannot take.
+    """
+    from sklearn.pipeline import Pipeline
+
+    if preprocess == "auto":
+        steps = _usual(estimator, data)
+    elif preprocess == "none":
+        steps = []
+    else:
+        steps = _of_file(preprocess) if kinds_of(data) is None else [
+            *_table(data, scale=False), *_of_file(preprocess)
+        ]  # fmt: skip
+    if preprocess == "none" and kinds_of(data) is not None:
+        raise InputError(
+            f"{opt('preprocess')} must not be none for a table with text or missing cells, as "
+            f"{data.name} is; use auto"
+        )
+    return Pipeline([*steps, (LAST, estimator)]) if steps else estimator
+
+
+def parameter_name(estimator: Any, name: str) -> str:
+    """A parameter as the pipeline is told it: that of its last step, if no other is named."""
+    if not hasattr(estimator, "steps") or type(estimator).__name__ != "Pipeline":
+        return name
+    steps = [step for step, _ in estimator.steps[:-1]]
+    return name if name.split("__")[0] in steps else f"{LAST}__{name}"
+
+
+def _usual(estimator: Any, data: Dataset) -> list[tuple[str, Any]]:
+    if kinds_of(data) is not None:
+        return _table(data, wants_scale(estimator))
+    if data.image_shape is not None or not wants_scale(estimator):
+        return []
+    from sklearn.preprocessing import StandardScaler
+
+    return [("scale", StandardScaler())]
+
+
+def _table(data: Dataset, scale: bool) -> list[tuple[str, Any]]:
+    from pipelines.data.tables import make_preprocessor
+
+    return [("table", make_preprocessor(kinds_of(data), scale=scale))]
+
+
+def _of_file(path: str) -> list[tuple[str, Any]]:
+    """Steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
+    from importlib import import_module
+
+    form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"
+    content = read_yaml(path, f"{opt('preprocess')} must be auto, none or")
+    if not isinstance(content, list) or not content:
+        raise InputError(f"{opt('preprocess')} must hold {form}, got {path}; write it so")
+    steps = []
+    for one in content:
+        if not isinstance(one, dict) or len(one) != 1:
+            raise InputError(f"{opt('preprocess')} must hold {form}, got {one!r}; write it so")
+        ((name, about),) = one.items()
+        if not isinstance(about, dict) or not isinstance(about.get("class"), str):
+            raise InputError(f"{opt('preprocess')} must hold {form}, got {one!r}; write it so")
+        module, _, kind = about["class"].rpartition(".")
+        try:
+            made = getattr(import_module(module), kind)(
+                **{key: value for key, value in about.items() if key != "class"}
+            )
+        except Exception as error:  # whatever a class of the user's raises
+            raise InputError(
+                f"{opt('preprocess')} must name classes that can be made, got {about['class']} "
+                f"({type(error).__name__}: {error}); mend {path}"
+            ) from None
+        if not hasattr(made, "fit") or not hasattr(made, "transform"):
+            raise InputError(
+                f"{opt('preprocess')} must name transformers, got {about['class']}, which has no "
+                f"fit and transform; name another"
+            )
+        steps.append((str(name), made))
+    return steps

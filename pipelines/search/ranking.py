@@ -1,0 +1,184 @@
+"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe if they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.run.errors import RunStopped
+from pipelines.run_folder import columns
+from pipelines.run_folder.names import FAILED, OK
+from pipelines.run_folder.ranking import VALUES, candidates_of, ranked
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+    from pipelines.run.tasks import Runner
+
+PARTITIONS = 8
+ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
+
+Row = dict[str, Any]
+
+
+def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Rows of a journal that need not be computed again: a failed fit gets another try."""
+    for record in records:
+        for row in record["rows"]:
+            if not row["status"].startswith(FAILED):
+                yield row
+
+
+def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
+    """Rows, and the worker that they come from."""
+    return [{**row, "worker": worker} for row in rows]
+
+
+def result_of(runner: Runner, work: Callable[..., Any], shared: Any, unit: Any, what: str) -> Any:
+    """What a single unit gives.
+
+    Raises
+    ------
+    RunStopped
+        It failed; the message begins with ``what``.
+    """
+    (outcome,) = runner.outcomes(work, shared, [unit])
+    if outcome.error is not None:
+        raise RunStopped(f"{what}: {outcome.error}")
+    return outcome.result
+
+
+def results_frame(
+    rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], place: Sequence[str]
+) -> pd.DataFrame:
+    """Rows as a table with the given columns and dtypes, sorted by what names a cell."""
+    import pandas as pd
+
+    table = pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
+    return table.sort_values(list(place), ignore_index=True)
+
+
+def reduce_scores(
+    results: pd.DataFrame, parameters: Sequence[str], n_folds: int, client: Client | None = None
+) -> pd.DataFrame:
+    """The candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process.
+    """
+    parameters = list(parameters)
+    if len(results) < ROWS_FOR_DASK:
+        return candidates_of(results, parameters, n_folds)
+
+    import dask
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(results[[*parameters, *VALUES]], npartitions=PARTITIONS)
+    by_candidate = frame.groupby(parameters)
+    values = by_candidate[VALUES]
+    mean, std, n_ok, n_cells = dask.compute(
+        values.mean(), values.std(ddof=0), by_candidate["score"].count(), by_candidate.size(),
+        scheduler="threads" if client is None else client,
+    )  # fmt: skip
+    return ranked(mean, std, n_ok, n_cells, n_folds)
+
+
+def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
+    """Cells whose status is not "ok": counts for ``run.json``, each status with its cells.
+
+    ``place`` are the columns that name a cell.
+    """
+    not_ok = results[results["status"] != OK]
+    return {
+        "n_cells": len(results),
+        "n_failed": int(results["status"].str.startswith(FAILED).sum()),
+        "failures": [
+            {
+                "status": str(status),
+                "count": len(cells),
+                "cells": cells[list(place)].to_dict("records"),
+            }
+            for status, cells in not_ok.groupby("status")
+        ],
+    }
+
+
+def tabulate(
+    rows: Iterable[Row], parameters: Sequence[str] = (), stage: str = "search"
+) -> pd.DataFrame:
+    """Rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
+
+    Parameters
+    ----------
+    parameters : hyper-parameters that have a column of their own
+    """
+    import pandas as pd
+
+    chosen = [row for row in rows if row["stage"] == stage]
+    known = {**dict.fromkeys(parameters, "float64"), **columns.OF_SEARCH}
+    more = [name for name in (chosen[0] if chosen else {}) if name not in known]
+    types = {**known, **dict.fromkeys(more, "float64")}
+    table = pd.DataFrame(chosen, columns=list(types)).astype(types)
+    return table.sort_values(["candidate", "split", "share"], ignore_index=True)
+
+
+def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:
+    """The candidates of a table of cells with their algorithm and parameters, best first."""
+    ranked = reduce_scores(cells, ("candidate",), n_folds, client)
+    by_candidate = cells.groupby("candidate")
+    about = by_candidate[["algorithm", "params"]].first()
+    seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()
+    more = by_candidate[
+        [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
+    ]
+    return ranked.join(about, on="candidate").join(seconds, on="candidate").join(
+        more.mean().add_suffix("_mean"), on="candidate"
+    )  # fmt: skip
+
+
+def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
+    """The best candidate of every algorithm that has one with a score, in the order of rank."""
+    scored = ranked[ranked["score_mean"].notna()]
+    first = scored.drop_duplicates("algorithm")
+    return dict(zip(first["algorithm"], first["candidate"].astype(int), strict=True))
+
+
+def chosen_in_folds(
+    rows: Iterable[Row], n_outer: int, n_inner: int
+) -> list[tuple[dict[str, int], int | None]]:
+    """What the search within each outer fold chose.
+
+    Returns
+    -------
+    For each outer fold the best candidate of every algorithm, and the best of all; None where
+    every candidate failed.
+    """
+    cells = tabulate(rows, stage="inner")
+    found: list[tuple[dict[str, int], int | None]] = []
+    for outer in range(n_outer):
+        within = cells[cells["split"] // n_inner == outer]
+        each = best_of_each(rank(within, n_inner)) if len(within) else {}
+        found.append((each, next(iter(each.values()), None)))
+    return found
+
+
+def nested_estimate(
+    rows: Iterable[Row], chosen: Sequence[tuple[dict[str, int], int | None]]
+) -> dict[str, Any] | None:
+    """Mean and deviation over the outer folds of the candidates chosen within them."""
+    score = {
+        (row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == "outer"
+    }
+    found = [score.get((outer, best)) for outer, (_, best) in enumerate(chosen)]
+    if not found or any(one is None for one in found):
+        return None
+    values = np.array(found, float)
+    return {
+        "score_mean": float(values.mean()), "score_std": float(values.std()),
+        "n_outer": len(values), "chosen": [int(best) for _, best in chosen if best is not None],
+    }  # fmt: skip

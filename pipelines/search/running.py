@@ -1,0 +1,107 @@
+"""Tasks -> futures -> rows: what the commands and the classes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from pipelines.run.news import News
+from pipelines.run.outcomes import Outcome, without_compilation
+from pipelines.run.pace import cut_for
+from pipelines.run.tasks import Runner
+from pipelines.search.ranking import with_worker
+from pipelines.search.tasks import (
+    Place,
+    Problem,
+    Row,
+    Task,
+    failed_rows,
+    make_tasks,
+    place_of,
+    run_task,
+)
+
+
+def tasks_for_workers(
+    problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
+) -> list[Task]:
+    """The tasks of some stages; the longest are cut into their splits where workers would else
+    idle at the end."""
+    tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
+    if any(group.shared and group.shared.one_launch for group in problem.groups):
+        return tasks  # what the splits of a launch share is not known
+    return cut_for(tasks, n_workers, lambda task: task.by_split)
+
+
+class PartialRows:
+    """Gives every row of some tasks once, a split as if it were a task of its own.
+
+    A task that is begun anew, as its worker died, tells of the same rows again.
+    """
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = {task.name: task for task in tasks}
+        self._given: set[Place] = set()
+        self._until: dict[str, float] = {}  # when the rows of a task were last told
+
+    def of(self, news: News) -> Iterator[tuple[News, list[Row]]]:
+        """What news say: once for each split that has rows, in equal parts of the time."""
+        task = self._tasks[news.unit]
+        by_split: dict[int, list[Row]] = {}
+        for row in self._new(news.rows):
+            by_split.setdefault(row["split"], []).append(row)
+        if not by_split:
+            yield replace(news, rows=[]), []
+            return
+        self._until[task.name] = news.started + news.seconds
+        seconds = news.seconds / len(by_split)
+        for turn, (split, rows) in enumerate(by_split.items()):
+            part, started = task.part(split), news.started + turn * seconds
+            told = replace(
+                news, rows=rows, part=part.name, started=started, seconds=seconds, cost=part.cost
+            )
+            yield told, rows
+
+    def rest(self, outcome: Outcome[Task], rows: list[Row]) -> tuple[Outcome[Task], list[Row]]:
+        """A task that is done, and those of its rows that were not given before."""
+        left = outcome.unit.without(self._given)
+        new = self._new(rows)
+        if len(new) == len(rows):
+            return outcome, rows
+        began = max(outcome.started, self._until.get(outcome.unit.name, 0.0))
+        seconds = max(0.0, outcome.started + outcome.seconds - began)
+        name = left.name if left else ""
+        # It compiled before its first rows were ready.
+        rest = replace(
+            outcome, part=name, started=began, seconds=seconds, compile_seconds=0.0,
+            cost=left.cost if left else 0.0,
+        )  # fmt: skip
+        return rest, new
+
+    def _new(self, rows: Sequence[Row]) -> list[Row]:
+        new = [row for row in rows if place_of(row) not in self._given]
+        self._given |= {place_of(row) for row in new}
+        return new
+
+
+def run_tasks(
+    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1,
+    inner_jobs: str = "worker",
+) -> Iterator[tuple[Outcome[Task] | News, list[Row]]]:  # fmt: skip
+    """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
+
+    A task that failed gives rows whose status says why.
+    """
+    work = partial(run_task, n_threads=n_threads, inner_jobs=inner_jobs)
+    partial_rows = PartialRows(tasks)
+    for came in runner.outcomes_and_news(work, problem, tasks):
+        if isinstance(came, News):
+            for news, rows in partial_rows.of(came):
+                yield news, with_worker(rows, news.worker)
+        else:
+            failed = came.error is not None
+            rows = failed_rows(problem, came.unit, came.error or "") if failed else came.result
+            outcome, rest = partial_rows.rest(came, rows)
+            rest = without_compilation(rest, outcome.seconds, outcome.compile_seconds)
+            yield outcome, with_worker(rest, outcome.worker)

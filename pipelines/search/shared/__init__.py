@@ -1,0 +1,43 @@
+"""Work that candidates share, one file for each kind, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from pipelines.search.shared.base import PlainFits, SharedFit
+
+__all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
+
+
+@cache
+def _shared_fits() -> tuple[SharedFit, ...]:
+    # Here, as the classes they know are scikit-learn's, which a short search does without.
+    from pipelines.search.shared.ensembles import Bags, Boosting, Forests, HistogramBoosting
+    from pipelines.search.shared.linear import Lassos, Logistic, Ridges
+    from pipelines.search.shared.neighbors import Neighbors
+    from pipelines.search.shared.svm import SVCs, SVRs
+
+    return (
+        Neighbors(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
+        Logistic(), SVCs(), SVRs(),
+    )  # fmt: skip
+
+
+def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
+    """What estimators of a class share, the class itself being one that is known.
+
+    Parameters
+    ----------
+    kinds : ways of sharing that go before those of the table
+    """
+    for kind in kinds:
+        if kind.knows(estimator):
+            return kind
+    return _by_type().get(type(estimator))
+
+
+@cache
+def _by_type() -> dict[type, SharedFit]:
+    return {one: kind for kind in _shared_fits() for one in kind.types}

@@ -1,0 +1,283 @@
+"""The interface of work that candidates share.
+
+A kind of shared work is one file beside this and an entry in ``SHARED_FITS``. It fits the
+candidates of a group on the splits of a task, and hands over what each predicts as soon as that
+is known; the engine scores, journals and shows it.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from pipelines.search.identity import identity, is_repeatable
+
+SEED = "random_state"
+Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
+Report = Callable[[float], None]  # of the fraction of a task that is done
+
+
+class SplitRows(Protocol):
+    """The rows of a task's splits, as the last steps of its candidates are fitted on them."""
+
+    y: np.ndarray
+    n_splits: int
+    n_threads: int | None
+
+    def train(self, split: int) -> tuple[Any, Any]:
+        """Training rows of a split and their targets."""
+
+    def asked(self, split: int) -> Mapping[str, Any]:
+        """Rows that are to be predicted: ``test``, and ``train`` where these are scored too."""
+
+    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
+        """All rows as one array on a device, their targets, and for each split the numbers of
+        the training rows and of the rows of ``asked``, one part after the other."""
+
+    def part(self, split: int, name: str) -> slice:
+        """Where a part of ``asked`` stands among the rows that ``matrix`` asks about."""
+
+    def weights(self, split: int | None) -> np.ndarray | None:
+        """Weights of the training rows of a split, or of all rows; None where all weigh 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What a candidate predicts on a split.
+
+    Attributes
+    ----------
+    candidate, split : int, their places in the task
+    predict : function of the name of a method (``"predict"``, ``"decision_function"``, ...) and
+        of a part of the rows (``"test"``, ``"train"``), which gives the array
+    estimator : fitted; or unfitted, where there are predictions only
+    classes : the labels of a classifier that has predictions only
+    error : str, why there is no fit
+    n_fits : 1 where a fit was made for this candidate, 0 where another's serves it
+    """
+
+    candidate: int
+    split: int
+    predict: Callable[[str, str], Any]
+    estimator: Any = None
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+    converged: bool = True
+    n_support: int | None = None
+    n_iterations: int | None = None
+    classes: np.ndarray | None = None
+    error: str | None = None
+    n_fits: int = 1
+
+
+Respond = Callable[[Response], None]
+
+
+class SharedFit(ABC):
+    """Estimators of one kind whose fits share work.
+
+    Attributes
+    ----------
+    name : str
+        For rows and pages.
+    types : the classes it knows; a subclass may do anything, so it is none of them
+    shared : names of the parameters in which members of a group may differ
+    by_chance : bool
+        Whether a fit depends on its seed: then equal seeds are needed.
+    takes_weights : bool
+        Whether it takes ``sample_weight``.
+    predictions_only : bool
+        Whether there are predictions and no fitted model: then it serves only where scores
+        need nothing else.
+    splits_together : bool
+        Whether a task may hold all splits of a group.
+    one_launch : bool
+        Whether a task is one launch on a GPU, of which no part ends before the whole.
+    """
+
+    name: ClassVar[str]
+    types: ClassVar[Collection[type]]
+    shared: ClassVar[Collection[str]]
+    by_chance: ClassVar[bool] = False
+    takes_weights: bool = True
+    predictions_only: ClassVar[bool] = False
+    splits_together: bool = False
+    one_launch: bool = False
+
+    def knows(self, estimator: Any) -> bool:
+        """Whether it is of a class that shares this work."""
+        return type(estimator) in self.types
+
+    def group_key(self, estimator: Any) -> Hashable | None:
+        """Equal for estimators that share work; None for one that cannot."""
+        if not self.accepts(estimator) or (self.by_chance and not is_repeatable(estimator)):
+            return None
+        return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
+
+    def accepts(self, estimator: Any) -> bool:
+        """Whether the parameters are such that sharing gives what a plain fit gives."""
+        return True
+
+    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
+        """Places of the estimators of a group, cut where no work is lost by it."""
+        return [list(range(len(estimators)))]
+
+    def describe(self, estimators: Sequence[Any]) -> str:
+        """What tells some estimators of a group from others, for a task's name; or nothing."""
+        return ""
+
+    def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """Predicted time on one split, in any unit that is the same for all tasks of a run."""
+        return float(len(estimators))
+
+    @abstractmethod
+    def fit_and_respond(
+        self,
+        rows: SplitRows,
+        estimators: Sequence[Any],
+        methods: Collection[str],
+        respond: Respond,
+        report: Report,
+    ) -> None:
+        """Fit estimators of one group on every split.
+
+        Parameters
+        ----------
+        estimators : unfitted; they may be used up
+        methods : what scores need of them, such as ``predict``
+        respond : called with what a candidate predicts on a split, once for each of both
+        """
+
+
+class SharedEstimators(SharedFit):
+    """Kinds that give a fitted estimator for each candidate, split by split.
+
+    Attributes
+    ----------
+    one_fit : bool
+        Whether the whole group is one fit; otherwise each is one, made cheaper by the last.
+    """
+
+    one_fit: ClassVar[bool] = True
+
+    @abstractmethod
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """For each estimator a fitted one, as a plain fit would have left it.
+
+        Parameters
+        ----------
+        estimators : unfitted; they may be used up
+        X, y : training rows
+        weights : ``sample_weight``, where there is one
+        """
+
+    def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
+        """What each gives by ``method``; None where each has to be asked by itself."""
+        return None
+
+    def fit_and_respond(
+        self,
+        rows: SplitRows,
+        estimators: Sequence[Any],
+        methods: Collection[str],
+        respond: Respond,
+        report: Report,
+    ) -> None:
+        """See ``SharedFit.fit_and_respond``."""
+        for split in range(rows.n_splits):
+            weights = rows.weights(split)
+            options = {} if weights is None else {"sample_weight": weights}
+            fresh = _copies(estimators) if rows.n_splits > 1 else list(estimators)
+            fit_and_respond_each(self, rows, split, fresh, options, respond)
+            report((split + 1) / rows.n_splits)
+
+
+class PlainFits(SharedEstimators):
+    """Fits that share nothing but the steps before them."""
+
+    name = "plain"
+    types = ()
+    shared = ()
+    one_fit = False
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``."""
+        return [estimator.fit(X, y, **weights) for estimator in estimators]
+
+
+class ResponseCache:
+    """What the fitted estimators of a group predict, asked of all of them at once."""
+
+    def __init__(
+        self, kind: SharedEstimators, fitted: Sequence[Any], asked: Mapping[str, Any]
+    ) -> None:
+        self._kind, self._fitted, self._asked = kind, fitted, asked
+        self._found: dict[tuple[str, str], list[np.ndarray] | None] = {}
+
+    def predict(self, i: int, method: str, part: str) -> np.ndarray:
+        """What the estimator at place ``i`` gives for a part of the rows."""
+        if (method, part) not in self._found:
+            together = len(self._fitted) > 1
+            self._found[method, part] = (
+                self._kind.predict(self._fitted, method, self._asked[part]) if together else None
+            )
+        found = self._found[method, part]
+        if found is not None:
+            return found[i]
+        alone: np.ndarray = getattr(self._fitted[i], method)(self._asked[part])
+        return alone
+
+
+def fit_and_respond_each(
+    kind: SharedEstimators,
+    rows: SplitRows,
+    split: int,
+    estimators: list[Any],
+    options: Mapping[str, Any],
+    respond: Respond,
+) -> None:
+    """Fit the estimators of a group on one split, and respond for each."""
+    from functools import partial
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    X, y = rows.train(split)
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = kind.fit(estimators, X, y, **options)
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    seconds = (time.perf_counter() - started) / len(fitted)
+    warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    cache = ResponseCache(kind, fitted, rows.asked(split))
+    for i, one in enumerate(fitted):
+        converged = not _at_limit(one, warned, len(fitted))
+        made = int(i == 0 or not kind.one_fit)
+        predict = partial(cache.predict, i)
+        respond(Response(i, split, predict, one, seconds, converged=converged, n_fits=made))
+
+
+def _at_limit(fitted: Any, warned: bool, n: int) -> bool:
+    """Whether a fit of a group, one of which warned, ended at its limit of iterations."""
+    if not warned or n == 1:
+        return warned
+    limit, taken = getattr(fitted, "max_iter", None), getattr(fitted, "n_iter_", None)
+    return limit is None or taken is None or bool(np.max(taken) >= limit)
+
+
+def _copies(estimators: Sequence[Any]) -> list[Any]:
+    from sklearn.base import clone
+
+    return [clone(one) for one in estimators]
+
+
+def parameters_of(estimators: Sequence[Any], name: str) -> list[Any]:
+    """A parameter of each."""
+    return [getattr(estimator, name) for estimator in estimators]

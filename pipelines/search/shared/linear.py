@@ -1,0 +1,121 @@
+"""Linear models: one decomposition for every alpha of ridge regression, and warm-started paths."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+
+from pipelines.search.shared.base import SharedEstimators
+
+
+class Ridges(SharedEstimators):
+    """All alphas from one singular value decomposition.
+
+    With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are
+    first turned into the triangle R, whose decomposition does not depend on their number
+    (Golub and Van Loan, Matrix Computations, 8.6.3).
+    """
+
+    name = "one decomposition for all alphas"
+    types = (Ridge, RidgeClassifier)
+    shared = ("alpha",)
+    takes_weights = False
+
+    def accepts(self, estimator: Any) -> bool:
+        """A solver that gives the exact solution, and one alpha above 0."""
+        return (
+            estimator.solver in ("auto", "cholesky", "svd")
+            and not estimator.positive
+            and isinstance(estimator.alpha, int | float)
+            and estimator.alpha > 0
+            and getattr(estimator, "class_weight", None) is None
+        )
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
+        first = estimators[0].fit(X, y)
+        rows = np.asarray(X)
+        rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
+        if hasattr(first, "classes_"):
+            targets = first._label_binarizer.transform(y)
+        else:
+            targets = np.asarray(y)
+        targets = targets.reshape(len(rows), -1).astype(rows.dtype)
+        centre, level = np.zeros(rows.shape[1], rows.dtype), np.zeros(targets.shape[1], rows.dtype)
+        if first.fit_intercept:
+            centre, level = rows.mean(axis=0), targets.mean(axis=0)
+        triangle = linalg.qr(np.hstack([rows - centre, targets - level]), mode="r")[0]
+        n_features = rows.shape[1]
+        U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
+        turned = U.T @ triangle[:n_features, n_features:]
+        fitted = [first]
+        for other in estimators[1:]:
+            coefficients = (Vt.T @ ((S / (S**2 + other.alpha))[:, None] * turned)).T
+            model = copy.copy(first).set_params(**other.get_params(deep=False))
+            model.coef_ = coefficients.reshape(np.shape(first.coef_))
+            intercept = level - coefficients @ centre
+            if first.fit_intercept:
+                model.intercept_ = intercept if np.ndim(first.intercept_) else float(intercept[0])
+            fitted.append(model)
+        return fitted
+
+
+class Paths(SharedEstimators):
+    """Warm starts along a path of penalties, the strongest first.
+
+    Every fit ends at the optimum that a plain one ends at, each within its own ``tol``.
+    """
+
+    one_fit = False
+
+    def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``."""
+        fitted: list[Any] = [None] * len(estimators)
+        order = sorted(range(len(estimators)), key=lambda i: self.strength(estimators[i]))
+        walker = copy.copy(estimators[order[-1]]).set_params(warm_start=True)
+        for i in reversed(order):
+            walker.set_params(**{name: getattr(estimators[i], name) for name in self.shared})
+            walker.fit(X, y, **weights)
+            fitted[i] = copy.deepcopy(walker).set_params(warm_start=False)
+        return fitted
+
+    def strength(self, estimator: Any) -> float:
+        """How strongly it penalises."""
+        return float(estimator.alpha)
+
+
+class Lassos(Paths):
+    """Lasso and elastic net."""
+
+    name = "a warm-started path of alpha"
+    types = (Lasso, ElasticNet)
+    shared = ("alpha",)
+
+    def accepts(self, estimator: Any) -> bool:
+        """Coordinates in order: a random order would not be that of a plain fit."""
+        return not estimator.warm_start and estimator.selection == "cyclic" and estimator.alpha > 0
+
+
+class Logistic(Paths):
+    """Logistic regression by a solver that can start from given coefficients."""
+
+    name = "a warm-started path of C"
+    types = (LogisticRegression,)
+    shared = ("C",)
+
+    def accepts(self, estimator: Any) -> bool:
+        """Solvers without chance: they end at the optimum whatever the order of the rows."""
+        return (
+            estimator.solver in ("lbfgs", "newton-cg", "newton-cholesky")
+            and not estimator.warm_start
+            and estimator.C > 0
+        )
+
+    def strength(self, estimator: Any) -> float:
+        """See ``Paths.strength``."""
+        return 1.0 / estimator.C

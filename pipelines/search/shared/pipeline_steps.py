@@ -1,0 +1,236 @@
+"""The first steps of pipelines: equal ones are fitted once for the training rows of a fold."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import to_device
+from pipelines.search.identity import identity, is_repeatable
+
+MOST_BYTES = 2**30  # of transformed rows that a process keeps for the next pipelines
+WIDTH = "n_components"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A transformer of a pipeline.
+
+    Attributes
+    ----------
+    transformer : unfitted
+    key : equal for transformers that do the same; of a principal component analysis but for
+        the number of components
+    width : int or None, the number of components of such an analysis
+    most : int or None, the most components that any pipeline of the search asks of it
+    """
+
+    name: str
+    transformer: Any
+    key: Hashable
+    width: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a fold on their way through the steps.
+
+    ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
+    fitted pipeline will be asked about, by name.
+    """
+
+    fit: Any
+    asked: Mapping[str, Any]
+    _made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """What they hold, as near as it can be said of any kind of array."""
+        return sum(_bytes_of(rows) for rows in (self.fit, *self.asked.values()))
+
+    def matrix(
+        self, device: str, y_train: Any, y_test: Any
+    ) -> tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """All rows as one array on a device; see ``SplitRows.matrix``.
+
+        Made once, as candidates of several tasks may share it, and what is computed from it.
+        """
+        if "matrix" not in self._made:
+            train, test = (
+                np.asarray(self.fit, np.float64),
+                np.asarray(self.asked["test"], np.float64),
+            )
+            X = to_device(np.vstack([train, test]), device)
+            first, second = np.arange(len(train)), np.arange(len(train), len(X))
+            asked = np.concatenate([second, first]) if "train" in self.asked else second
+            y = np.concatenate([np.asarray(y_train), np.asarray(y_test)])
+            self._made["matrix"] = X, y, [(first, asked)]
+        found: tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]] = self._made["matrix"]
+        return found
+
+
+def decompose(estimator: Any) -> tuple[list[Step], Any] | None:
+    """The first steps of a pipeline and its last; None for one that has to stay whole.
+
+    An estimator that is no pipeline is its own last step.
+    """
+    if type(estimator).__name__ != "Pipeline":  # a search without scikit-learn comes here, too
+        return [], estimator
+    from sklearn.pipeline import Pipeline
+
+    if type(estimator) is not Pipeline:
+        return [], estimator
+    if estimator.transform_input is not None or hasattr(estimator, "_sklearn_output_config"):
+        return None
+    final = estimator.steps[-1][1]
+    if final is None or final == "passthrough":
+        return None
+    steps = []
+    for name, transformer in estimator.steps[:-1]:
+        if transformer is None or transformer == "passthrough":
+            continue
+        step = _step(name, transformer)
+        if step is None:
+            return None
+        steps.append(step)
+    return steps, final
+
+
+def _step(name: str, transformer: Any) -> Step | None:
+    from sklearn.decomposition import PCA
+
+    if hasattr(transformer, "_sklearn_output_config"):
+        return None
+    if type(transformer) is PCA and transformer.svd_solver in ("auto", "full", "covariance_eigh"):
+        width = transformer.n_components
+        if isinstance(width, int) and width > 0 and not isinstance(width, bool):
+            return Step(name, transformer, identity(transformer, {WIDTH, "random_state"}), width)
+    if not is_repeatable(transformer) and type(transformer) is not PCA:
+        return None
+    return Step(name, transformer, identity(transformer))
+
+
+class StepCache:
+    """Transformed rows of a process, the ones used last, by what made them."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most, self._found = most_bytes, OrderedDict[Hashable, tuple[Any, Rows]]()
+        self._locks: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, Rows, bool]:
+        """What ``make`` gives, made once for a key; and whether it was made now."""
+        with self._lock:
+            own = self._locks.setdefault(key, threading.Lock())
+        with own:
+            with self._lock:
+                if key in self._found:
+                    self._found.move_to_end(key)
+                    return *self._found[key], False
+            made = make()
+            with self._lock:
+                self._found[key] = made
+                while len(self._found) > 1 and self._n_bytes() > self._most:
+                    self._locks.pop(self._found.popitem(last=False)[0], None)
+        return *made, True
+
+    def _n_bytes(self) -> int:
+        return sum(rows.n_bytes for _, rows in self._found.values())
+
+
+CACHE = StepCache()
+
+
+def prepare(
+    steps: Sequence[Step], rows: Rows, y: Any, place: Hashable
+) -> tuple[list[tuple[str, Any]], Rows, int]:
+    """Fit steps, or take them from an earlier pipeline on the same rows.
+
+    Parameters
+    ----------
+    rows : Rows, unchanged ones
+    y : targets of the training rows
+    place : names these rows: the run and the fold
+
+    Returns
+    -------
+    fitted : list of (name, transformer)
+    rows : Rows, after the last step
+    n_made : int, how many steps were fitted now
+    """
+    fitted, key, n_made = [], place, 0
+    for step in steps:
+        most = _most_components(step, rows)
+        done = rows
+        transformer, rows, new = CACHE.get(
+            key := (key, step.key, most), lambda step=step, rows=done, most=most: _fit(  # type: ignore[misc]
+                step, rows, y, most
+            ),
+        )  # fmt: skip
+        n_made += new
+        if step.width is not None and step.width != most:
+            transformer, rows = _narrower(transformer, rows, step.width, done.fit)
+            key = (key, step.width)
+        fitted.append((step.name, transformer))
+    return fitted, rows, n_made
+
+
+def _most_components(step: Step, rows: Rows) -> int | None:
+    """How many components to fit; the step's own number where more would be found otherwise."""
+    if step.width is None or step.most is None:
+        return step.width
+    n_rows, n_features = np.shape(rows.fit)
+    solver = step.transformer.svd_solver
+    if step.most > min(n_rows, n_features):
+        return step.width
+    if solver != "auto" or max(n_rows, n_features) <= 500:
+        return step.most
+    if n_features <= 1000 and n_rows >= 10 * n_features:
+        return step.most  # the eigenvectors of the covariance, whatever their number
+    least = 0.8 * min(n_rows, n_features)
+    return step.most if step.width >= least else step.width  # else a randomised solver
+
+
+def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
+    from sklearn.base import clone
+
+    transformer = clone(step.transformer)
+    if most is not None:
+        transformer.set_params(n_components=most)
+    if hasattr(transformer, "fit_transform"):
+        trained = transformer.fit_transform(rows.fit, y)
+    else:
+        trained = transformer.fit(rows.fit, y).transform(rows.fit)
+    asked = {name: transformer.transform(one) for name, one in rows.asked.items()}
+    return transformer, Rows(trained, asked)
+
+
+def _narrower(pca: Any, rows: Rows, width: int, before: Any) -> tuple[Any, Rows]:
+    """An analysis with fewer components: the first of those that were found."""
+    cut, rank, most = copy.copy(pca), min(np.shape(before)), pca.n_components_
+    cut.n_components = cut.n_components_ = width
+    for name in ("components_", "explained_variance_", "explained_variance_ratio_",
+                 "singular_values_"):  # fmt: skip
+        setattr(cut, name, getattr(pca, name)[:width])
+    # The mean variance of what is left out.
+    dropped = pca.explained_variance_[width:].sum() + pca.noise_variance_ * (rank - most)
+    cut.noise_variance_ = dropped / (rank - width) if width < rank else 0.0
+    return cut, Rows(
+        np.ascontiguousarray(rows.fit[:, :width]),
+        {name: np.ascontiguousarray(one[:, :width]) for name, one in rows.asked.items()},
+    )
+
+
+def _bytes_of(rows: Any) -> int:
+    if hasattr(rows, "nbytes"):
+        return int(rows.nbytes)
+    if hasattr(rows, "memory_usage"):
+        return int(rows.memory_usage(deep=False).sum())
+    return int(rows.data.nbytes) if hasattr(rows, "data") and hasattr(rows.data, "nbytes") else 0

@@ -1,0 +1,408 @@
+"""Support vector machines: all C of a gamma on the splits of a task, by any backend.
+
+Within the stopping tolerance they are those of scikit-learn. No fitted machine is made, only what
+it predicts of the rows that are asked about.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pipelines.data.placement import to_device
+from pipelines.run_folder.names import FAILED, NOT_CONVERGED
+from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split, SplitRows
+from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends.base import CellFit, Cells
+from pipelines.svm.cost import predicted_cost
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
+
+# Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
+ROWS_OF_A_UNIT_OF_TIME = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class SVMParameters:
+    """A candidate of ``svm_grid``: what ``SVC`` or ``SVR`` would be told, without scikit-learn,
+    whose import takes longer than a short search.
+
+    Attributes
+    ----------
+    epsilon : float, of a regression; None for a classifier
+    """
+
+    C: float
+    gamma: float
+    settings: Settings
+    epsilon: float | None = None
+
+    def as_estimator(self) -> Any:
+        """An unfitted estimator with these parameters, for scorers that look at one."""
+        from pipelines.svm.path_svc import PathSVC
+
+        kernel = self.settings.kernel
+        return PathSVC(
+            C=self.C, gamma=self.gamma, kernel=kernel.name, degree=kernel.degree,
+            coef0=kernel.coef0, decision=self.settings.decision,
+        )  # fmt: skip
+
+
+def settings_of(estimator: Any) -> Settings:
+    """What an estimator that is ``SVC``, ``SVR`` or one of ours asks of a backend."""
+    if isinstance(estimator, SVMParameters):
+        return estimator.settings
+    kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
+    return Settings(
+        getattr(estimator, "decision", "ovo"), estimator.tol, estimator.max_iter,
+        Kernel(kernel, int(estimator.degree), float(estimator.coef0)),
+        getattr(estimator, "class_weight", None),
+        memory_bytes=getattr(estimator, "memory_bytes", Settings().memory_bytes),
+        pair_values=getattr(estimator, "decision_function_shape", "ovr") == "ovo",
+    )  # fmt: skip
+
+
+def gamma_of(estimator: Any, X: Any) -> float:
+    """The number that ``gamma`` stands for on some training rows; 1 where the kernel has none."""
+    if isinstance(estimator, SVMParameters):
+        return estimator.gamma
+    if estimator.kernel in ("linear", PRECOMPUTED) or callable(estimator.kernel):
+        return 1.0
+    if estimator.gamma == "auto":
+        return 1.0 / X.shape[1]
+    if estimator.gamma == "scale":
+        with np.errstate(over="ignore"):
+            variance = float(X.var(dtype=np.float64))
+        return 1.0 / (X.shape[1] * variance) if variance else 1.0
+    return float(estimator.gamma)
+
+
+class KernelMachines(SharedFit):
+    """What classifiers and regressors have in common."""
+
+    name = "the path solver"
+    predictions_only = True
+    splits_together = True
+    path: ClassVar[Sequence[str]] = ("C",)  # the parameters that one walk goes along
+
+    def accepts(self, estimator: Any) -> bool:
+        """A kernel with a name, and numbers that a backend takes."""
+        if isinstance(estimator, SVMParameters):
+            return True
+        return (
+            estimator.kernel in KERNELS
+            and 0 < estimator.C < np.inf
+            and (estimator.gamma in ("scale", "auto") or estimator.gamma > 0)
+        )
+
+    def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key``."""
+        if isinstance(estimator, SVMParameters):
+            return repr(estimator.settings)
+        return super().group_key(estimator)
+
+    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
+        """By gamma; see ``SharedFit.partition``."""
+        return list(self._by_gamma(estimators).values())
+
+    def describe(self, estimators: Sequence[Any]) -> str:
+        """See ``SharedFit.describe``."""
+        gammas = list(dict.fromkeys(one.gamma for one in estimators))
+        first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
+        more = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
+        Cs = {one.C for one in estimators}
+        return f"gamma={first}{more} " + (
+            f"C={estimators[0].C:.6g}" if len(Cs) == 1 else f"{len(Cs)} C"
+        )
+
+    def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """See ``SharedFit.cost``."""
+        scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
+        return scale * sum(
+            predicted_cost(
+                float(one.C), 1 / n_features if isinstance(one.gamma, str) else float(one.gamma),
+                n_features,
+            )
+            for one in estimators
+        )  # fmt: skip
+
+    @staticmethod
+    def _by_gamma(estimators: Sequence[Any]) -> dict[Any, list[int]]:
+        found: dict[Any, list[int]] = defaultdict(list)
+        for i, one in enumerate(estimators):
+            found["none" if settings_of(one).kernel.name == "linear" else one.gamma].append(i)
+        return found
+
+
+class SVCs(KernelMachines):
+    """``SVC`` and ``PathSVC``: a search of the backend for each set of settings.
+
+    Parameters
+    ----------
+    solver : str, a name in ``BACKENDS``
+    device : {"cpu", "gpu"}
+    """
+
+    shared = (
+        "C", "gamma", "cache_size", "shrinking", "verbose", "n_threads", "random_state",
+    )  # fmt: skip
+
+    def __init__(self, solver: str = "path", device: str = "cpu") -> None:
+        self.solver, self.device = solver, device
+        self.takes_weights = (solver, device) == ("path", "cpu")
+
+    @property
+    def types(self) -> Collection[type]:  # type: ignore[override]
+        """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
+        from sklearn.svm import SVC
+
+        from pipelines.svm.path_svc import PathSVC
+
+        return SVC, PathSVC
+
+    def knows(self, estimator: Any) -> bool:
+        """See ``SharedFit.knows``."""
+        if isinstance(estimator, SVMParameters):
+            return estimator.epsilon is None
+        return super().knows(estimator)
+
+    @property
+    def splits_together(self) -> bool:  # type: ignore[override]
+        """See ``SharedFit``."""
+        return load_backend(self.solver, self.device).shares_splits
+
+    @property
+    def one_launch(self) -> bool:  # type: ignore[override]
+        """See ``SharedFit``."""
+        return load_backend(self.solver, self.device).shares_gammas
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
+        if isinstance(estimator, SVMParameters):
+            return True
+        plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
+        given = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
+        return plain and (super().accepts(estimator) or (given and 0 < estimator.C < np.inf))
+
+    def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
+        """See ``SharedFit.partition``.
+
+        A backend that fits several gammas at once gets them dealt out to as many tasks as there
+        are workers, each with small and large ones: one launch has one tail.
+        """
+        backend = load_backend(self.solver, self.device)
+        if not backend.shares_C:
+            return [[i] for i in range(len(estimators))]
+        by_gamma = super().partition(estimators, n_workers)
+        if not backend.shares_gammas:
+            return by_gamma
+        n_tasks = min(n_workers, len(by_gamma))
+        return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
+
+    def fit_and_respond(
+        self,
+        rows: SplitRows,
+        estimators: Sequence[Any],
+        methods: Collection[str],
+        respond: Respond,
+        report: Report,
+    ) -> None:
+        """See ``SharedFit.fit_and_respond``."""
+        backend = load_backend(self.solver, self.device)
+        decisions = "decision_function" in methods
+        done, total = 0, len(estimators) * rows.n_splits
+        for part in _parts(*rows.matrix(backend.device), rows.weights(None), backend.device):
+            settings = self._settings(estimators[0], part.classes, rows.n_threads)
+            members = _cells_of(estimators, part)
+            for cells in _batches(members):
+
+                def on_split(
+                    g: int, split: int, fits: list[CellFit], part: _Part = part,
+                    cells: Cells = cells, members: Mapping[Any, list[int]] = members,
+                ) -> None:  # fmt: skip
+                    for C, fit in zip(cells.Cs, fits, strict=True):
+                        for n, i in enumerate(members[C, cells.gammas[g], split]):
+                            place = part.places[split]
+                            respond(_response(i, place, fit, part.classes, rows, first=n == 0))
+
+                def reported(share: float, before: int = done, n: int = cells.n_cells) -> None:
+                    report(min(1.0, (before + share * n) / total))
+
+                backend.fit_cells(
+                    part.X, part.codes, part.splits, cells, settings, decisions=decisions,
+                    on_split=on_split, report=reported, sample_weight=part.weights,
+                )  # fmt: skip
+                done += cells.n_cells
+
+    def _settings(self, estimator: Any, classes: np.ndarray, n_threads: int | None) -> Settings:
+        """Settings of a fit on class codes."""
+        settings = settings_of(estimator)
+        if isinstance(settings.class_weight, dict) and not isinstance(estimator, SVMParameters):
+            from pipelines.svm.parameters import factors_by_code
+
+            factors = factors_by_code(settings.class_weight, classes)
+            settings = replace(settings, class_weight=factors)
+        if not isinstance(estimator, SVMParameters):
+            settings = replace(settings, n_threads=n_threads or usable_threads())
+        return replace(settings, device=self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Splits that are fitted in one call, and what of them.
+
+    Attributes
+    ----------
+    places : for the number of a split of this part, its place in the task
+    """
+
+    X: Any
+    codes: np.ndarray
+    splits: Sequence[Split]
+    classes: np.ndarray
+    weights: np.ndarray | None
+    places: Mapping[int, int]
+
+
+def _parts(
+    X: Any, y: np.ndarray, splits: Sequence[Split], weights: np.ndarray | None, device: str
+) -> list[_Part]:
+    """All splits whose training rows have every class, and each of the others by itself.
+
+    A fit of rows without a class knows no such class: its decision values have another form.
+    Training rows of one class go with the first, as the backend refuses them.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    codes = codes.astype(np.int32)
+    n_known = [len(np.unique(codes[train])) for train, _ in splits]
+    whole = [i for i, n in enumerate(n_known) if n in (1, len(classes))]
+    parts = [_Part(X, codes, splits, classes, weights, {i: i for i in whole})] if whole else []
+    for i in sorted({*range(len(splits))} - {*whole}):
+        train, asked = splits[i]
+        rows = np.concatenate([train, asked])
+        known, own = np.unique(codes[train], return_inverse=True)
+        # The codes of the rows to predict are not looked at.
+        own = np.concatenate([own, np.zeros(len(asked), own.dtype)]).astype(np.int32)
+        split = (np.arange(len(train)), np.arange(len(train), len(rows)))
+        own_weights = None if weights is None else weights[rows]
+        parts.append(
+            _Part(X[to_device(rows, device)], own, [split], classes[known], own_weights, {0: i})
+        )
+    return parts
+
+
+def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float, int], list[int]]:
+    """Which estimators a cell (C, gamma, split) stands for."""
+    members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
+    for number in part.places:
+        gammas: dict[Any, float] = {}
+        for i, one in enumerate(estimators):
+            if one.gamma not in gammas:
+                scaled = not isinstance(one, SVMParameters) and one.gamma == "scale"
+                gammas[one.gamma] = gamma_of(
+                    one, part.X[part.splits[number][0]] if scaled else part.X
+                )
+            members[float(one.C), gammas[one.gamma], number].append(i)
+    return members
+
+
+def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cells]:
+    """The cells as calls of a backend: gammas with the same C on the same splits go together."""
+    splits, Cs = defaultdict(set), defaultdict(set)
+    for C, gamma, split in members:
+        splits[gamma].add(split)
+        Cs[gamma].add(C)
+    alike = defaultdict(list)
+    for gamma in splits:
+        alike[tuple(sorted(Cs[gamma])), tuple(sorted(splits[gamma]))].append(gamma)
+    return [Cells(tuple(gammas), own_Cs, on) for (own_Cs, on), gammas in alike.items()]
+
+
+def _response(
+    i: int, split: int, fit: CellFit, classes: np.ndarray, rows: SplitRows, first: bool
+) -> Response:
+    found = {"predict": None if fit.predictions is None else classes[fit.predictions],
+             "decision_function": fit.decisions}  # fmt: skip
+
+    def predict(method: str, part: str) -> Any:
+        values = found[method]
+        assert values is not None
+        return values[rows.part(split, part)]
+
+    error = fit.status.removeprefix(f"{FAILED}: ") if fit.status.startswith(FAILED) else None
+    return Response(
+        i, split, predict, None, fit.fit_seconds or 0.0, fit.score_seconds or 0.0,
+        fit.status != NOT_CONVERGED, fit.n_support, fit.n_iterations if first else 0, classes,
+        error, int(first),
+    )  # fmt: skip
+
+
+class SVRs(KernelMachines):
+    """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
+
+    shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_threads")
+    takes_weights = False
+
+    @property
+    def types(self) -> Collection[type]:  # type: ignore[override]
+        """See ``SharedFit``."""
+        from sklearn.svm import SVR
+
+        return (SVR,)
+
+    def accepts(self, estimator: Any) -> bool:
+        """See ``KernelMachines.accepts``."""
+        return super().accepts(estimator) and estimator.epsilon >= 0
+
+    def fit_and_respond(
+        self,
+        rows: SplitRows,
+        estimators: Sequence[Any],
+        methods: Collection[str],
+        respond: Respond,
+        report: Report,
+    ) -> None:
+        """See ``SharedFit.fit_and_respond``."""
+        from pipelines.svm.cpu.regression import cross_validate_regression
+
+        X, y, splits = rows.matrix("cpu")
+        settings, done = settings_of(estimators[0]), 0
+        options: dict[str, Any] = {
+            "kernel": settings.kernel.name, "degree": settings.kernel.degree,
+            "coef0": settings.kernel.coef0, "tol": settings.tol, "max_iter": settings.max_iter,
+            "n_threads": rows.n_threads or usable_threads(),
+        }  # fmt: skip
+        for split, fold in enumerate(splits):
+            by_gamma: dict[float, list[int]] = defaultdict(list)
+            for i, one in enumerate(estimators):
+                by_gamma[gamma_of(one, X[fold[0]])].append(i)
+            for gamma, members in by_gamma.items():
+                Cs = sorted({float(estimators[i].C) for i in members})
+                epsilons = sorted({float(estimators[i].epsilon) for i in members})
+                found = cross_validate_regression(X, y, gamma, Cs, epsilons, [fold], **options)
+                for i in members:
+                    one = estimators[i]
+                    place = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
+                    values = found.predictions[0][place]
+                    respond(
+                        Response(
+                            i, split,
+                            lambda method, part, values=values, split=split: values[
+                                rows.part(split, part)
+                            ],
+                            converged=not found.status[(*place, 0)],
+                            n_support=int(found.n_support[(*place, 0)]),
+                        )
+                    )  # fmt: skip
+                done += len(members)
+                report(done / (len(estimators) * len(splits)))
+
+
+def usable_threads() -> int:
+    """As many threads as BLAS may use: what a worker was given."""
+    from threadpoolctl import threadpool_info
+
+    return max([one["num_threads"] for one in threadpool_info()], default=1)

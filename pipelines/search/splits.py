@@ -1,0 +1,178 @@
+"""``--cv``: which rows train and which validate."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import CLASSIFICATION, rows_of
+from pipelines.data.folds import make_folds
+from pipelines.errors import InputError, opt
+
+KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def splits_of(
+    kind: str, n_folds: int, n_repeats: int, seed: int, X: Any, y: np.ndarray,
+    groups: np.ndarray | None, task: str, classes: np.ndarray | None = None,
+) -> list[Split]:  # fmt: skip
+    """Training and validation rows of every fold.
+
+    Parameters
+    ----------
+    kind : str
+        ``"stratified"``, ``"kfold"`` (shuffled), ``"repeated"`` (either of them by the task,
+        ``n_repeats`` times), ``"group"`` (a group is never on both sides), ``"time"`` (rows
+        are in their order, what is to come is validated), ``"auto"`` (stratified for classes,
+        else kfold), or ``"FILE.py:function"`` of X, y and groups, which gives pairs of index
+        arrays or a splitter.
+    X : rows of the search
+    y : class codes or numbers, of shape (n_rows,)
+    groups : of shape (n_rows,), or None
+    task : "classification" or "regression"
+    classes : labels, to name one in an error
+
+    Raises
+    ------
+    InputError
+        The rows cannot be split so.
+    """
+    from sklearn import model_selection
+
+    if kind not in KINDS:
+        return _of_function(kind, X, y, groups)
+    if kind == "auto":
+        kind = "stratified" if task == CLASSIFICATION else "kfold"
+    n_rows = len(y)
+    if kind == "stratified" and task != CLASSIFICATION:
+        raise InputError(
+            f"{opt('cv')} must not be stratified where the target is a number; use "
+            f"{opt('cv', 'kfold')}"
+        )
+    if kind == "repeated":
+        again = "stratified" if task == CLASSIFICATION else "kfold"
+        return [
+            split
+            for repeat in range(n_repeats)
+            for split in splits_of(again, n_folds, 1, seed + repeat, X, y, None, task, classes)
+        ]
+    if kind == "stratified":
+        return make_folds(y, n_folds, seed, classes)
+
+    if n_folds > n_rows - (kind == "time"):
+        raise InputError(
+            f"{opt('folds')} must not exceed the {n_rows} rows, got {n_folds}; use fewer"
+        )
+    if kind == "kfold":
+        splitter: Any = model_selection.KFold(n_folds, shuffle=True, random_state=seed)
+    elif kind == "time":
+        splitter = model_selection.TimeSeriesSplit(n_folds)
+    else:
+        _refuse_few_groups(groups, n_folds)
+        return list(model_selection.GroupKFold(n_folds).split(np.zeros(n_rows), y, groups))
+    return list(splitter.split(np.zeros(n_rows), y))
+
+
+def _refuse_few_groups(groups: np.ndarray | None, n_folds: int) -> None:
+    if groups is None:
+        raise InputError(
+            f"{opt('groups')} must name the column of groups for {opt('cv', 'group')}, it was not "
+            f"given; name one"
+        )
+    n_groups = len(np.unique(groups))
+    if n_groups < n_folds:
+        raise InputError(
+            f"{opt('folds')} must not exceed the {n_groups} groups, got {n_folds}; use "
+            f"{opt('folds', n_groups)} or fewer"
+        )
+
+
+def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> list[Split]:
+    path, _, name = kind.rpartition(":")
+    if not path.endswith(".py") or not name.isidentifier():
+        raise InputError(
+            f"{opt('cv')} must be one of {', '.join(KINDS)} or FILE.py:function, got {kind!r}; "
+            f"check the spelling"
+        )
+    found = _load(path, name)
+    try:
+        made = found(X, y, groups)
+        made = made.split(X, y, groups) if hasattr(made, "split") else made
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
+        for rows in (one for split in splits for one in split):
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+                raise ValueError("a side of a split is no array of row numbers, or empty")
+            if rows.min() < 0 or rows.max() >= len(y):
+                raise ValueError(f"a row number is not below {len(y)}")
+        if len(splits) < 2:
+            raise ValueError(f"it gave {len(splits)} splits; at least 2 are compared")
+    except Exception as error:  # whatever a function of the user's raises
+        raise InputError(
+            f"{opt('cv')} must be a function of X, y and groups that gives (train, validation) "
+            f"rows, got {kind} ({type(error).__name__}: {error}); mend it"
+        ) from None
+    return splits
+
+
+def _load(path: str, name: str) -> Any:
+    if not Path(path).is_file():
+        raise InputError(f"{opt('cv')} must name a file that exists, got {path}; check the path")
+    spec = importlib.util.spec_from_file_location("folds_of_ones_own", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        found = getattr(module, name)
+    except Exception as error:
+        raise InputError(
+            f"{opt('cv')} must name a function that can be loaded, got {path}:{name} "
+            f"({type(error).__name__}: {error}); mend the file"
+        ) from None
+    return found
+
+
+def shorter(
+    split: Split, share: float, y: np.ndarray, task: str, in_order: bool, seed: int
+) -> Split:
+    """The split with a share of its training rows; classes keep their proportions.
+
+    Parameters
+    ----------
+    in_order : bool
+        Whether rows are in the order of time: then the latest are kept.
+    """
+    train, test = split
+    n = max(2, round(share * len(train)))
+    if in_order:
+        return train[-n:], test
+    if task == CLASSIFICATION:
+        from pipelines.data.folds import stratified_subset
+
+        _, codes = np.unique(y[train], return_inverse=True)
+        n = max(n, int(codes.max()) + 1)
+        return train[stratified_subset(codes, n, seed)], test
+    order = np.random.default_rng(seed).permutation(len(train))
+    return train[np.sort(order[:n])], test
+
+
+def inner_splits(
+    outer: Sequence[Split], kind: str, n_folds: int, n_repeats: int, seed: int, X: Any,
+    y: np.ndarray, groups: np.ndarray | None, task: str, classes: np.ndarray | None,
+) -> list[list[Split]]:  # fmt: skip
+    """The same cross-validation within the training rows of every outer fold."""
+    found = []
+    for train, _ in outer:
+        rows = rows_of(X, train)
+        inner = splits_of(
+            kind, n_folds, n_repeats, seed, rows, y[train],
+            None if groups is None else groups[train], task, classes,
+        )  # fmt: skip
+        found.append([(train[fit], train[validation]) for fit, validation in inner])
+    return found

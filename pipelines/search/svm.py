@@ -1,0 +1,224 @@
+"""What ``svm_grid`` adds to a search: the grid, the best machine, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data import Dataset
+from pipelines.errors import InputError, opt
+from pipelines.run.errors import RunStopped
+from pipelines.run.summary import failed_fits, wall_time
+from pipelines.run.tasks import OnCluster
+from pipelines.run_folder import columns, names
+from pipelines.run_folder.judgement import edges, interval, rivals, wider
+from pipelines.search.predictions import write_predictions
+from pipelines.search.ranking import reduce_scores, result_of
+from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.svm.refit import Refit, Tested, refit_and_test
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipelines.search.tasks import Problem
+
+CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
+PARAMETERS = ("C", "gamma")
+OF_BEST = (*PARAMETERS, "error_mean", "error_std", "score_mean", "score_std")
+
+
+def workers_for(solver: str, cores: int) -> int:
+    """Worker processes that fill the cores of one machine without a GPU.
+
+    A backend that shares arrays between fits holds them once for several cores.
+    """
+    shares = load_backend(solver, "cpu").shares_C
+    return max(1, cores // CORES_PER_WORKER) if shares else cores
+
+
+def default_bounds(
+    variance: float, images: bool
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Bounds of log10 C and of log10 gamma where none were asked for.
+
+    Images: those of the study of MNIST. Tables: C as textbooks have it, and gamma around the one
+    that scikit-learn calls "scale", 1 / (features × variance).
+
+    Parameters
+    ----------
+    variance : of all features together: their number, where they are standardised
+    """
+    if images:
+        return (-3.0, 6.0), (-6.0, -2.0)
+    scale = round(-math.log10(variance), 2)
+    return (-2.0, 4.0), (scale - 2, scale + 1)
+
+
+def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Values of an axis, ``"c"`` or ``"gamma"``, at equal distances of their logarithms.
+
+    Raises
+    ------
+    InputError
+        Several values between equal bounds.
+    """
+    if n > 1 and log_bounds[0] == log_bounds[1]:
+        raise InputError(
+            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
+            f"make the bounds of {opt(f'log_{name}')} differ"
+        )
+    return tuple(np.logspace(*log_bounds, n).tolist())
+
+
+def answer(
+    path: Path, runner: OnCluster, problem: Problem, dataset: Dataset, solver: str,
+    settings: Settings, probability: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Rank the candidates, refit the best on a worker, test it once; facts for ``run.json``.
+
+    Raises
+    ------
+    RunStopped
+        Every candidate failed, or the refit did.
+    """
+    import pandas as pd
+
+    cells, splits = pd.read_parquet(path / names.CELLS), problem.splits["search", 1.0]
+    candidates = reduce_scores(cells, problem.columns, len(splits), runner.client)
+    candidates.to_parquet(path / names.CANDIDATES)
+    best = candidates.iloc[0]
+    if np.isnan(best.score_mean):
+        raise RunStopped("every candidate failed, none can be called best")
+    unit = Refit(float(best.C), float(best.gamma), dataset.classes, splits if probability else ())
+    tested: Tested = result_of(
+        runner, partial(_refit, solver=solver, settings=settings), problem, unit,
+        f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed",
+    )  # fmt: skip
+    tested.machine.save(path / names.MODEL)
+    write_predictions(path, dataset, tested.predicted, margin=tested.margin)
+    n_wrong = int(np.sum(tested.predicted != dataset.y_test))
+    facts = {
+        "best": {name: float(best[name]) for name in OF_BEST},
+        "test_error": n_wrong / len(tested.predicted),
+        "n_test_errors": n_wrong,
+        "n_support": len(tested.machine.support_vectors),
+    }
+    if tested.probabilities is not None:
+        facts |= _write_probabilities(path, dataset, tested.probabilities)
+    return facts
+
+
+def _refit(problem: Problem, unit: Refit, solver: str, settings: Settings) -> Tested:
+    """The task of the refit."""
+    return refit_and_test(problem.data, unit, solver, settings)
+
+
+def _write_probabilities(
+    path: Path, dataset: Dataset, probabilities: np.ndarray
+) -> dict[str, float]:
+    """Write the probabilities of the test rows, a column for each label; how good they are."""
+    import pandas as pd
+
+    table = pd.DataFrame({"row": np.arange(len(probabilities)), "true": dataset.y_test})
+    for label, column in zip(dataset.classes, probabilities.T, strict=True):
+        table[f"probability_{label}"] = column
+    table.to_parquet(path / names.PROBABILITIES)
+    return {
+        "test_log_loss": log_loss(probabilities, dataset.y_test),
+        "test_calibration_error": expected_calibration_error(probabilities, dataset.y_test),
+    }
+
+
+def candidates_in(path: Path) -> pd.DataFrame:
+    """The candidates of a finished run, best first."""
+    from pipelines.run_folder.tables import read_table
+
+    found = read_table(path / names.CANDIDATES, columns.SvmCandidate)
+    assert found is not None
+    return found
+
+
+def grid_line(n_c: int, n_gamma: int, n_splits: int, decision: str, scoring: str) -> str:
+    """One line on the size of the search."""
+    return (
+        f"grid       {n_c} C x {n_gamma} gamma x {n_splits} folds = "
+        f"{n_c * n_gamma * n_splits:,} fits, {decision}"
+        + ("" if scoring == "accuracy" else f", the best by {scoring}")
+    )
+
+
+def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
+    """The answer, how sure it is, the time, and what failed."""
+    best, n_folds = record["best"], record["options"]["folds"]
+    return [
+        f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
+        *_edge_lines(record, candidates),
+        *_rival_lines(candidates, n_folds),
+        *_score_lines(record),
+        f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
+        f"(standard deviation of {n_folds} folds)",
+        *nested_lines(record, record["options"].get("scoring", "accuracy")),
+        f"test error {record['test_error'] * 100:.2f} % "
+        f"({record['n_test_errors']:,} of {(n_test := record['dataset']['n_test']):,}, "
+        f"{interval(record['n_test_errors'], n_test)})",
+        *_probability_lines(record),
+        wall_time(record),
+        *failed_fits(record, columns.SVM_CELL),
+    ]
+
+
+def nested_lines(record: Mapping[str, Any], scoring: str) -> list[str]:
+    """The estimate of a nested cross-validation, where there is one."""
+    nested = record.get("nested")
+    if not nested:
+        return []
+    return [
+        f"nested     {scoring} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
+        f"each of {nested['n_outer']} outer folds chose"
+    ]
+
+
+def _edge_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
+    """Where the grid seems to end too early, and the command that widens it."""
+    found = edges(candidates, record["options"]["folds"])
+    if not found:
+        return []
+    return [
+        f"           {' and '.join(map(str, found))} of the grid: a better one may lie beyond",
+        f"           {wider(record['argv'], record['options'], found)}",
+    ]
+
+
+def _rival_lines(candidates: pd.DataFrame, n_folds: int) -> list[str]:
+    """How many candidates are as good, and the simplest of them."""
+    found = rivals(candidates, n_folds, columns.SVM_CANDIDATE)
+    if found is None or (n := int(found.within.sum())) == 1:
+        return []
+    tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""
+    lines = [f"           {n - 1:,} others are within one standard error{tied}"]
+    if found.has_simpler:
+        C, gamma = found.simplest["C"], found.simplest["gamma"]
+        lines.append(f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}")
+    return lines
+
+
+def _score_lines(record: Mapping[str, Any]) -> list[str]:
+    best, scoring = record["best"], record["options"].get("scoring", "accuracy")
+    if scoring == "accuracy":
+        return []
+    return [f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"]
+
+
+def _probability_lines(record: Mapping[str, Any]) -> list[str]:
+    if "test_log_loss" not in record:
+        return []
+    return [
+        f"test proba log loss {record['test_log_loss']:.4f}, "
+        f"calibration error {record['test_calibration_error'] * 100:.2f} %"
+    ]

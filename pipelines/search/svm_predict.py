@@ -1,0 +1,72 @@
+"""Ask the model of a stored grid search about the rows of another table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.errors import InputError
+from pipelines.run.options import OneLineParser
+from pipelines.run_folder import names
+from pipelines.run_folder.records.svm_grid import SvmRecord
+from pipelines.say import aloud
+from pipelines.search.new_rows import NewRows, record_of
+from pipelines.svm.kernel_machine import KernelMachine
+
+
+def main(argv: Sequence[str]) -> int:
+    """Read the command line after ``predict``, and answer.
+
+    Returns
+    -------
+    int
+        Exit status 0.
+
+    Raises
+    ------
+    InputError
+        An option, the run or the table cannot be used.
+    """
+    parser = OneLineParser(
+        prog="python -m pipelines.svm_grid predict",
+        description="Predict the rows of a table with the model of a run. Columns are found by "
+        "name, in any order; others are not looked at.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of svm_grid")
+    parser.add_argument("table", type=Path, metavar="TABLE", help="a file as --dataset takes it")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR",
+        help="folder of NAME-predictions.csv (default: beside the table)",
+    )  # fmt: skip
+    given = parser.parse_args(argv)
+    for line in predict(given.run, given.table, given.output):
+        aloud(line)
+    return 0
+
+
+def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
+    """Write what the model of a run says of a table; the lines that say it.
+
+    Raises
+    ------
+    InputError
+        The run has no such model, or the table cannot be read or answered.
+    """
+    rows = NewRows.read(run, record_of(run, SvmRecord, "svm_grid"), table)
+    machine = KernelMachine.load(run / names.MODEL)
+    n_features = machine.support_vectors.shape[1]
+    if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):
+        raise InputError(
+            f"RUN must hold a model of its own data, got {run / names.MODEL}, which takes "
+            f"{n_features} features; resume the run to write it again"
+        )
+    codes = machine.predict_codes(rows.X)
+    more = {}
+    if machine.calibration is not None:
+        probabilities = machine.predict_proba(rows.X)
+        more = {
+            f"probability_{label}": column
+            for label, column in zip(machine.classes_, probabilities.T, strict=True)
+        }
+    return rows.write(machine.classes_, codes, output, more)

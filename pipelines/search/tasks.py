@@ -1,0 +1,355 @@
+"""Tasks of a search: a group of candidates on some splits, and the rows that it gives."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import FoldedData
+from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
+from pipelines.search.candidate_scorer import ACCURACY, CandidateScorer
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import PLAIN, CellResult, Group, fit_group
+from pipelines.search.shared.base import Split
+from pipelines.search.substitutes import Substitute, substitute
+from pipelines.search.threads import limited, with_jobs
+
+SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
+# Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
+SHARED_BY_SPLITS = 0.07
+
+Row = dict[str, Any]
+Place = tuple[str, int, int, float]  # stage, candidate, split, share of the training rows
+Splits = Mapping[tuple[str, float], Sequence[Split]]
+
+
+def ignore_rows(fraction: float, rows: Sequence[Row] = ()) -> None:
+    """The default ``report``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What the tasks of a search have in common; scattered once.
+
+    Attributes
+    ----------
+    data : FoldedData, the rows of the search; its ``scaling`` is a step of every candidate
+    splits : for each stage, and share of the training rows, its splits
+    scorer : CandidateScorer
+    groups : tuple of Group, candidates that are fitted together
+    name : str, tells this problem's rows from those of others
+    columns : names of parameters that rows have as columns of their own
+    device : "cpu" or "gpu", where workers compute
+    intel : whether scikit-learn-intelex is wanted on a CPU
+    """
+
+    data: FoldedData
+    candidates: tuple[Candidate, ...]
+    splits: Splits
+    scorer: CandidateScorer
+    groups: tuple[Group, ...]
+    name: str
+    columns: tuple[str, ...] = ()
+    device: str = "cpu"
+    intel: bool = False
+
+    def used(self, member: int) -> Substitute:
+        """What is fitted for a candidate; to be asked where it is fitted."""
+        estimator = self.candidates[member].estimator
+        if not hasattr(estimator, "fit"):
+            return Substitute(estimator, "", "")
+        return substitute(estimator, self.device, self.intel)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A group of candidates on some splits: the largest piece of a search that shares work.
+
+    Attributes
+    ----------
+    group : int, place in ``Problem.groups``
+    members : tuple of int, places of candidates
+    splits : tuple of int
+    share : float, of the training rows
+    label : str, the algorithm
+    about : str, what tells it from other tasks of the algorithm
+    cost : float
+        Predicted, relative to the other tasks.
+    """
+
+    stage: str
+    group: int
+    members: tuple[int, ...]
+    splits: tuple[int, ...]
+    share: float
+    label: str
+    about: str
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """As the dashboard shows it; Dask takes what stands before the dash for its group."""
+        splits = f"{len(self.splits)} folds" if len(self.splits) > 1 else f"fold={self.splits[0]}"
+        share = "" if self.share == 1.0 else f" share={self.share:g}"
+        return f"{self.label}-{self.stage} {self.about} {splits}{share}"
+
+    @property
+    def places(self) -> list[Place]:
+        """What names its rows, split by split."""
+        return [
+            (self.stage, member, split, self.share)
+            for split in self.splits
+            for member in self.members
+        ]
+
+    def without(self, done: Collection[Place]) -> Task | None:
+        """The task less the candidates and splits that are all done; None: nothing is left."""
+        left = [place for place in self.places if place not in done]
+        if not left:
+            return None
+        members = tuple(m for m in self.members if any(m == one for _, one, _, _ in left))
+        splits = tuple(s for s in self.splits if any(s == one for _, _, one, _ in left))
+        share = len(members) * len(splits) / (len(self.members) * len(self.splits))
+        return replace(self, members=members, splits=splits, cost=self.cost * share)
+
+    def part(self, split: int) -> Task:
+        """One split of it, as a task by itself."""
+        return replace(self, splits=(split,), cost=self.cost / len(self.splits))
+
+    @property
+    def by_split(self) -> list[Task]:
+        """Its splits, each as a task of its own, which makes anew what all of them would share."""
+        anew = SHARED_BY_SPLITS * self.cost
+        parts = [self.part(split) for split in self.splits]
+        return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
+
+
+def make_tasks(
+    problem: Problem,
+    stage: str = SEARCH,
+    share: float = 1.0,
+    *,
+    only: Mapping[int, Collection[int]] | None = None,
+    n_workers: int = 1,
+) -> list[Task]:
+    """The tasks of a stage, for so many workers.
+
+    Parameters
+    ----------
+    only : of a split, the candidates that are wanted; by default all of every split
+    """
+    n_splits = len(problem.splits[stage, share])
+    n_rows, n_features = np.shape(problem.data.X)
+    tasks = []
+    for number, group in enumerate(problem.groups):
+        estimators = [problem.candidates[i].final for i in group.members]
+        parts, together = [list(range(len(group.members)))], False
+        if group.shared is not None:
+            parts = group.shared.partition(estimators, n_workers)
+            together = group.shared.splits_together and not group.most
+        together = together and not problem.data.scaling.learns and only is None
+        for part in parts:
+            for splits in [tuple(range(n_splits))] if together else [(i,) for i in range(n_splits)]:
+                members = tuple(
+                    group.members[i] for i in part
+                    if only is None or group.members[i] in only.get(splits[0], ())
+                )  # fmt: skip
+                if members:
+                    tasks.append(
+                        _task(problem, stage, number, members, splits, share, n_rows, n_features)
+                    )
+    return tasks
+
+
+def _task(
+    problem: Problem, stage: str, number: int, members: tuple[int, ...], splits: tuple[int, ...],
+    share: float, n_rows: int, n_features: int,
+) -> Task:  # fmt: skip
+    group = problem.groups[number]
+    some = [problem.candidates[m].final for m in members]
+    about, cost = "", float(len(members))
+    if group.shared is not None:
+        about = group.shared.describe(some)
+        cost = group.shared.cost(some, n_rows, n_features)
+    more = f"..{members[-1]} ({len(members)})" if len(members) > 1 else ""
+    return Task(
+        stage, number, members, splits, share, problem.candidates[members[0]].algorithm,
+        f"{about} candidate={members[0]}{more}".strip(), cost * len(splits),
+    )  # fmt: skip
+
+
+def run_task(
+    problem: Problem,
+    task: Task,
+    n_threads: int = 1,
+    inner_jobs: str = "worker",
+    tell: Callable[..., None] = ignore_rows,
+) -> list[Row]:
+    """Fit and score the candidates of a task.
+
+    Parameters
+    ----------
+    tell : function of the fraction of the task that is done, and of rows that are ready: those
+        of every split but the last, as soon as all candidates are done on it
+
+    Returns
+    -------
+    list of dict, one for each of ``task.places``; the caller adds ``worker``
+    """
+    splits = {
+        (task.stage, task.share, split): problem.splits[task.stage, task.share][split]
+        for split in task.splits
+    }
+    used = [problem.used(member) for member in task.members]
+    group = problem.groups[task.group]
+    # What is not scikit-learn's shares nothing.
+    shared = None if any(one.replaced for one in used) else group.shared
+    group = Group(task.members, shared, group.most if shared else ())
+    progress = _Progress(problem, task, used, group.name, tell)
+    n_jobs = -1 if inner_jobs == "dask" else n_threads
+    estimators = [one.estimator for one in used]
+    if hasattr(estimators[0], "fit"):
+        from sklearn.base import clone
+
+        estimators = [with_jobs(clone(one), n_jobs) for one in estimators]
+    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
+    if hasattr(estimators[0], "fit"):
+        limits = limited(n_threads, inner_jobs)
+    with limits, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fit_group(
+            group, estimators, problem.data, splits, problem.scorer, n_threads=n_threads,
+            on_result=progress.on_result, report=progress.report,
+        )  # fmt: skip
+    return [
+        _row_of(problem, task, place, used[i % len(used)], group.name, result)
+        for i, (place, result) in enumerate(
+            zip(task.places, (one for of_split in found for one in of_split), strict=True)
+        )
+    ]
+
+
+class _Progress:
+    """Tells of a task's splits, of each when all candidates are done on it."""
+
+    def __init__(
+        self, problem: Problem, task: Task, used: Sequence[Substitute], shared: str,
+        tell: Callable[..., None],
+    ) -> None:  # fmt: skip
+        self._row = partial(_row_of, problem, task)
+        self._task, self._used, self._shared, self._tell = task, used, shared, tell
+        self._fraction = 0.0
+        self._results: dict[int, dict[int, CellResult]] = {}
+        self._left = len(task.splits) - 1  # the last is done with the task
+
+    def report(self, fraction: float) -> None:
+        """Tell of the fraction that is done."""
+        self._fraction = fraction
+        self._tell(fraction)
+
+    def on_result(self, split: int, candidate: int, result: CellResult) -> None:
+        """Tell of the rows of a split that is done."""
+        results = self._results.setdefault(split, {})
+        results[candidate] = result
+        if len(results) < len(self._task.members) or self._left == 0:
+            return
+        self._left -= 1
+        task, number = self._task, self._task.splits[split]
+        rows = [
+            self._row(
+                (task.stage, member, number, task.share), self._used[i], self._shared, results[i]
+            )
+            for i, member in enumerate(task.members)
+        ]
+        self._tell(self._fraction, rows)
+
+
+def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
+    """The rows of a task that gave none."""
+    nothing = {"fit_time": None, "score_time": None, "test_scores": {}, "fit_error": reason}
+    used, shared = Substitute(None, "", ""), problem.groups[task.group].name
+    return [
+        _row_of(problem, task, place, used, shared, CellResult(dict(nothing), n_fits=0))
+        for place in task.places
+    ]
+
+
+def _row_of(
+    problem: Problem, task: Task, place: Place, used: Substitute, shared: str, result: CellResult
+) -> Row:
+    stage, member, split, share = place
+    train, test = problem.splits[stage, share][split]
+    candidate, names = problem.candidates[member], problem.scorer.names
+    given = result.scores["test_scores"]
+    given = given if isinstance(given, dict) else dict.fromkeys(names, given)
+    scores = {name: finite(given.get(name)) for name in names}
+    status = OK if result.converged else NOT_CONVERGED
+    if result.scores["fit_error"]:
+        status = f"{FAILED}: {result.scores['fit_error'].strip().splitlines()[-1]}"
+    elif scores[names[0]] is None:
+        reason = given.get(names[0])
+        status = f"{FAILED}: scoring {names[0]}: " + (
+            reason if isinstance(reason, str) else f"it gives {reason}"
+        )
+    failed = status.startswith(FAILED)
+    score = None if failed else scores[names[0]]
+    n_errors = None if failed else result.n_errors
+    error = None if n_errors is None else n_errors / len(test)
+    if error is None and score is not None and scores.get(ACCURACY) is not None:
+        error = 1.0 - scores[ACCURACY]  # type: ignore[operator]
+    return {
+        **{name: candidate.parameters[name] for name in problem.columns},
+        "algorithm": candidate.algorithm,
+        "candidate": member,
+        "params": candidate.text,
+        "stage": stage,
+        "split": split,
+        "fold": split if stage == SEARCH else -1,
+        "share": share,
+        "n_train": len(train),
+        "n_validation": len(test),
+        "n_errors": n_errors,
+        "error": error,
+        "score": score,
+        **{f"score_{name}": scores[name] for name in names[1:]},
+        "n_support": None if failed else result.n_support,
+        "n_iterations": None if failed else result.n_iterations,
+        "status": status,
+        "implementation": used.implementation,
+        "reason": used.reason,
+        "family": f"{PLAIN} ({result.apart})" if result.apart else shared,
+        "n_fits": result.n_fits,
+        "n_steps": result.n_steps,
+        "n_steps_made": result.n_steps_made,
+        "fit_seconds": _seconds(result.scores["fit_time"]),
+        "score_seconds": _seconds(result.scores["score_time"]),
+    }
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def finite(score: Any) -> float | None:
+    """A number, or None where it is none."""
+    if score is None or isinstance(score, str):
+        return None
+    value = float(score)
+    return value if math.isfinite(value) else None
+
+
+def place_of(row: Mapping[str, Any]) -> Place:
+    """What names a row."""
+    return row["stage"], row["candidate"], row["split"], row["share"]
+
+
+def rows_by_place(rows: Iterable[Row]) -> dict[Place, Row]:
+    """Rows by what names them."""
+    return {place_of(row): row for row in rows}

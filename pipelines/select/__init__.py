@@ -1,1 +1,0 @@
-"""Model selection of anything: cells, one rule for the best, scoring, calibration."""

@@ -1,0 +1,257 @@
+"""What every backend takes and gives: the interface of a new one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.placement import Fold as Split
+from pipelines.data.placement import to_device, to_host
+from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
+from pipelines.svm.kernel import RBF, Kernel
+
+OUT_OF_MEMORY = f"{FAILED}: out of memory"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all fits of a run have in common.
+
+    Attributes
+    ----------
+    decision : {"ovo", "ovr"}
+        One-vs-one or one-vs-rest.
+    tol : float
+        LIBSVM's tolerance of the stopping criterion.
+    max_iter : int
+        Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
+        path solver, for none with the others.
+    class_weight : None, "balanced" or dict of class to factor of C
+    n_threads : int
+        Threads a backend may use on a CPU worker.
+    memory_bytes : int
+        What a backend may hold of kernel matrices; beyond it, it works in blocks.
+    device : {"cpu", "gpu"}
+        Where a worker computes.
+    pair_values : bool
+        Whether decision values of several classes are those of pairs.
+    """
+
+    decision: str = "ovo"
+    tol: float = 1e-3
+    max_iter: int = -1
+    kernel: Kernel = RBF
+    class_weight: dict[Any, float] | str | None = None
+    n_threads: int = 1
+    memory_bytes: int = 4 << 30
+    device: str = "cpu"
+    pair_values: bool = False
+
+    @property
+    def svc(self) -> dict[str, Any]:
+        """What a class like ``sklearn.svm.SVC`` takes besides C and gamma."""
+        return {
+            "kernel": self.kernel.name,
+            "degree": self.kernel.degree,
+            "coef0": self.kernel.coef0,
+            "class_weight": self.class_weight,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+
+
+@dataclass(frozen=True)
+class CellFit:
+    """One candidate fitted on one split, and what it predicts; None where the fit failed.
+
+    Attributes
+    ----------
+    predictions : int array of shape (n_asked,), class codes of the rows that were asked about
+    decisions : float array of shape (n_asked, ...), where they were wanted; in the form of
+        ``SVC.decision_function``, or a column for each pair with ``Settings.pair_values``
+    """
+
+    predictions: np.ndarray | None = None
+    decisions: np.ndarray | None = None
+    n_support: int | None = None
+    n_iterations: int | None = None
+    fit_seconds: float | None = None
+    score_seconds: float | None = None
+    status: str = OK
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Which cells a call of ``Backend.fit_cells`` fits: every gamma and C on every split.
+
+    Attributes
+    ----------
+    Cs : tuple of float, ascending
+    splits : tuple of int, numbers of splits
+    """
+
+    gammas: tuple[float, ...]
+    Cs: tuple[float, ...]
+    splits: tuple[int, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """How many candidates times splits."""
+        return len(self.gammas) * len(self.Cs) * len(self.splits)
+
+
+OnSplit = Callable[[int, int, list[CellFit]], None]
+
+
+def ignore_split(g: int, split: int, fits: list[CellFit]) -> None:
+    """The default ``on_split``."""
+
+
+def ignore_progress(fraction: float) -> None:
+    """The default ``report``."""
+
+
+class Backend(ABC):
+    """A way to fit kernel SVMs.
+
+    Attributes
+    ----------
+    device : {"cpu", "gpu"}
+        Where the arrays it takes must lie.
+    shares_C, shares_splits : bool
+        Whether it fits all C, all splits, of one gamma for less than their sum.
+    shares_gammas : bool
+        Whether it fits several gammas at once in less time than one after the other.
+    """
+
+    device = "cpu"
+    shares_C = False
+    shares_splits = False
+    shares_gammas = False
+
+    def fit_cells(
+        self,
+        X: Any,
+        y: np.ndarray,
+        splits: Sequence[Split],
+        cells: Cells,
+        settings: Settings,
+        *,
+        decisions: bool = False,
+        on_split: OnSplit = ignore_split,
+        report: Callable[[float], None] = ignore_progress,
+        sample_weight: np.ndarray | None = None,
+    ) -> list[CellFit]:
+        """Fit cells and predict; one after the other by default.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) on ``device``, scaled
+        y : int32 array of shape (n_samples,) on the host, class codes
+        splits : sequence of (training rows, rows to predict), all there are
+        decisions : whether decision values are wanted
+        on_split : called with the number of a gamma, the number of a split, and the fits of
+            every C, as soon as these are done
+        report : called with the fraction of the work that is done
+        sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
+            CPU alone takes it
+
+        Returns
+        -------
+        list of CellFit
+            Of every gamma, split by split, in the order of C.
+        """
+        assert sample_weight is None
+        found: list[CellFit] = []
+        for (g, gamma), split in product(enumerate(cells.gammas), cells.splits):
+            for C in cells.Cs:
+                found.append(self._fit_cell(X, y, C, gamma, splits[split], settings, decisions))
+                report(len(found) / cells.n_cells)
+            on_split(g, split, found[-len(cells.Cs) :])
+        return found
+
+    def _fit_cell(
+        self,
+        X: Any,
+        y: np.ndarray,
+        C: float,
+        gamma: float,
+        split: Split,
+        settings: Settings,
+        decisions: bool,
+    ) -> CellFit:
+        train, asked = split
+        try:
+            X_train = X[to_device(train, self.device)]
+            X_asked = X[to_device(asked, self.device)]
+            started = perf_counter()
+            fitted = self.fit(X_train, y[train], C, gamma, settings)
+            between = perf_counter()
+            predicted = to_host(fitted.predict(X_asked))
+            values = to_host(fitted.decision_function(X_asked)) if decisions else None
+            ended = perf_counter()
+        except MemoryError:
+            return CellFit(status=OUT_OF_MEMORY)
+        except ValueError as error:
+            return CellFit(status=f"{FAILED}: {error}")
+        n_support, n_iterations, converged = self.summarize(fitted)
+        return CellFit(
+            predicted, values, n_support, n_iterations, between - started, ended - between,
+            OK if converged else NOT_CONVERGED,
+        )  # fmt: skip
+
+    @abstractmethod
+    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """One fit on all rows of ``X``; ``y`` may hold any labels.
+
+        Returns
+        -------
+        estimator with ``classes_``, ``predict``, and ``decision_function`` in the form of
+        ``SVC.decision_function``
+        """
+
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One fit of class codes, as ``parts`` gives it."""
+        return self.parts(self.fit(X, y, C, gamma, settings), X)
+
+    def summarize(self, fitted: Any) -> tuple[int, int, bool]:
+        """Support vectors, iterations, and whether it converged, of what ``fit`` gave.
+
+        Not asked of a backend with a ``fit_cells`` of its own.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers of what ``fit`` gave, in the form of ``KernelMachine``.
+
+        Returns
+        -------
+        support : int array of shape (n_support,), rows of ``X``
+        coefficients : float64 array of shape (n_support, n_problems)
+        intercepts : float64 array of shape (n_problems,)
+        """
+
+
+def join_problems(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray, float]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Binary problems, each (support rows, coefficients, intercept), on common support vectors.
+
+    Returns
+    -------
+    As ``Backend.parts``.
+    """
+    support = np.unique(np.concatenate([rows for rows, _, _ in pieces]))
+    coefficients = np.zeros((len(support), len(pieces)))
+    for column, (rows, values, _) in enumerate(pieces):
+        coefficients[np.searchsorted(support, rows), column] = values
+    return support, coefficients, np.array([intercept for _, _, intercept in pieces])

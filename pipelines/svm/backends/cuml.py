@@ -1,0 +1,130 @@
+"""``--solver cuml``: ``cuml.svm.SVC`` on a GPU, one fit for each binary problem of a cell.
+
+The only file that knows cuml. A multi-class ``cuml.svm.SVC`` (26.10) copies the data
+to the host and back for each of its binary problems; here they are given one by
+one, from rows that are on the device already.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cuml.svm import SVC
+
+from pipelines.data.placement import to_device, to_host
+from pipelines.svm.backends.base import Backend, CellFit, Settings, join_problems
+from pipelines.svm.multiclass import class_values, codes_of, problems
+
+
+@dataclass(frozen=True)
+class FittedProblems:
+    """The binary problems of one multi-class SVM.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    binary : list of cuml.svm.SVC, positive for the positive class of the problem
+    rows : list of int arrays, the training rows of each problem
+    decision : {"ovo", "ovr"}
+    """
+
+    classes_: np.ndarray
+    binary: list[Any]
+    rows: list[np.ndarray]
+    decision: str
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Classes of the rows of a cupy array of shape (n_samples, n_features)."""
+        return self.classes_[codes_of(self._values(X), len(self.classes_), self.decision)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values in the form of ``SVC.decision_function``, on the host."""
+        return class_values(self._values(X), len(self.classes_), self.decision)
+
+    def _values(self, X: Any) -> np.ndarray:
+        columns = [to_host(svc.decision_function(X)).reshape(-1) for svc in self.binary]
+        return np.stack(columns, axis=1)
+
+
+class CumlBackend(Backend):
+    """``cuml.svm.SVC``."""
+
+    device = "gpu"
+
+    def fit_cells(self, *work: Any, **named: Any) -> list[CellFit]:
+        """See ``Backend.fit_cells``."""
+        try:
+            return super().fit_cells(*work, **named)
+        finally:
+            # Device memory grew with each SVC in long runs: collect the cycles they leave.
+            gc.collect()
+
+    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Backend.fit``."""
+        classes, codes = np.unique(y, return_inverse=True)
+        binary, rows_of = [], []
+        for positive, negative in problems(len(classes), settings.decision):
+            rows = _rows(codes, positive, negative)
+            factors = _factors(classes, codes, positive, negative, settings)
+            parameters = settings.svc | {"class_weight": factors}
+            svc = SVC(C=C, gamma=gamma, **parameters, output_type="cupy")
+            target = (codes[rows] == positive).astype(np.float32)
+            svc.fit(X[to_device(rows, "gpu")], to_device(target, "gpu"))
+            binary.append(svc)
+            rows_of.append(rows)
+        return FittedProblems(classes, binary, rows_of, settings.decision)
+
+    def summarize(self, fitted: Any) -> tuple[int, int, bool]:
+        """See ``Backend.summarize``."""
+        support = [
+            rows[to_host(svc.support_)]
+            for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
+        ]
+        iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
+        # cuml's fit_status_ is always 0; reaching the limit is the only sign there is. Without
+        # a limit cuml still gives up after 100 n iterations, or 1000 without progress, unseen.
+        limit = fitted.binary[0].max_iter
+        converged = limit == -1 or max(iterations) < limit
+        return len(np.unique(np.concatenate(support))), sum(iterations), converged
+
+    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Backend.parts``."""
+        return join_problems(
+            [
+                (
+                    rows[to_host(svc.support_)],
+                    to_host(svc.dual_coef_).reshape(-1).astype(np.float64),
+                    float(to_host(svc.intercept_).reshape(-1)[0]),
+                )
+                for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
+            ]
+        )
+
+
+def _factors(
+    classes: np.ndarray, codes: np.ndarray, positive: int, negative: int, settings: Settings
+) -> dict[int, float] | None:
+    """Factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
+    if settings.class_weight is None:
+        return None
+    if isinstance(settings.class_weight, dict):  # of pairs only, see SVMGridSearch
+        sides = {0: classes[negative].item(), 1: classes[positive].item()}
+        return {side: settings.class_weight.get(label, 1.0) for side, label in sides.items()}
+    counts = np.bincount(codes)
+    if negative == -1:
+        own = counts[positive]
+        return {0: len(codes) / (2 * (len(codes) - own)), 1: len(codes) / (2 * own)}
+    scale = len(codes) / len(counts)
+    return {0: scale / counts[negative], 1: scale / counts[positive]}
+
+
+def _rows(codes: np.ndarray, positive: int, negative: int) -> np.ndarray:
+    if negative == -1:
+        return np.arange(len(codes))
+    return np.flatnonzero((codes == positive) | (codes == negative))
+
+
+BACKEND = CumlBackend()

@@ -1,0 +1,189 @@
+"""``--solver path`` on a CPU: all C and all splits of a gamma for the price of a few fits."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.placement import Fold as Split
+from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
+from pipelines.svm.backends.base import (
+    OUT_OF_MEMORY,
+    Backend,
+    CellFit,
+    Cells,
+    OnSplit,
+    Settings,
+    ignore_progress,
+    ignore_split,
+)
+from pipelines.svm.cpu.fit import FittedPath, fit_path
+from pipelines.svm.cpu.path import cross_validate_path
+from pipelines.svm.multiclass import class_values
+from pipelines.svm.path_result import PathResult
+
+if TYPE_CHECKING:
+    from pipelines.svm.path_svc import PathSVC
+
+ONE_CLASS = f"{FAILED}: the training rows are of one class"
+
+
+class PathBackend(Backend):
+    """The path solver; see ``docs/path-solver.md``."""
+
+    shares_C = True
+    shares_splits = True
+    cross_validate: Callable[..., PathResult] = staticmethod(cross_validate_path)
+
+    def __init__(self) -> None:
+        # A task uses every thread it is given: two at once would only be in each other's way.
+        self._one_at_a_time = threading.Lock()
+        self._key: tuple[Any, ...] = ()
+        self._cache: dict[str, Any] = {}
+
+    def fit_cells(
+        self,
+        X: Any,
+        y: np.ndarray,
+        splits: Sequence[Split],
+        cells: Cells,
+        settings: Settings,
+        *,
+        decisions: bool = False,
+        on_split: OnSplit = ignore_split,
+        report: Callable[[float], None] = ignore_progress,
+        sample_weight: np.ndarray | None = None,
+    ) -> list[CellFit]:
+        """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
+        found: dict[tuple[int, int], list[CellFit]] = {}
+
+        def fitted(result: PathResult, g: int, split: int, place: int | None = None) -> None:
+            if np.ptp(y[splits[split][0]]) == 0:
+                found[g, split] = [CellFit(status=ONE_CLASS)] * len(cells.Cs)
+            else:
+                place = split if place is None else place
+                found[g, split] = _fits(result, g, place, settings)
+            on_split(g, split, found[g, split])
+
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        try:
+            self.search(
+                X, y, splits, cells, settings, fitted, report,
+                return_predictions=True, return_decisions=decisions, **weights,
+            )  # fmt: skip
+        except MemoryError:
+            return [CellFit(status=OUT_OF_MEMORY)] * cells.n_cells
+        places = product(range(len(cells.gammas)), cells.splits)
+        return [fit for place in places for fit in found[place]]
+
+    def search(
+        self,
+        X: Any,
+        y: np.ndarray,
+        splits: Sequence[Split],
+        cells: Cells,
+        settings: Settings,
+        on_fold: Callable[..., None],
+        report: Callable[[float], None],
+        **more: Any,
+    ) -> PathResult:
+        """``cross_validate`` of some cells, one call at a time.
+
+        Parameters
+        ----------
+        on_fold : function of a result, the numbers of a gamma and of a split, and the split's
+            place in the result where that is another, called as soon as its cells are known
+        more : what ``cross_validate`` takes besides
+        """
+        with self._one_at_a_time:
+            return self.cross_validate(
+                X, y, cells.gammas, cells.Cs, splits, **problem_options(settings),
+                **worker_options(settings), kept=self._cache_for(X, splits, settings),
+                only=cells.splits, on_fold=on_fold, told=report, **more,
+            )  # fmt: skip
+
+    def _cache_for(
+        self, X: np.ndarray, splits: Sequence[Split], settings: Settings
+    ) -> dict[str, Any]:
+        """What tasks on the same rows, splits and kernel share; that of earlier ones is dropped."""
+        key = (X, *(rows for split in splits for rows in split), settings.kernel.name)
+        same = len(key) == len(self._key) and all(
+            a is b for a, b in zip(key[:-1], self._key[:-1], strict=True)
+        )
+        if not same or key[-1] != self._key[-1]:
+            self._key, self._cache = key, {}
+        return self._cache
+
+    def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Backend.fit``; a ``PathSVC``."""
+        # Here, as scikit-learn takes longer to import than most searches: without it they can do.
+        from sklearn.exceptions import ConvergenceWarning
+
+        from pipelines.svm.path_svc import PathSVC
+
+        svc = PathSVC(C=C, gamma=gamma, **problem_options(settings), **worker_options(settings))
+        with self._one_at_a_time, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnBackend
+            self._key, self._cache = (), {}  # the fit needs the memory
+            return svc.fit(X, y)
+
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Backend.fit_parts``."""
+        with self._one_at_a_time:
+            self._key, self._cache = (), {}
+            found = self._fit_path(X, y, C, gamma, settings)
+        return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
+
+    def _fit_path(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> FittedPath:
+        return fit_path(X, y, C, gamma, **problem_options(settings), **worker_options(settings))
+
+    def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Backend.parts``."""
+        machine = fitted.machine_
+        return fitted.support_, machine.coefficients, machine.intercepts
+
+
+def problem_options(settings: Settings) -> dict[str, Any]:
+    """What is solved, as the path solver's functions and ``PathSVC`` take it."""
+    return {"decision": settings.decision, **settings.svc}
+
+
+def worker_options(settings: Settings) -> dict[str, Any]:
+    """What these may use of a CPU's worker."""
+    return {"n_threads": settings.n_threads, "memory_bytes": settings.memory_bytes}
+
+
+def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:
+    """The cells of a gamma on a split, for every C."""
+    assert result.predictions is not None
+    n_classes, found = len(result.classes), []
+    for c in range(len(result.Cs)):
+        place, values = (g, c, split), None
+        if result.decisions is not None:
+            values = result.decisions[g][split][c]
+            # The values of two classes speak for the second, as those of SVC.
+            if not settings.pair_values or n_classes == 2:
+                values = class_values(values, n_classes, settings.decision)
+        fit = CellFit(
+            result.classes[result.predictions[g][split][c]],
+            values,
+            int(result.n_support[place]),
+            int(result.n_iterations[place]),
+            float(result.fit_seconds[place]),
+            float(result.score_seconds[place]),
+            NOT_CONVERGED if result.status[place] else OK,
+        )
+        found.append(fit)
+    return found
+
+
+BACKEND = PathBackend()

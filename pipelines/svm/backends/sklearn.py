@@ -1,0 +1,62 @@
+"""``--solver sklearn``: LIBSVM as ``sklearn.svm.SVC``, one fit for each cell."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
+
+from pipelines.svm.backends.base import Backend, Settings, join_problems
+from pipelines.svm.multiclass import spread
+
+
+class SklearnBackend(Backend):
+    """Any class that behaves as ``sklearn.svm.SVC`` does."""
+
+    def svc(self) -> type:
+        """The class to fit with."""
+        return SVC
+
+    def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        """See ``Backend.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
+        svc = self.svc()(C=C, gamma=gamma, **settings.svc)
+        if settings.decision == "ovr" and len(np.unique(y)) > 2:
+            svc = OneVsRestClassifier(svc)
+        with warnings.catch_warnings():
+            # A row says so: status "not converged".
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return svc.fit(X, y)
+
+    def summarize(self, fitted: Any) -> tuple[int, int, bool]:
+        """See ``Backend.summarize``."""
+        svcs = getattr(fitted, "estimators_", [fitted])
+        n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
+        n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
+        return n_support, n_iterations, all(_converged(svc) for svc in svcs)
+
+    def parts(self, fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See ``Backend.parts``."""
+        if hasattr(fitted, "estimators_"):
+            return join_problems(
+                [(one.support_, one.dual_coef_[0], one.intercept_[0]) for one in fitted.estimators_]
+            )
+        return _pairs_of(fitted)
+
+
+def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """LIBSVM's compact coefficients, spread to a column for each pair of classes."""
+    if len(svc.classes_) == 2:  # scikit-learn turns the sign of a single problem round
+        return svc.support_, -svc.dual_coef_.T, -svc.intercept_
+    return svc.support_, spread(svc.dual_coef_, svc.n_support_), svc.intercept_
+
+
+def _converged(svc: Any) -> bool:
+    # oneDAL's fit_status_ is always 0; there, reaching the limit is the only sign.
+    return svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
+
+
+BACKEND = SklearnBackend()

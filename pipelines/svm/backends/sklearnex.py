@@ -1,0 +1,26 @@
+"""``--solver sklearnex``: ``SVC`` of scikit-learn-intelex, one fit for each cell."""
+
+from __future__ import annotations
+
+import warnings
+
+import daal4py
+from sklearnex.svm import SVC
+
+from pipelines.svm.backends.sklearn import SklearnBackend
+
+# Units share the cores among them; threads within one would only be in their way.
+daal4py.daalinit(1)
+# Said at every fit off the main thread, which is where tasks run.
+warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported", UserWarning)
+
+
+class SklearnexBackend(SklearnBackend):
+    """As ``SklearnBackend``, with oneDAL doing the work."""
+
+    def svc(self) -> type:
+        """The class to fit with."""
+        return SVC
+
+
+BACKEND = SklearnexBackend()

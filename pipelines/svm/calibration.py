@@ -1,0 +1,108 @@
+"""Decision values -> class probabilities, and how good those are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+N_BINS = 15
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Platt's sigmoids: 1 / (1 + exp(slope * value + offset)) for each class.
+
+    Platt, Probabilistic outputs for support vector machines (1999); over several
+    classes the sigmoids are brought to a sum of one, as in scikit-learn's
+    ``CalibratedClassifierCV``.
+
+    Attributes
+    ----------
+    slopes, offsets : float64 arrays of shape (n_classes,), or (1,) for two classes
+    """
+
+    slopes: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, calibrated: Any) -> Calibration:
+        """The parameters of a ``CalibratedClassifierCV(method="sigmoid", ensemble=False)``."""
+        (only,) = calibrated.calibrated_classifiers_
+        return cls(
+            np.array([sigmoid.a_ for sigmoid in only.calibrators], dtype=np.float64),
+            np.array([sigmoid.b_ for sigmoid in only.calibrators], dtype=np.float64),
+        )
+
+    def probabilities(self, values: np.ndarray) -> np.ndarray:
+        """Probabilities of every class.
+
+        Parameters
+        ----------
+        values : array of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            As ``SVC.decision_function`` gives them.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_classes); rows add up to 1
+        """
+        from scipy.special import expit
+
+        each = expit(-(self.slopes * values.reshape(len(values), -1) + self.offsets))
+        if each.shape[1] == 1:
+            return np.concatenate([1.0 - each, each], axis=1)
+        total = each.sum(axis=1, keepdims=True)
+        uniform = np.full_like(each, 1.0 / each.shape[1])
+        return np.divide(each, total, out=uniform, where=total > 0)
+
+
+def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
+    """Platt's sigmoids, one for each class against the others.
+
+    Parameters
+    ----------
+    values : as ``Calibration.probabilities`` takes them, of rows that no fit has seen
+    y : int array of shape (n_samples,), class codes
+    """
+    from sklearn.calibration import _SigmoidCalibration
+
+    columns = np.asarray(values, np.float64).reshape(len(values), -1)
+    # The values of two classes speak for the second.
+    positive = [1] if columns.shape[1] == 1 else range(columns.shape[1])
+    fits = [
+        _SigmoidCalibration().fit(column, (y == code).astype(np.float64))
+        for code, column in zip(positive, columns.T, strict=True)
+    ]
+    return Calibration(np.array([fit.a_ for fit in fits]), np.array([fit.b_ for fit in fits]))
+
+
+def expected_calibration_error(
+    probabilities: np.ndarray, truth: np.ndarray, n_bins: int = N_BINS
+) -> float:
+    """How far certainty is from the share of right answers, on average.
+
+    Guo et al., On calibration of modern neural networks (ICML 2017): rows are put
+    in bins of equal width by the probability of their most probable class.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_classes)
+    truth : int array of shape (n_samples,), class codes
+
+    Returns
+    -------
+    float, a fraction in [0, 1]
+    """
+    certainty = probabilities.max(axis=1)
+    is_right = probabilities.argmax(axis=1) == truth
+    bins = np.clip(np.ceil(certainty * n_bins).astype(int) - 1, 0, n_bins - 1)
+    gaps = np.bincount(bins, weights=is_right - certainty, minlength=n_bins)
+    return float(np.abs(gaps).sum() / len(truth))
+
+
+def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
+    """Mean negative logarithm of the true class's probability, natural, as scikit-learn's."""
+    from sklearn import metrics
+
+    return float(metrics.log_loss(truth, probabilities, labels=range(probabilities.shape[1])))

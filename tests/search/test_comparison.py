@@ -1,0 +1,66 @@
+"""Comparison of algorithms, against numbers from the literature and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from scipy.stats import ttest_rel
+
+from pipelines.search.statistics import compare, compare_all, holm
+
+FIRST = np.array([0.90, 0.93, 0.88, 0.95, 0.91, 0.90, 0.94, 0.92, 0.89, 0.93])
+SECOND = np.array([0.88, 0.92, 0.88, 0.91, 0.90, 0.91, 0.90, 0.90, 0.88, 0.91])
+
+
+def test_without_overlap_it_is_the_paired_t_test() -> None:
+    found = compare(FIRST, SECOND, ratio=0.0, rope=0.0)
+    expected = ttest_rel(FIRST, SECOND)
+    assert found["t"] == pytest.approx(expected.statistic)
+    assert found["p"] == pytest.approx(expected.pvalue)
+    assert found["effect"] == pytest.approx(expected.statistic / math.sqrt(10))
+
+
+def test_the_variance_grows_by_the_ratio_of_rows() -> None:
+    # 10-fold: validation rows are 1/9 of the training rows (Nadeau and Bengio 2003, eq. 9).
+    found = compare(FIRST, SECOND, ratio=1 / 9, rope=0.01)
+    differences = FIRST - SECOND
+    spread = differences.std(ddof=1) * math.sqrt(1 / 10 + 1 / 9)
+    assert found["t"] == pytest.approx(differences.mean() / spread)
+    assert found["p"] == pytest.approx(2 * student.sf(found["t"], 9))
+    assert found["p"] > ttest_rel(FIRST, SECOND).pvalue
+    assert found["p_first"] + found["p_same"] + found["p_second"] == pytest.approx(1)
+    assert found["p_first"] == pytest.approx(student.cdf((differences.mean() - 0.01) / spread, 9))
+
+
+def test_repeats_count_as_bouckaert_and_frank_have_it() -> None:
+    again = np.tile(FIRST, 3), np.tile(SECOND, 3)
+    found = compare(*again, ratio=1 / 9, rope=0.0)
+    differences = again[0] - again[1]
+    spread = differences.std(ddof=1) * math.sqrt(1 / 30 + 1 / 9)
+    assert found["t"] == pytest.approx(differences.mean() / spread)
+    assert found["p"] == pytest.approx(2 * student.sf(found["t"], 29))
+
+
+def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> None:
+    same = compare(FIRST, FIRST, 0.1, 0.01)
+    assert (same["t"], same["p"], same["p_same"]) == (0.0, 1.0, 1.0)
+    always = compare(FIRST + 0.25, FIRST, 0.1, 0.01)
+    assert math.isnan(always["p"])
+    assert (always["p_first"], always["p_same"]) == (1.0, 0.0)
+
+
+def test_holm_is_that_of_his_paper() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0])
+    assert math.isnan(holm([math.nan, 0.04])[0])
+    assert holm([math.nan, 0.04])[1] == pytest.approx(0.04)
+
+
+def test_all_pairs_are_compared_once() -> None:
+    scores = {"a": FIRST, "b": SECOND, "c": SECOND[::-1]}
+    found = compare_all(scores, 1 / 9, 0.01)
+    assert [(one["first"], one["second"]) for one in found] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert all(one["p_holm"] >= one["p"] for one in found)

@@ -1,0 +1,225 @@
+"""What candidates share gives what each would have given alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import get_scorer
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import KFold, ParameterGrid
+from sklearn.model_selection._validation import _fit_and_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from pipelines.search.fitting import PLAIN, Done, carry_out, group
+
+DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
+DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))
+CLASSES, NUMBERS = ("accuracy", "neg_log_loss"), ("r2", "neg_mean_absolute_error")
+
+Case = tuple[Any, Mapping[str, Any], int]  # estimator, grid, fits made for a fold
+EXACT: dict[str, Case] = {
+    "neighbours": (KNeighborsClassifier(), {"n_neighbors": [1, 2, 3, 7, 20]}, 1),
+    "neighbours, two weights": (
+        KNeighborsClassifier(), {"n_neighbors": [1, 4, 9], "weights": ["uniform", "distance"]}, 1
+    ),
+    "neighbours, two distances": (KNeighborsClassifier(), {"n_neighbors": [1, 5], "p": [1, 2]}, 2),
+    "neighbours by a tree": (
+        KNeighborsClassifier(algorithm="kd_tree"), {"n_neighbors": [3, 1, 8]}, 1
+    ),
+    "neighbours, numbers": (
+        KNeighborsRegressor(), {"n_neighbors": [2, 5, 11], "weights": ["uniform", "distance"]}, 1
+    ),
+    "forest": (RandomForestClassifier(random_state=0), {"n_estimators": [3, 10, 25]}, 1),
+    "forest, two depths": (
+        RandomForestClassifier(random_state=0), {"n_estimators": [3, 10], "max_depth": [2, None]}, 2
+    ),
+    "forest, numbers": (RandomForestRegressor(random_state=1), {"n_estimators": [10, 4, 5]}, 1),
+    "extra trees": (ExtraTreesClassifier(random_state=0), {"n_estimators": [3, 10]}, 1),
+    "extra trees, numbers": (ExtraTreesRegressor(random_state=0), {"n_estimators": [3, 10]}, 1),
+    "bagging": (BaggingClassifier(random_state=0), {"n_estimators": [2, 5, 9]}, 1),
+    "bagging of columns": (
+        BaggingRegressor(random_state=3, max_features=0.5), {"n_estimators": [2, 5]}, 1
+    ),
+    "boosting": (
+        GradientBoostingClassifier(random_state=0, max_depth=2, subsample=0.7),
+        {"n_estimators": [1, 4, 9]}, 1,
+    ),
+    "boosting, numbers": (
+        GradientBoostingRegressor(random_state=0), {"n_estimators": [5, 20]}, 1
+    ),
+    "boosting, two rates": (
+        GradientBoostingRegressor(random_state=0),
+        {"n_estimators": [5, 20], "learning_rate": [0.1, 0.3]}, 2,
+    ),
+    "histograms": (
+        HistGradientBoostingClassifier(random_state=0, max_depth=2), {"max_iter": [1, 4]}, 1
+    ),
+    "histograms, numbers": (HistGradientBoostingRegressor(random_state=0), {"max_iter": [3, 9]}, 1),
+    "first steps": (
+        make_pipeline(StandardScaler(), PCA(svd_solver="full"), KNeighborsClassifier()),
+        {"pca__n_components": [4, 9, 20], "kneighborsclassifier__n_neighbors": [1, 3, 5]}, 3,
+    ),
+}  # fmt: skip
+# To rounding, or within the tolerance that the estimator has for itself.
+CLOSE: dict[str, Case] = {
+    "ridge": (Ridge(), {"alpha": np.logspace(-3, 3, 7).tolist()}, 1),
+    "ridge without intercept": (Ridge(fit_intercept=False), {"alpha": [0.1, 1.0, 10.0]}, 1),
+    "ridge, classes": (
+        make_pipeline(StandardScaler(), RidgeClassifier()),
+        {"ridgeclassifier__alpha": [0.1, 1.0, 100.0]}, 1,
+    ),
+    "lasso": (Lasso(tol=1e-8), {"alpha": [0.01, 1.0, 0.1]}, 3),
+    "elastic net": (ElasticNet(tol=1e-8), {"alpha": [0.01, 0.1], "l1_ratio": [0.2, 0.8]}, 4),
+    "logistic regression": (
+        make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=2000)),
+        {"logisticregression__C": [1.0, 0.01, 0.1]}, 3,
+    ),
+    "one logistic regression after another": (
+        make_pipeline(
+            StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
+        ),
+        {"logisticregression__C": [1.0, 0.01]}, 2,
+    ),
+    "machines, numbers": (
+        make_pipeline(StandardScaler(), SVR(tol=1e-6)),
+        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]}, 1,
+    ),
+}  # fmt: skip
+
+
+def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any], list[Done]]:
+    """Scores of plain fits, those of shared ones, and how the latter were made."""
+    base, grid, _ = case
+    is_of_classes = is_classifier(base)
+    X, y = (part[:n_rows] for part in (DIGITS if is_of_classes else DIABETES))
+    names = CLASSES if is_of_classes and hasattr(base, "predict_proba") else (
+        CLASSES[:1] if is_of_classes else NUMBERS
+    )  # fmt: skip
+    scorer = _MultimetricScorer(scorers={name: get_scorer(name) for name in names})
+    candidates = list(ParameterGrid(grid))
+    train, test = next(KFold(3, shuffle=True, random_state=0).split(X))
+
+    def call(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "estimator": clone(base), "X": X, "y": y, "train": train, "test": test,
+            "parameters": parameters, "scorer": scorer, "fit_params": None, "score_params": None,
+            "return_train_score": False, "return_n_test_samples": True, "return_times": True,
+            "error_score": "raise", "verbose": 0,
+        }  # fmt: skip
+
+    plain = [_fit_and_score(**call(one))["test_scores"] for one in candidates]
+    groups = group([clone(base).set_params(**one) for one in candidates], scorer)
+    shared: list[Any] = [None] * len(candidates)
+    done = []
+    for one in groups:
+        done.append(carry_out(one, [call(candidates[i]) for i in one.members], object()))
+        for i, result in zip(one.members, done[-1].results, strict=True):
+            shared[i] = result["test_scores"]
+    return plain, shared, done
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_shared_fits_score_as_plain_ones(name: str) -> None:
+    plain, shared, done = scores(EXACT[name])
+    assert not any(one.apart for one in done), done
+    assert sum(sum(one.n_fits) for one in done) == EXACT[name][2]
+    for one, other in zip(plain, shared, strict=True):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-14)
+    assert len({tuple(one.items()) for one in plain}) > 1, "these candidates show nothing"
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str) -> None:
+    plain, shared, done = scores(CLOSE[name])
+    assert not any(one.apart for one in done), done
+    assert sum(sum(one.n_fits) for one in done) == CLOSE[name][2]
+    for one, other in zip(plain, shared, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+def test_more_columns_than_rows_are_no_matter_for_ridge() -> None:
+    plain, shared, _ = scores((RidgeClassifier(), {"alpha": [0.1, 10.0]}, 1), n_rows=60)
+    assert plain == shared
+
+
+def test_machines_of_the_path_solver_err_as_those_of_libsvm() -> None:
+    machine = make_pipeline(StandardScaler(), SVC())
+    grid = {"svc__C": [0.1, 1.0, 10.0], "svc__gamma": ["scale", 0.01]}
+    plain, shared, done = scores((machine, grid, 1))
+    assert not any(one.apart for one in done), done
+    apart = [abs(a["accuracy"] - b["accuracy"]) for a, b in zip(plain, shared, strict=True)]
+    assert max(apart) <= 1.5 / 120, "more than a row"
+    assert np.count_nonzero(apart) <= 1
+
+
+def test_a_wide_analysis_serves_the_narrow_ones() -> None:
+    _, _, done = scores(EXACT["first steps"])
+    assert [one.n_steps for one in done] == [6, 6, 6]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(),
+        RandomForestClassifier(random_state=0, oob_score=True),
+        RandomForestClassifier(random_state=0, warm_start=True),
+        GradientBoostingClassifier(random_state=0, n_iter_no_change=3),
+        HistGradientBoostingClassifier(early_stopping=True, random_state=0),
+        Ridge(solver="sag"),
+        Ridge(positive=True),
+        Lasso(selection="random"),
+        LogisticRegression(solver="saga"),
+        SVC(probability=True),
+        SVC(kernel=lambda A, B: A @ B.T),
+        SVR(kernel="precomputed"),
+        KNeighborsClassifier(metric="precomputed"),
+        type("Mine", (RandomForestClassifier,), {})(random_state=0),
+    ],
+)
+def test_what_chance_or_an_early_end_decides_is_not_shared(estimator: Any) -> None:
+    assert [one.family for one in group([estimator, clone(estimator)], None)] == [PLAIN, PLAIN]
+
+
+def test_a_candidate_that_fails_takes_none_with_it() -> None:
+    scorer = _MultimetricScorer(scorers={"accuracy": get_scorer("accuracy")}, raise_exc=False)
+    X, y = DIGITS
+    estimators = [KNeighborsClassifier(n_neighbors=k) for k in (1, 3, 5000)]
+    calls = [
+        {
+            "estimator": one, "X": X, "y": y, "train": np.arange(200), "test": np.arange(200, 300),
+            "parameters": None, "scorer": scorer, "fit_params": None, "score_params": None,
+            "return_train_score": False, "return_n_test_samples": True, "return_times": True,
+            "error_score": np.nan, "verbose": 0,
+        }
+        for one in estimators
+    ]  # fmt: skip
+    (found,) = group(estimators, scorer)
+    with pytest.warns(UserWarning, match="Scoring failed"):
+        done = carry_out(found, calls, "here")
+    assert "more neighbours than there are rows" in done.apart
+    first, second, third = (one["test_scores"]["accuracy"] for one in done.results)
+    assert first > 0.5
+    assert second > 0.5
+    assert np.isnan(third)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.search import scores
+from pipelines.search.ranking import reduce_scores
+
+
+@pytest.fixture(scope="module", params=[0, scores.ROWS_FOR_DASK], ids=["dask", "few"], autouse=True)
+def ways(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every rule holds of few rows, which Dask is not asked for, as of many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "ROWS_FOR_DASK", request.param)
+        yield
+
+
+def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"C": C, "gamma": gamma, "fold": fold, "error": error, "score": 1 - error}
+            for (C, gamma), folds in errors.items()
+            for fold, error in enumerate(folds)
+        ]
+    )
+
+
+def reduce(errors: dict[tuple[float, float], list[float]], n_folds: int) -> pd.DataFrame:
+    return reduce_scores(table(errors), ["C", "gamma"], n_folds)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    errors=st.dictionaries(
+        st.tuples(st.sampled_from([0.1, 1.0, 10.0]), st.sampled_from([0.01, 0.1])),
+        st.lists(st.floats(0, 1), min_size=3, max_size=3),
+        min_size=1,
+    )
+)
+def test_mean_and_deviation_are_numpys(errors: dict[tuple[float, float], list[float]]) -> None:
+    for line in reduce(errors, 3).itertuples():
+        folds = errors[line.C, line.gamma]
+        assert line.error_mean == pytest.approx(np.mean(folds))
+        assert line.error_std == pytest.approx(np.std(folds), abs=1e-7)
+
+
+def test_ties_go_to_the_smaller_c_then_the_smaller_gamma() -> None:
+    # 0.1 + 0.2 and 0.3 differ in the last bit; the candidates are tied all the same.
+    errors = {(10.0, 0.1): [0.3, 0.0], (1.0, 0.1): [0.1, 0.2], (1.0, 0.01): [0.2, 0.1],
+              (0.1, 0.1): [0.4, 0.0]}  # fmt: skip
+    ranked = reduce(errors, 2)
+    assert list(zip(ranked.C, ranked.gamma, strict=True)) == [
+        (1.0, 0.01), (1.0, 0.1), (10.0, 0.1), (0.1, 0.1),
+    ]  # fmt: skip
+    assert list(ranked["rank"]) == [1, 2, 3, 4]
+
+
+def test_a_candidate_with_a_failed_fold_is_last_and_has_no_mean() -> None:
+    ranked = reduce({(1.0, 0.1): [0.0, np.nan], (2.0, 0.1): [0.5, 0.5]}, 2)
+    assert list(ranked.C) == [2.0, 1.0]
+    assert np.isnan(ranked.error_mean[1])
+    assert list(ranked.n_ok) == [2, 1]
+
+
+def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
+    results = table({(1.0, 0.1): [0.1, 0.1], (2.0, 0.1): [0.2, 0.2], (0.5, 0.1): [0.3, 0.3]})
+    results["score"] = [0.5, 0.6, 0.9, 0.7, 0.6, np.nan]
+    ranked = reduce_scores(results, ["C", "gamma"], 2)
+    assert list(ranked.C) == [2.0, 1.0, 0.5]
+    assert ranked.score_mean[0] == pytest.approx(0.8)
+    assert ranked.score_std[0] == pytest.approx(0.1)
+    assert ranked.loc[2, ["error_mean", "score_mean"]].isna().all()
+
+
+def test_a_cluster_gives_the_same(one_worker: Client) -> None:
+    rng = np.random.default_rng(0)
+    errors = {(C, g): rng.random(5).tolist() for C in (1.0, 2.0, 3.0) for g in (0.1, 0.2)}
+    here = reduce(errors, 5)
+    there = reduce_scores(table(errors), ["C", "gamma"], 5, one_worker)
+    pd.testing.assert_frame_equal(here, there)

@@ -1,0 +1,120 @@
+"""``--cv`` and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+
+from pipelines.errors import InputError
+from pipelines.search.splits import inner_splits, shorter, splits_of
+
+Y = np.arange(60) % 3
+X = np.arange(120.0).reshape(60, 2)
+GROUPS = np.arange(60) // 10
+
+
+def split(kind: str, n_folds: int = 3, **more: object) -> list:
+    options = {"n_repeats": 2, "seed": 0, "X": X, "y": Y, "groups": GROUPS,
+               "task": "classification"} | more  # fmt: skip
+    return splits_of(kind, n_folds, **options)  # type: ignore[arg-type]
+
+
+def test_stratified_folds_are_those_of_the_other_commands() -> None:
+    expected = StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y)
+    for found, (train, test) in zip(split("auto"), expected, strict=True):
+        assert found[0].tolist() == train.tolist()
+        assert found[1].tolist() == test.tolist()
+
+
+@pytest.mark.parametrize("kind", ["stratified", "kfold", "repeated", "group"])
+def test_every_row_is_validated_once_a_repeat(kind: str) -> None:
+    found = split(kind)
+    assert len(found) == (6 if kind == "repeated" else 3)
+    for start in range(0, len(found), 3):
+        rows = np.concatenate([test for _, test in found[start : start + 3]])
+        assert sorted(rows.tolist()) == list(range(60))
+    assert all(not set(train) & set(test) for train, test in found)
+
+
+def test_repeats_differ() -> None:
+    found = split("repeated")
+    assert found[0][1].tolist() != found[3][1].tolist()
+
+
+def test_no_group_is_on_both_sides() -> None:
+    for train, test in split("group"):
+        assert not set(GROUPS[train]) & set(GROUPS[test])
+
+
+def test_what_is_validated_comes_after_what_trains() -> None:
+    for train, test in split("time"):
+        assert train.max() < test.min()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"kind": "group", "n_folds": 7}, "folds must not exceed the 6 groups, got 7"),
+        ({"kind": "group", "groups": None}, "groups must name the column"),
+        ({"kind": "stratified", "n_folds": 30}, "folds must not exceed the training rows of any"),
+        ({"kind": "stratified", "task": "regression"}, "cv must not be stratified where the"),
+        ({"kind": "kfold", "n_folds": 61}, "folds must not exceed the 60 rows, got 61"),
+        ({"kind": "time", "n_folds": 60}, "folds must not exceed the 60 rows, got 60"),
+        ({"kind": "stratifeid"}, "cv must be one of auto, stratified"),
+        ({"kind": "none.py:folds"}, "cv must name a file that exists"),
+    ],
+)
+def test_what_cannot_be_split_is_said(more: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        split(**more)
+
+
+def of_ones_own(tmp_path: Path, body: str) -> str:
+    (tmp_path / "mine.py").write_text(f"import numpy as np\ndef folds(X, y, groups):\n    {body}\n")
+    return f"{tmp_path / 'mine.py'}:folds"
+
+
+def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path: Path) -> None:
+    kind = of_ones_own(tmp_path, "return [(np.arange(40), np.arange(40, 60)), ([0, 1], [2])]")
+    assert [len(train) for train, _ in split(kind)] == [40, 2]
+    kind = of_ones_own(
+        tmp_path, "from sklearn.model_selection import LeaveOneGroupOut; return LeaveOneGroupOut()"
+    )
+    assert len(split(kind)) == 6
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return [([0], [60]), ([1], [2])]", "a row number is not below 60"),
+        ("return [([0], [1])]", "it gave 1 splits"),
+        ("return [([0], []), ([1], [2])]", "no array of row numbers"),
+        ("raise KeyError('colour')", "KeyError: 'colour'"),
+        ("return 1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_gives_no_splits_is_refused(tmp_path: Path, body: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        split(of_ones_own(tmp_path, body))
+
+
+def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
+    outer = split("stratified")
+    inner = inner_splits(outer, "stratified", 2, 1, 0, X, Y, None, "classification", None)
+    assert [len(one) for one in inner] == [2, 2, 2]
+    for (train, test), within in zip(outer, inner, strict=True):
+        for fit, validation in within:
+            assert set(fit) | set(validation) == set(train)
+            assert not (set(fit) | set(validation)) & set(test)
+
+
+def test_a_share_of_rows_keeps_classes_or_the_latest() -> None:
+    whole = split("stratified")[0]
+    train, test = shorter(whole, 0.5, Y, "classification", False, 0)
+    assert test is whole[1]
+    assert sorted(np.bincount(Y[train]).tolist()) == [6, 7, 7]
+    train, _ = shorter((np.arange(40), np.arange(40, 60)), 0.25, Y, "regression", True, 0)
+    assert train.tolist() == list(range(30, 40))

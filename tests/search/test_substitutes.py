@@ -1,0 +1,101 @@
+"""Other implementations, with a stand-in for cuML: nothing here runs on a GPU."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pipelines.search.candidates import Candidate
+from pipelines.search.substitutes import substitute
+from pipelines.search.tasks import SEARCH, Problem, fit_unit, group_candidates, units_of
+
+
+class Stand(LogisticRegression):
+    """A class with some of the parameters of scikit-learn's."""
+
+    def __init__(self, C: float = 1.0, max_iter: int = 100) -> None:
+        super().__init__(C=C, max_iter=max_iter)
+
+
+@pytest.fixture
+def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Modules called as cuML's, with one class."""
+    module: Any = ModuleType("cuml.linear_model")
+    module.LogisticRegression = Stand
+    monkeypatch.setitem(sys.modules, "cuml", ModuleType("cuml"))
+    monkeypatch.setitem(sys.modules, "cuml.linear_model", module)
+    return module
+
+
+def test_a_class_with_all_parameters_that_are_set_is_taken(cuml: ModuleType) -> None:
+    found = substitute(LogisticRegression(C=3.0), "gpu")
+    assert type(found.estimator) is Stand
+    assert found.estimator.C == 3.0
+    assert (found.implementation, found.replaced) == ("cuml", True)
+    assert "has every parameter that is set" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("estimator", "why"),
+    [
+        (LogisticRegression(solver="saga"), "has no solver='saga'"),
+        (MLPClassifier(), "cuML has no MLPClassifier that is the same model"),
+        (Ridge(), "cuml.linear_model.Ridge cannot be imported (AttributeError)"),
+        (RandomForestClassifier(), "cannot be imported (ModuleNotFoundError)"),
+    ],
+)
+def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) -> None:
+    found = substitute(estimator, "gpu")
+    assert found.estimator is estimator
+    assert found.implementation == "scikit-learn"
+    assert why in found.reason
+
+
+def test_of_a_pipeline_the_last_step_is_replaced(cuml: ModuleType) -> None:
+    pipe = make_pipeline(StandardScaler(), LogisticRegression(C=2.0))
+    found = substitute(pipe, "gpu")
+    assert type(found.estimator.steps[-1][1]) is Stand
+    assert type(pipe.steps[-1][1]) is LogisticRegression, "the one that was given stays"
+
+
+def test_on_a_cpu_it_is_scikit_learn_or_intel_s() -> None:
+    assert substitute(KNeighborsClassifier(), "cpu").implementation == "scikit-learn"
+    intel = substitute(KNeighborsClassifier(n_neighbors=3), "cpu", intel=True)
+    if "sklearnex" in sys.modules or intel.replaced:
+        assert intel.implementation == "scikit-learn-intelex"
+        assert intel.estimator.n_neighbors == 3
+    else:
+        assert "scikit-learn-intelex: it is not installed" in intel.reason
+    assert "it has no MLPClassifier" in substitute(MLPClassifier(), "cpu", intel=True).reason or (
+        not intel.replaced
+    )
+
+
+def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(np.int64)
+    candidates = (
+        Candidate("logistic", {"C": 0.1}, LogisticRegression(C=0.1)),
+        Candidate("logistic", {"C": 1.0}, LogisticRegression(C=1.0)),
+        Candidate("knn", {}, KNeighborsClassifier()),
+    )
+    split = (np.arange(40), np.arange(40, 60))
+    problem = Problem(
+        X, y, candidates, {(SEARCH, 1.0): [split]}, ("accuracy",),
+        tuple(group_candidates(candidates, ("accuracy",))), "test", device="gpu",
+    )  # fmt: skip
+    rows = [row for unit in units_of(problem, SEARCH) for row in fit_unit(problem, unit)]
+    assert [row["implementation"] for row in rows] == ["cuml", "cuml", "scikit-learn"]
+    assert [row["family"] for row in rows] == ["plain", "plain", "one query of neighbours"]
+    assert all(row["status"] == "ok" and row["reason"] for row in rows)

@@ -1,0 +1,85 @@
+"""An estimator starts what its worker has, and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from distributed import Client
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
+
+from pipelines.run.tasks import OnCluster
+from pipelines.search.candidates import Candidate
+from pipelines.search.ranking_rows import carry_out_units
+from pipelines.search.threads import limited, with_jobs
+from pipelines.search.tasks import SEARCH, Problem, fit_unit, group_candidates, units_of
+
+seen: dict[str, Any] = {}
+
+
+class Watcher(ClassifierMixin, BaseEstimator):
+    """Notes what it may use."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> Watcher:
+        self.classes_ = np.unique(y)
+        seen["n_jobs"] = self.n_jobs
+        seen["effective"] = joblib.effective_n_jobs(self.n_jobs)
+        seen["blas"] = max(one["num_threads"] for one in threadpool_info())
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.full(len(X), self.classes_[0])
+
+
+def problem_of(estimator: Any) -> Problem:
+    X, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
+    candidates = (Candidate("it", {}, estimator),)
+    splits = {(SEARCH, 1.0): [(np.arange(20), np.arange(20, 30))]}
+    groups = tuple(group_candidates(candidates, ("accuracy",)))
+    return Problem(X, y, candidates, splits, ("accuracy",), groups, "threads")
+
+
+@pytest.mark.parametrize("asked", [None, 1, 16, -1])
+@pytest.mark.parametrize("has", [1, 2])
+def test_a_unit_starts_what_its_worker_has(asked: int | None, has: int) -> None:
+    problem = problem_of(Watcher(asked))
+    (unit,) = units_of(problem, SEARCH)
+    (row,) = fit_unit(problem, unit, n_threads=has)
+    assert row["status"] == "ok"
+    assert seen["n_jobs"] == seen["effective"] == has
+    assert seen["blas"] <= has
+
+
+def test_every_n_jobs_in_an_estimator_is_set() -> None:
+    pipe = make_pipeline(StandardScaler(), BaggingClassifier(RandomForestClassifier(n_jobs=-1)))
+    found = with_jobs(pipe, 2)
+    jobs = [value for name, value in found.get_params().items() if name.endswith("n_jobs")]
+    assert jobs == [2, 2]
+
+
+def test_afterwards_all_is_as_it_was() -> None:
+    before = [one["num_threads"] for one in threadpool_info()]
+    with limited(1):
+        pass
+    assert [one["num_threads"] for one in threadpool_info()] == before
+
+
+def test_inner_jobs_may_use_the_cluster(one_worker: Client) -> None:
+    problem = problem_of(RandomForestClassifier(n_estimators=4, random_state=0))
+    runner = OnCluster(one_worker)
+    units = units_of(problem, SEARCH)
+    on_dask, in_worker = (
+        [row for _, rows in carry_out_units(runner, problem, units, 1, where) for row in rows]
+        for where in ("dask", "worker")
+    )
+    assert on_dask[0]["status"] == "ok", on_dask
+    assert on_dask[0]["score"] == in_worker[0]["score"]
