@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.search.cross_validate_many import cross_validate_many
     from pipelines.search.grid_search import GridSearch
-    from pipelines.svm.estimator import SVMGridSearch
+    from pipelines.search.svm_grid_search import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
 
     __version__: str
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
 _PLACES = {
     "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search",
-    "PathSVC": "svm.path_svc", "SVMGridSearch": "svm.estimator",
+    "PathSVC": "svm.path_svc", "SVMGridSearch": "search.svm_grid_search",
     "cross_validate_many": "search.cross_validate_many",
 }  # fmt: skip
 

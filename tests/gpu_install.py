@@ -46,14 +46,14 @@ def package(module: str) -> str | None:
 def our_gpu_files() -> str | None:
     """The files that know these packages can be imported beside them."""
     from cluster_setup.kinds import cuda
-    from pipelines.svm.backends import load_solver, resolve_solver
+    from pipelines.svm.backends import load_backend, resolve_backend
 
     if not cuda.is_installed():
         return "cluster_setup.kinds.cuda does not find dask-cuda"
-    if resolve_solver("auto", "gpu") != "path":
+    if resolve_backend("auto", "gpu") != "path":
         return "a GPU's own solver is not path"
     for name in ("path", "cuml"):
-        if load_solver(name, "gpu").device != "gpu":
+        if load_backend(name, "gpu").device != "gpu":
             return f"the solver {name} is not a GPU's"
     print("cluster_setup.kinds.cuda, the solvers path and cuml for a GPU")
     return None

@@ -82,7 +82,7 @@ def test_help_has_its_groups_in_order_and_three_examples(
 ) -> None:
     text = shown(capsys, "svm-grid", "--help")
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    assert headings == ["data", "grid", "model", "cluster", "run", "examples"]
+    assert headings == ["data", "grid", "validation", "model", "cluster", "run", "examples"]
     assert text[text.index("examples:") :].count("python -m pipelines.svm_grid") == 3
     assert "2 threads" in text[text.index("--workers") : text.index("--adaptive")]
 

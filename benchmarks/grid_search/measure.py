@@ -13,7 +13,7 @@ from benchmarks.grid_search.lines import Errors, Problem
 from benchmarks.timing import Timed, in_turn
 from cluster_setup import open_cluster
 from pipelines.svm.grid import workers_for
-from pipelines.svm.backends import resolve_solver
+from pipelines.svm.backends import resolve_backend
 
 Say = Callable[[str], None]
 
@@ -70,7 +70,7 @@ def measure(
     from joblib import effective_n_jobs
 
     cores: int = effective_n_jobs(-1)
-    chosen = {f"pleasingly ({name})": name for name in (resolve_solver(s, "cpu") for s in solvers)}
+    chosen = {f"pleasingly ({name})": name for name in (resolve_backend(s, "cpu") for s in solvers)}
     found = {name: lines.peer_class(name) for name in lines.PEERS}
     missing = {name: reason for name, reason in found.items() if isinstance(reason, str)}
     for name, reason in missing.items():

@@ -102,7 +102,7 @@ class CandidateScorer:
         params : what scorers are given besides, such as ``sample_weight``
         """
         if self._is_accuracy and response.classes is not None:
-            wrong = int(np.count_nonzero(response.predict("predict", part) != truth))
+            wrong = int(np.count_nonzero(response.predict("predict", part) != np.asarray(truth)))
             accuracy = (len(truth) - wrong) / len(truth)
             return accuracy if self.given is not None else {ACCURACY: accuracy}
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,20 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_consistent_length
 
 from cluster_setup.on_this_machine.devices import available_cores
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError, opt
+from pipelines.run.outcomes import Outcome
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.search.answer import compare_algorithms
+from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate, candidates_of
+from pipelines.search.fitting import group_candidates
 from pipelines.search.plan import DEFAULT_SCORING
-from pipelines.search.ranking_rows import best_of_each, carry_out_units, rank, tabulate
-from pipelines.search.tasks import SEARCH, Problem, group_candidates, units_of
+from pipelines.search.ranking import best_of_each, rank, tabulate
+from pipelines.search.running import run_tasks, tasks_for_workers
+from pipelines.search.tasks import SEARCH, Problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,20 +85,23 @@ def cross_validate_many(
     of_classes = is_classifier(candidates[0].estimator)
     names = (scoring,) if isinstance(scoring, str) else tuple(scoring)
     names = names or (DEFAULT_SCORING["classification" if of_classes else "regression"],)
-    X = X if hasattr(X, "iloc") else np.asarray(X)
+    rows: Any = X if hasattr(X, "iloc") else np.asarray(X)
     y = np.asarray(y)
-    splits = list(check_cv(cv, y, classifier=of_classes).split(X, y, groups))
+    splits = list(check_cv(cv, y, classifier=of_classes).split(rows, y, groups))
+    scorer = CandidateScorer(names)
+    groups = group_candidates([one.estimator for one in candidates], scorer)
+    data = FoldedData(rows, y, rows[:0], y[:0], (), Scaling("none"))
     problem = Problem(
-        X, y, tuple(candidates), {(SEARCH, 1.0): splits}, names,
-        tuple(group_candidates(candidates, names)), uuid.uuid4().hex,
-    )  # fmt: skip
+        data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups), data.token
+    )
     runner, n_threads = _runner(client)
-    units, rows = units_of(problem, SEARCH), []
-    cost = sum(unit.cost for unit in units)
-    with show_progress(len(units), cost, not verbose, lambda: runner.n_workers) as shown:
-        for outcome, found in carry_out_units(runner, problem, units, n_threads):
+    tasks, rows = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers), []
+    cost = sum(task.cost for task in tasks)
+    with show_progress(len(tasks), cost, not verbose, lambda: runner.n_workers) as shown:
+        for came, found in run_tasks(runner, problem, tasks, n_threads):
             rows += found
-            shown.advance(outcome.unit, outcome.error is not None)
+            if isinstance(came, Outcome):
+                shown.advance(came.unit, came.error is not None)
     return tabulate(rows).drop(columns=["stage", "split", "share"])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.errors import InputError, opt
 
-OTHER = {CLASSIFICATION: REGRESSION, REGRESSION: CLASSIFICATION}
+OTHER: dict[str, str] = {CLASSIFICATION: REGRESSION, REGRESSION: CLASSIFICATION}
 
 
 @dataclass(frozen=True)

@@ -167,12 +167,15 @@ def fit_group(
     group: Group,
     estimators: Sequence[Any],
     data: FoldedData,
-    splits: Mapping[Hashable, Split],
+    splits: Sequence[Split],
     scorer: CandidateScorer,
     *,
+    only: Sequence[int] | None = None,
+    name: Hashable = "",
     n_threads: int | None = None,
     on_result: OnResult = ignore_result,
     report: Callable[[float], None] = ignore_progress,
+    fit_alone: Callable[[int, int], dict[str, Any]] | None = None,
 ) -> list[list[CellResult]]:
     """Fit and score the candidates of a group on every split of a task.
 
@@ -180,16 +183,20 @@ def fit_group(
     ----------
     estimators : for each member of the group, unfitted, with its parameters; they are used up
     data : its ``scaling`` is a first step that all candidates have
-    splits : by a name that tells their rows from those of other splits: equal ones share what
-        first steps made of them
+    splits : all there are: what they share does not depend on which of them a task has
+    only : numbers of the splits of the task, by default all
+    name : tells these splits from others of the same data
     on_result : called as soon as a candidate is done on a split
     report : called with the fraction of the task that is done
+    fit_alone : function of a split and a candidate, by their places: what ``_fit_and_score``
+        gives for one that shares nothing, by default of the arguments here
 
     Returns
     -------
     list of lists : for each split and each candidate
     """
-    found: list[list[CellResult | None]] = [[None] * len(estimators) for _ in splits]
+    only = range(len(splits)) if only is None else only
+    found: list[list[CellResult | None]] = [[None] * len(estimators) for _ in only]
 
     def keep(split: int, candidate: int, result: CellResult) -> None:
         found[split][candidate] = result
@@ -198,23 +205,26 @@ def fit_group(
     apart = ""
     if group.shared is not None:
         try:
-            _fit_together(group, estimators, data, splits, scorer, n_threads, keep, report)
+            whole = WholeRows(data, name, splits, only, scorer, n_threads, estimators[0])
+            _fit_together(group, estimators, whole, keep, report)
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
             apart = f"{type(error).__name__}: {error}"
-    for at, split in enumerate(splits.values()):
+    for at, number in enumerate(only):
         for i, estimator in enumerate(estimators):
             if found[at][i] is None:
-                keep(at, i, _fit_alone(estimator, data, split, scorer, apart))
+                fit = partial(fit_alone, at, i) if fit_alone else None
+                keep(at, i, _fit_alone(estimator, data, splits[number], scorer, apart, fit))
         if group.shared is None:
-            report((at + 1) / len(splits))
+            report((at + 1) / len(only))
     return found  # type: ignore[return-value]
 
 
 def _fit_alone(
-    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer, apart: str
-) -> CellResult:
+    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer, apart: str,
+    fit: Callable[[], dict[str, Any]] | None,
+) -> CellResult:  # fmt: skip
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection._validation import _fit_and_score
@@ -222,7 +232,7 @@ def _fit_alone(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = _fit_and_score(
+        result = fit() if fit else _fit_and_score(
             clone(estimator), data.X, data.y, scorer=scorer.scorer, train=split[0],
             test=split[1], verbose=0, parameters=None, fit_params=scorer.fit_params,
             score_params=scorer.score_params, return_train_score=scorer.train_scores,
@@ -238,61 +248,53 @@ def _fit_alone(
 def _fit_together(
     group: Group,
     estimators: Sequence[Any],
-    data: FoldedData,
-    splits: Mapping[Hashable, Split],
-    scorer: CandidateScorer,
-    n_threads: int | None,
+    whole: WholeRows,
     keep: OnResult,
     report: Callable[[float], None],
 ) -> None:
-    shared = group.shared
+    shared, scorer = group.shared, whole.scorer
     assert shared is not None
-    names, rows_of_splits = list(splits), list(splits.values())
-    has_steps = bool(group.most)
-    together = not has_steps and not data.scaling.learns
-    for at in [range(len(names))] if together else [[one] for one in range(len(names))]:
-        mine = estimators if together or len(names) == 1 else _clones(estimators)
+    n = whole.n_splits
+    together = not group.most and not whole.data.scaling.learns
+    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+        mine = estimators if len(at) == n else _clones(estimators)
         parts = [decompose(estimator) for estimator in mine]
-        assert all(parts)
-        finals = [part[1] for part in parts]  # type: ignore[index]
-        some = [rows_of_splits[i] for i in at]
-        fitted_steps: list[tuple[str, Any]] = []
-        rows: WholeRows | PreparedRows = WholeRows(
-            data, [names[i] for i in at], some, scorer, n_threads, mine[0]
-        )
+        finals = [part[1] for part in parts if part is not None]
+        steps: list[tuple[str, Any]] = []
+        rows: WholeRows | PreparedRows = whole.some(at)
         n_made, step_seconds = 0, 0.0
-        if has_steps:
+        if group.most:
             started = time.perf_counter()
-            steps = [
+            first = parts[0]
+            assert first is not None
+            asked = [
                 dataclasses.replace(step, most=most)
-                for step, most in zip(parts[0][0], group.most, strict=True)  # type: ignore[index]
+                for step, most in zip(first[0], group.most, strict=True)
             ]
             X, y = rows.train(0)
-            fitted_steps, made, n_made = prepare(
-                steps, Rows(X, rows.asked(0)), y, (data.token, names[at[0]])
-            )
-            rows = PreparedRows(rows, made)
+            key = whole.data.token, whole.name, whole.numbers[at[0]]
+            steps, made, n_made = prepare(asked, Rows(X, rows.asked(0)), y, key)
+            rows = PreparedRows(whole.some(at), made)
             step_seconds = (time.perf_counter() - started) / len(mine)
 
         def respond(
             response: Response, at: Sequence[int] = at, rows: WholeRows | PreparedRows = rows,
-            mine: Sequence[Any] = mine, fitted_steps: Sequence[tuple[str, Any]] = fitted_steps,
+            mine: Sequence[Any] = mine, steps: Sequence[tuple[str, Any]] = steps,
             n_made: int = n_made, seconds: float = step_seconds,
         ) -> None:  # fmt: skip
             estimator = mine[response.candidate]
             if response.estimator is not None:
-                estimator = _fitted_whole(estimator, fitted_steps, response.estimator)
+                estimator = _fitted_whole(estimator, steps, response.estimator)
             result = _score(response, estimator, rows, scorer)
             result.scores["fit_time"] += seconds
             if response.candidate == 0:
                 result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
             keep(at[response.split], response.candidate, result)
 
-        first, n = at[0], len(at)
-        shared.fit_and_respond(
-            rows, finals, scorer.methods, respond,
-            lambda share, first=first, n=n: report((first + share * n) / len(names)),  # type: ignore[misc]
-        )  # fmt: skip
+        def reported(fraction: float, at: Sequence[int] = at) -> None:
+            report((at[0] + fraction * len(at)) / n)
+
+        shared.fit_and_respond(rows, finals, scorer.methods, respond, reported)
 
 
 def _clones(estimators: Sequence[Any]) -> list[Any]:
@@ -304,44 +306,61 @@ def _clones(estimators: Sequence[Any]) -> list[Any]:
 
 
 class WholeRows:
-    """The rows of some splits as the data have them; see ``SplitRows``."""
+    """The rows of some splits as the data have them; see ``SplitRows``.
+
+    Parameters
+    ----------
+    splits : all there are
+    numbers : which of them these are the rows of
+    estimator : one of the candidates, as scikit-learn asks it whether rows are a kernel
+    """
 
     def __init__(
-        self, data: FoldedData, names: Sequence[Hashable], splits: Sequence[Split],
+        self, data: FoldedData, name: Hashable, splits: Sequence[Split], numbers: Sequence[int],
         scorer: CandidateScorer, n_threads: int | None, estimator: Any,
     ) -> None:  # fmt: skip
-        self.data, self.y, self.n_splits, self.n_threads = data, data.y, len(splits), n_threads
-        self.splits, self._names, self._scorer = splits, names, scorer
-        self._estimator = estimator
+        self.data, self.name, self.splits, self.numbers = data, name, splits, numbers
+        self.scorer, self.n_threads, self._estimator = scorer, n_threads, estimator
+        self.n_splits = len(numbers)
         self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
+
+    def some(self, at: Sequence[int]) -> WholeRows:
+        """The rows of some of these splits, by their places."""
+        if len(at) == self.n_splits:
+            return self
+        return WholeRows(
+            self.data, self.name, self.splits, [self.numbers[i] for i in at], self.scorer,
+            self.n_threads, self._estimator,
+        )  # fmt: skip
 
     def part_of(self, split: int, name: str) -> tuple[Any, Any]:
         """Rows and targets of ``"train"`` or ``"test"``."""
         key = split, name
         if key not in self._found:
-            train, test = self.splits[split]
+            X, y = self.data.X, self.data.y
+            train, test = self.splits[self.numbers[split]]
             if not hasattr(self._estimator, "fit"):
                 some = test if name == "test" else train
-                self._found[key] = rows_of(self.data.X, some), self.y[some]
+                self._found[key] = rows_of(X, some), y[some]
             else:
                 from sklearn.utils.metaestimators import _safe_split
 
                 own = (train,) if name == "train" else (test, train)
-                self._found[key] = _safe_split(self._estimator, self.data.X, self.y, *own)
+                self._found[key] = _safe_split(self._estimator, X, y, *own)
         return self._found[key]
 
     def n_rows(self, split: int, name: str) -> int:
         """How many rows a part has."""
-        return len(self.splits[split][name == "test"])
+        return len(self.splits[self.numbers[split]][name == "test"])
 
     def score_params(self, split: int, name: str) -> Mapping[str, Any]:
         """What scorers of a part are given besides."""
-        if not self._scorer.score_params:
+        if not self.scorer.score_params:
             return {}
         from sklearn.utils.validation import _check_method_params
 
-        rows = self.splits[split][name == "test"]
-        return _check_method_params(self.data.X, params=self._scorer.score_params, indices=rows)
+        rows = self.splits[self.numbers[split]][name == "test"]
+        return _check_method_params(self.data.X, params=self.scorer.score_params, indices=rows)
 
     def train(self, split: int) -> tuple[Any, Any]:
         """See ``SplitRows.train``."""
@@ -349,34 +368,35 @@ class WholeRows:
 
     def asked(self, split: int) -> Mapping[str, Any]:
         """See ``SplitRows.asked``."""
-        return {name: self.part_of(split, name)[0] for name in self._scorer.parts}
+        return {name: self.part_of(split, name)[0] for name in self.scorer.parts}
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
         """See ``SplitRows.matrix``."""
-        learned_on = self.splits[0][0] if self.data.scaling.learns else None
-        X = self.data.scaled(device, rows=learned_on)
+        learned_on = None
+        if self.data.scaling.learns:
+            learned_on = self.splits[self.numbers[0]][0]
         splits = list(self.splits)
-        if self._scorer.train_scores:
+        if self.scorer.train_scores:
             # Made once for all tasks, which know splits by their arrays.
             splits = [
-                cached((self.data.token, f"asked {name}"), partial(_with_train, split))
-                for name, split in zip(self._names, self.splits, strict=True)
+                cached((self.data.token, f"asked {self.name} {i}"), partial(_with_train, split))
+                for i, split in enumerate(self.splits)
             ]
-        return X, np.asarray(self.y), splits
+        return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
     def part(self, split: int, name: str) -> slice:
         """See ``SplitRows.part``."""
-        n_test = len(self.splits[split][1])
+        n_test = self.n_rows(split, "test")
         return slice(0, n_test) if name == "test" else slice(n_test, None)
 
     def weights(self, split: int | None) -> np.ndarray | None:
         """See ``SplitRows.weights``."""
-        if not self._scorer.fit_params:
+        if not self.scorer.fit_params:
             return None
         from sklearn.utils.validation import _check_method_params
 
-        rows = None if split is None else self.splits[split][0]
-        found = _check_method_params(self.data.X, params=self._scorer.fit_params, indices=rows)
+        rows = None if split is None else self.splits[self.numbers[split]][0]
+        found = _check_method_params(self.data.X, params=self.scorer.fit_params, indices=rows)
         weights = found.get("sample_weight")
         return None if weights is None else np.asarray(weights, np.float64)
 
@@ -390,11 +410,11 @@ def _with_train(split: Split) -> Split:
 class PreparedRows:
     """The rows of one split after the first steps of pipelines; see ``SplitRows``."""
 
-    n_splits = 1
+    n_splits, numbers = 1, (0,)
 
     def __init__(self, whole: WholeRows, made: Rows) -> None:
         self._whole, self._made = whole, made
-        self.y, self.n_threads = whole.y, whole.n_threads
+        self.n_threads = whole.n_threads
 
         # Scores are of the rows as they were before the first step.
         self.part_of, self.n_rows = whole.part_of, whole.n_rows
@@ -447,7 +467,8 @@ def _score(
         result[f"{part}_scores"] = scorer.score(response, estimator, X, truth, part, params)
         if part == "test":
             if response.classes is not None:
-                n_errors = int(np.count_nonzero(response.predict("predict", part) != truth))
+                wrong = response.predict("predict", part) != np.asarray(truth)
+                n_errors = int(np.count_nonzero(wrong))
             result["score_time"] = response.score_seconds + time.perf_counter() - started
     return CellResult(
         result, response.converged, n_errors, response.n_support, response.n_iterations,

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import types
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from pipelines.run.tasks import OnCluster
-from pipelines.search.fitting import Done, Group, carry_out, group
-from pipelines.search.threads import at_most, with_jobs
+from pipelines.data.placement import FoldedData, cached, to_device
+from pipelines.data.scaling import Scaling
+from pipelines.run.progress import show_progress
+from pipelines.run.tasks import OnCluster, Runner
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.fitting import CellResult, Group, fit_group, group_candidates
+from pipelines.search.shared import SharedFit
+from pipelines.search.shared.base import Split
+from pipelines.search.threads import limited, with_jobs
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Call = Mapping[str, Any]  # the arguments of _fit_and_score
+Result = tuple[int, int, CellResult]  # candidate, split
 
 
 class Fits(NamedTuple):
@@ -55,6 +64,11 @@ class GridSearch(GridSearchCV):
     fits : Fits
         How many fits of candidates were asked for, and made; the refit is none of them.
 
+    Warns
+    -----
+    ConvergenceWarning
+        Fits that share work ended at a limit of iterations; said once, with their number.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -80,17 +94,34 @@ class GridSearch(GridSearchCV):
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
-        together = partial(Together, client=self.client)
-        found: list[Together] = []
+        runner = OnCluster(self.client) if self.client is not None else None
+        return self._search(X, y, params, _Settings(runner, self.verbose))
 
-        def parallel(*arguments: Any, **options: Any) -> Together:
-            found.append(together(*arguments, **options))
-            return found[-1]
+    def _search(self, X: Any, y: Any, params: Mapping[str, Any], settings: _Settings) -> Self:
+        made: list[SharedParallel] = []
+
+        def parallel(**options: Any) -> SharedParallel:
+            made.append(SharedParallel(settings, **options))
+            return made[-1]
 
         try:
-            return _with(BaseSearchCV.fit, Parallel=parallel)(self, X, y, **params)
+            return _with_globals(BaseSearchCV.fit, Parallel=parallel)(self, X, y, **params)
         finally:
-            self._fits = Fits(sum(one.n_asked for one in found), sum(one.n_made for one in found))
+            results = [result for one in made for _, _, result in one.results]
+            self._fits = Fits(len(results), sum(result.n_fits for result in results))
+            self._n_iterations = sum(result.n_iterations or 0 for result in results)
+            self._warn_of_limits(sum(one.n_at_limit for one in made), len(results))
+
+    def _warn_of_limits(self, n: int, n_results: int) -> None:
+        if not n:
+            return
+        limit = getattr(self.estimator, "max_iter", None)
+        warnings.warn(
+            f"{n} of {n_results} fits did not converge within max_iter"
+            f"{'' if limit is None else f'={limit}'}; raise it or tol, or scale the data",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     @property
     def fits(self) -> Fits:
@@ -99,7 +130,7 @@ class GridSearch(GridSearchCV):
         return self._fits
 
 
-def _with(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
+def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
     """A function of scikit-learn's that finds something else under a global name.
 
     Its search has no place to say how the list of its fits is carried out but the name
@@ -114,32 +145,90 @@ def _with(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
     return _fit_context(prefer_skip_nested_validation=False)(bound)
 
 
-@dataclass(frozen=True, eq=False)
-class SearchUnit:
-    """A group of candidates on a split, of a search from Python.
+@dataclass(frozen=True)
+class _Settings:
+    """How the fits of a search are carried out.
 
-    ``own`` is what its calls have of their own, where it is sent to a worker.
+    Attributes
+    ----------
+    runner : of tasks; None for joblib, as ``n_jobs`` says
+    kinds : ways of sharing that go before the usual ones
+    n_threads : int, for each task; by default those that BLAS uses, or the worker has
     """
 
+    runner: Runner | None
+    verbose: int = 0
+    kinds: Sequence[SharedFit] = ()
+    n_threads: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _SearchData(FoldedData):
+    """Rows of any form that scikit-learn takes, as an array where a kind of sharing needs one."""
+
+    def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
+        """All rows as a float64 array on a device, made once."""
+        return cached((self.token, device), lambda: to_device(_dense(self.X), device))
+
+
+def _dense(X: Any) -> np.ndarray:
+    found = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+    if found.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {found.ndim}")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What the tasks of a search have in common, scattered once.
+
+    Attributes
+    ----------
+    estimators : for each candidate unfitted with its parameters; None where these do not fit
+    parameters : for each candidate
+    common : arguments of ``_fit_and_score`` that all fits have
+    """
+
+    data: FoldedData
+    estimators: Sequence[Any]
+    parameters: Sequence[Mapping[str, Any]]
+    splits: Sequence[Split]
+    scorer: CandidateScorer
+    groups: Sequence[Group]
+    common: Mapping[str, Any]
+    n_threads: int | None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A part of a group on some splits."""
+
     name: str
-    calls: tuple[int, ...]
-    group: Group
-    place: tuple[str, int]
-    own: tuple[Call, ...] = ()
-
-    @property
-    def cost(self) -> float:
-        """One for each candidate."""
-        return float(len(self.calls))
+    group: int
+    members: tuple[int, ...]
+    splits: tuple[int, ...]
+    cost: float
 
 
-class Together:
-    """In the place of ``Parallel``: takes the fits of a search, and carries them out in groups."""
+# What fits have of their own, and what stays with the process that has it: callbacks.
+OWN = ("estimator", "parameters", "train", "test", "split_progress", "candidate_progress")
+LEFT_BEHIND = ("caller", "callback_ctx")
 
-    def __init__(self, *, client: Client | None = None, **options: Any) -> None:
-        self._client, self._options = client, options
+
+class SharedParallel:
+    """In the place of ``Parallel``: takes the fits of a search, and carries them out in groups.
+
+    Attributes
+    ----------
+    results : candidate, split and result of every fit
+    n_at_limit : fits that share work and ended at a limit of iterations, of which none has warned
+    """
+
+    def __init__(self, settings: _Settings, **options: Any) -> None:
+        self._settings = settings
         self._parallel = Parallel(**options)
-        self.n_asked = self.n_made = 0
+        self.results: list[Result] = []
+        self.n_at_limit = 0
 
     def __enter__(self) -> Self:
         self._parallel.__enter__()
@@ -149,55 +238,84 @@ class Together:
         self._parallel.__exit__(*error)
 
     def __call__(self, delayed_calls: Iterable[Any]) -> list[dict[str, Any]]:
+        """The results of the fits, in their order."""
         calls = [_arguments(one) for one in delayed_calls]
         if not calls:
             return []
-        units = _units(calls)
-        results: list[Any] = [None] * len(calls)
-        for unit, done in zip(units, self._carried_out(units, calls), strict=True):
-            self.n_made += sum(done.n_fits)
-            for i, result in zip(unit.calls, done.results, strict=True):
-                results[i] = result
-        self.n_asked += len(calls)
-        return results
+        search = self._search_of(calls)
+        n_splits = len(search.splits)
+        out: list[Any] = [None] * len(calls)
+        for task, results in self._run(search, _tasks(search)):
+            shared = search.groups[task.group].shared
+            for candidate, split, result in results:
+                out[candidate * n_splits + split] = result.scores
+                unheard = shared is not None and shared.predictions_only and not result.apart
+                self.n_at_limit += unheard and not result.converged
+                if self._settings.verbose > 1 and shared is not None:
+                    print(_line(search, candidate, split, result, self._settings.verbose))
+            self.results += results
+        return out
 
-    def _carried_out(self, units: Sequence[SearchUnit], calls: Sequence[Call]) -> list[Done]:
-        if self._client is not None:
-            return _on_cluster(self._client, units, calls)
-        done: list[Done] = self._parallel(
-            delayed(carry_out)(unit.group, [calls[i] for i in unit.calls], unit.place)
-            for unit in units
+    def _search_of(self, calls: Sequence[Call]) -> _Search:
+        first = calls[0]
+        by_split = {call["split_progress"][0]: call for call in calls}
+        some = [call for call in calls if call["split_progress"][0] == next(iter(by_split))]
+        scorer = CandidateScorer(
+            (), first["scorer"], None, first["error_score"], first["return_train_score"],
+            first["fit_params"], first["score_params"],
+        )  # fmt: skip
+        shares = set(first["fit_params"] or {}) <= {"sample_weight"}
+        estimators = [_unfitted(call) for call in some]
+        nothing: Any = None  # a search tests no rows at its end
+        data = _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"))
+        groups = group_candidates(
+            [one if shares else None for one in estimators], scorer, kinds=self._settings.kinds
         )
-        return done
+        common = {name: value for name, value in first.items() if name not in (*OWN, "X", "y")}
+        n_threads = self._settings.n_threads
+        if isinstance(self._settings.runner, OnCluster):
+            from cluster_setup.workers import describe_workers, threads_per_task
+
+            n_threads = threads_per_task(describe_workers(self._settings.runner.client))
+            common = {name: value for name, value in common.items() if name not in LEFT_BEHIND}
+        base = some[0]["estimator"]
+        return _Search(
+            data, [base if one is None else one for one in estimators],
+            [call["parameters"] or {} for call in some],
+            [(_numbers(call["train"]), _numbers(call["test"])) for call in by_split.values()],
+            scorer, groups,
+            {**common, "estimator": base, "n_splits": len(by_split)}, n_threads,
+        )  # fmt: skip
+
+    def _run(self, search: _Search, tasks: Sequence[_Task]) -> Iterator[tuple[_Task, list[Result]]]:
+        runner = self._settings.runner
+        if runner is None:
+            found = self._parallel(delayed(_run_task)(search, task) for task in tasks)
+            yield from zip(tasks, found, strict=True)
+            return
+        work = _run_on_worker if isinstance(runner, OnCluster) else _run_task
+        cost, quiet = sum(task.cost for task in tasks), self._settings.verbose != 1
+        with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
+            for outcome in runner.outcomes(work, search, tasks):
+                shown.advance(outcome.unit, outcome.error is not None)
+                if outcome.error is not None:
+                    if search.scorer.error_score == "raise":
+                        raise ValueError(outcome.error)
+                    what = f"a worker could not fit {outcome.unit.name}"
+                    raise RuntimeError(f"{what}: {outcome.error}")
+                yield outcome.unit, outcome.result
+
+
+def _numbers(rows: Any) -> np.ndarray:
+    """Row numbers of a part of a split, which may be a mask."""
+    part = np.asarray(rows)
+    return np.flatnonzero(part) if part.dtype == np.bool_ else part
 
 
 def _arguments(delayed_call: Any) -> dict[str, Any]:
     """What scikit-learn would have called ``_fit_and_score`` with."""
     _, (estimator, X, y), named = delayed_call
     return {"estimator": estimator, "X": X, "y": y, **named}
-
-
-def _units(calls: Sequence[Call]) -> list[SearchUnit]:
-    """Groups of candidates, split by split."""
-    run = uuid.uuid4().hex[:12]
-    first = calls[0]
-    by_split = defaultdict(list)
-    for i, call in enumerate(calls):
-        by_split[call["split_progress"][0]].append(i)
-    some = next(iter(by_split.values()))
-    shares = set(first["fit_params"] or {}) <= {"sample_weight"} and first["verbose"] <= 1
-    groups = group(
-        [_unfitted(calls[i]) if shares else None for i in some], first["scorer"],
-        weights=bool(first["fit_params"]), train_scores=first["return_train_score"],
-    )  # fmt: skip
-    return [
-        SearchUnit(
-            f"search-{run} split {split} candidate {one.members[0]}",
-            tuple(of_split[m] for m in one.members), one, (run, split),
-        )
-        for split, of_split in by_split.items()
-        for one in groups
-    ]  # fmt: skip
 
 
 def _unfitted(call: Call) -> Any:
@@ -207,41 +325,80 @@ def _unfitted(call: Call) -> Any:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """What all fits of a search have in common, scattered once."""
+def _tasks(search: _Search) -> list[_Task]:
+    """Parts of groups: all splits at once where they share work, else split by split."""
+    run, tasks = uuid.uuid4().hex[:12], []
+    everything = tuple(range(len(search.splits)))
+    for number, group in enumerate(search.groups):
+        parts, together = [list(range(len(group.members)))], False
+        if group.shared is not None:
+            estimators = [search.estimators[i] for i in group.members]
+            finals = [one.steps[-1][1] if group.most else one for one in estimators]
+            parts = group.shared.partition(finals, 1)
+            together = group.shared.splits_together and not group.most
+        for part in parts:
+            members = tuple(group.members[i] for i in part)
+            for splits in [everything] if together else [(split,) for split in everything]:
+                name = f"search-{run} split {splits[0]} candidate {members[0]}"
+                cost = float(len(members) * len(splits))
+                tasks.append(_Task(name, number, members, splits, cost))
+    return tasks
 
-    common: Mapping[str, Any]
-    n_threads: int
 
+def _run_task(search: _Search, task: _Task) -> list[Result]:
+    """Fit and score the candidates of a task."""
+    group = search.groups[task.group]
+    some = Group(task.members, group.shared, group.most)
 
-OWN = ("estimator", "parameters", "train", "test", "split_progress", "candidate_progress")
-# Callbacks stay with the process that has them; a unit of one with callbacks is plain.
-LEFT_BEHIND = ("caller", "callback_ctx")
+    def alone(split: int, i: int) -> dict[str, Any]:
+        number, candidate = task.splits[split], task.members[i]
+        common = dict(search.common)
+        train, test = search.splits[number]
+        n_splits = common.pop("n_splits")
+        result: dict[str, Any] = _fit_and_score(
+            clone(common.pop("estimator")), search.data.X, search.data.y, train=train, test=test,
+            parameters=search.parameters[candidate], split_progress=(number, n_splits),
+            candidate_progress=(candidate, len(search.parameters)), **common,
+        )  # fmt: skip
+        return result
 
-
-def _on_cluster(client: Client, units: Sequence[SearchUnit], calls: Sequence[Call]) -> list[Done]:
-    from cluster_setup.workers import describe_workers, threads_per_task
-
-    common = {name: value for name, value in calls[0].items() if name not in (*OWN, *LEFT_BEHIND)}
-    shared = Shared(common, threads_per_task(describe_workers(client)))
-    sent = [
-        replace(unit, own=tuple({name: calls[i][name] for name in OWN} for i in unit.calls))
-        for unit in units
+    found = fit_group(
+        some, [clone(search.estimators[i]) for i in task.members], search.data,
+        search.splits, search.scorer, only=task.splits,
+        n_threads=search.n_threads, fit_alone=alone,
+    )  # fmt: skip
+    return [
+        (candidate, split, found[at][i])
+        for at, split in enumerate(task.splits)
+        for i, candidate in enumerate(task.members)
     ]
-    done = {}
-    for outcome in OnCluster(client).outcomes(_carry_out_sent, shared, sent):
-        if outcome.error is not None:
-            if common["error_score"] == "raise":
-                raise ValueError(outcome.error)
-            raise RuntimeError(f"a worker could not fit {outcome.unit.name}: {outcome.error}")
-        done[outcome.unit.name] = outcome.result
-    return [done[unit.name] for unit in units]
 
 
-def _carry_out_sent(shared: Shared, unit: SearchUnit) -> Done:
-    with at_most(shared.n_threads):
-        calls = [{**shared.common, **own} for own in unit.own]
-        for call in calls:
-            call["estimator"] = with_jobs(call["estimator"], shared.n_threads)
-        return carry_out(unit.group, calls, unit.place)
+def _run_on_worker(search: _Search, task: _Task) -> list[Result]:
+    assert search.n_threads is not None
+    with limited(search.n_threads):
+        for i in task.members:
+            with_jobs(search.estimators[i], search.n_threads)
+        return _run_task(search, task)
+
+
+def _line(search: _Search, candidate: int, split: int, result: CellResult, verbose: int) -> str:
+    """What became of a fit, as ``GridSearchCV`` prints it."""
+    params, scores = search.parameters[candidate], result.scores["test_scores"]
+    where = f" {split + 1}/{len(search.splits)}" if verbose > 2 else ""
+    if verbose > 9:
+        where += f"; {candidate + 1}/{len(search.parameters)}"
+    text = ", ".join(f"{name}={params[name]}" for name in sorted(params)) + ";"
+    if verbose > 2:
+        trained = result.scores.get("train_scores")
+        if isinstance(scores, dict):
+            for name in sorted(scores):
+                also = "" if trained is None else f"train={trained[name]:.3f}, "
+                text += f" {name}: ({also}test={scores[name]:.3f})"
+        elif trained is None:
+            text += f", score={scores:.3f}"
+        else:
+            text += f", score=(train={trained:.3f}, test={scores:.3f})"
+    text += f" total time={result.scores['fit_time'] + result.scores['score_time']:6.1f}s"
+    begin = f"[CV{where}] END "
+    return begin + "." * (80 - len(begin) - len(text)) + text

@@ -85,7 +85,9 @@ def _usual(estimator: Any, data: Dataset) -> list[tuple[str, Any]]:
 def _table(data: Dataset, scale: bool) -> list[tuple[str, Any]]:
     from pipelines.data.tables import make_preprocessor
 
-    return [("table", make_preprocessor(kinds_of(data), scale=scale))]
+    kinds = kinds_of(data)
+    assert kinds is not None
+    return [("table", make_preprocessor(kinds, scale=scale))]
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:

@@ -43,8 +43,6 @@ def splits_of(
     InputError
         The rows cannot be split so.
     """
-    from sklearn import model_selection
-
     if kind not in KINDS:
         return _of_function(kind, X, y, groups)
     if kind == "auto":
@@ -64,6 +62,7 @@ def splits_of(
         ]
     if kind == "stratified":
         return make_folds(y, n_folds, seed, classes)
+    from sklearn import model_selection  # here, as the folds above do without
 
     if n_folds > n_rows - (kind == "time"):
         raise InputError(

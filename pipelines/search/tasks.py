@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -79,7 +80,8 @@ class Task:
     splits : tuple of int
     share : float, of the training rows
     label : str, the algorithm
-    about : str, what tells it from other tasks of the algorithm
+    about : str, what is known of its candidates, or nothing
+    is_told : bool, whether that tells it from all other tasks of the search
     cost : float
         Predicted, relative to the other tasks.
     """
@@ -90,7 +92,8 @@ class Task:
     splits: tuple[int, ...]
     share: float
     label: str
-    about: str
+    about: str = ""
+    is_told: bool = False
     cost: float = 1.0
 
     @property
@@ -98,7 +101,12 @@ class Task:
         """As the dashboard shows it; Dask takes what stands before the dash for its group."""
         splits = f"{len(self.splits)} folds" if len(self.splits) > 1 else f"fold={self.splits[0]}"
         share = "" if self.share == 1.0 else f" share={self.share:g}"
-        return f"{self.label}-{self.stage} {self.about} {splits}{share}"
+        stage = "" if self.stage == SEARCH and self.about else f"{self.stage} "
+        members = "" if self.is_told else f"candidate={self.members[0]} "
+        if len(self.members) > 1 and members:
+            members = f"candidate={self.members[0]}..{self.members[-1]} ({len(self.members)}) "
+        about = f"{self.about} " if self.about else ""
+        return f"{self.label}-{about}{stage}{members}{splits}{share}"
 
     @property
     def places(self) -> list[Place]:
@@ -165,7 +173,11 @@ def make_tasks(
                     tasks.append(
                         _task(problem, stage, number, members, splits, share, n_rows, n_features)
                     )
-    return tasks
+    known = Counter((task.label, task.about, task.splits) for task in tasks)
+    return [
+        replace(task, is_told=bool(task.about) and known[task.label, task.about, task.splits] == 1)
+        for task in tasks
+    ]
 
 
 def _task(
@@ -178,11 +190,8 @@ def _task(
     if group.shared is not None:
         about = group.shared.describe(some)
         cost = group.shared.cost(some, n_rows, n_features)
-    more = f"..{members[-1]} ({len(members)})" if len(members) > 1 else ""
-    return Task(
-        stage, number, members, splits, share, problem.candidates[members[0]].algorithm,
-        f"{about} candidate={members[0]}{more}".strip(), cost * len(splits),
-    )  # fmt: skip
+    label = problem.candidates[members[0]].algorithm
+    return Task(stage, number, members, splits, share, label, about, cost=cost * len(splits))
 
 
 def run_task(
@@ -203,10 +212,6 @@ def run_task(
     -------
     list of dict, one for each of ``task.places``; the caller adds ``worker``
     """
-    splits = {
-        (task.stage, task.share, split): problem.splits[task.stage, task.share][split]
-        for split in task.splits
-    }
     used = [problem.used(member) for member in task.members]
     group = problem.groups[task.group]
     # What is not scikit-learn's shares nothing.
@@ -225,7 +230,8 @@ def run_task(
     with limits, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = fit_group(
-            group, estimators, problem.data, splits, problem.scorer, n_threads=n_threads,
+            group, estimators, problem.data, problem.splits[task.stage, task.share],
+            problem.scorer, only=task.splits, name=(task.stage, task.share), n_threads=n_threads,
             on_result=progress.on_result, report=progress.report,
         )  # fmt: skip
     return [
@@ -273,7 +279,12 @@ class _Progress:
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """The rows of a task that gave none."""
-    nothing = {"fit_time": None, "score_time": None, "test_scores": {}, "fit_error": reason}
+    nothing: dict[str, Any] = {
+        "fit_time": None,
+        "score_time": None,
+        "test_scores": {},
+        "fit_error": reason,
+    }
     used, shared = Substitute(None, "", ""), problem.groups[task.group].name
     return [
         _row_of(problem, task, place, used, shared, CellResult(dict(nothing), n_fits=0))

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pipelines import GridSearch, cross_validate_many
 from pipelines.errors import InputError
 from pipelines.search.cross_validate_many import compared, ranked
-from pipelines.search.fitting import Board
+from pipelines.search.shared.base import ResponseCache
 
 
 def test_a_table_has_the_scores_of_scikit_learn() -> None:
@@ -129,8 +129,8 @@ def test_the_estimator_s_own_score_takes_the_shared_answers(
         return own(self, *arguments)
 
     asked: list[Any] = []
-    own = Board.ask
-    monkeypatch.setattr(Board, "ask", ask)
+    own = ResponseCache.predict
+    monkeypatch.setattr(ResponseCache, "predict", ask)
     ours = GridSearch(estimator, grid, refit=False).fit(X, y).cv_results_
     assert ours["mean_test_score"] == pytest.approx(expected["mean_test_score"], rel=1e-12)
     assert len(asked) == 5 * len(expected["params"])

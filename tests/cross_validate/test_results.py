@@ -50,7 +50,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert len(cells) == 21
     assert set(cells["status"]) == {"ok"}
     assert cells["n_fits"].sum() == about["fits_made"] == 9
-    assert {"one query of neighbours", "prefixes of one forest"} == set(cells["family"])
+    assert {"one query of neighbors", "prefixes of one forest"} == set(cells["family"])
     assert set(cells["implementation"]) == {"scikit-learn"}
     means = cells.groupby("candidate")["score"].mean()
     assert about["best"]["score_mean"] == pytest.approx(means.max())

@@ -10,7 +10,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.backends import Settings, load_solver
+from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.units import Unit, fit_unit
 
 CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)
@@ -55,7 +55,7 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
     data = digits()
     rows = np.isin(data.y, classes)
     X, y = data.scaled("gpu")[cupy.asarray(rows)], data.y[rows]
-    solver = load_solver("cuml", "gpu")
+    solver = load_backend("cuml", "gpu")
     fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)
     machine = KernelMachine(

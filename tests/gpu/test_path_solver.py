@@ -99,9 +99,9 @@ def test_memory_comes_from_a_pool_where_cupy_has_none():
 def test_a_fit_predicts_as_the_cpus():
     import cupy
 
-    from pipelines.svm.backends import Settings, load_solver
+    from pipelines.svm.backends import Settings, load_backend
 
     X, y, _ = digits()
-    ours = load_solver("path", "gpu").fit(cupy.asarray(X), y, 10.0, 0.01, Settings())
-    cpus = load_solver("path", "cpu").fit(X, y, 10.0, 0.01, Settings())
+    ours = load_backend("path", "gpu").fit(cupy.asarray(X), y, 10.0, 0.01, Settings())
+    cpus = load_backend("path", "cpu").fit(X, y, 10.0, 0.01, Settings())
     assert np.mean(ours.predict(X) == cpus.predict(X)) > 0.998

@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.substitutes import substitute
-from pipelines.search.tasks import SEARCH, Problem, fit_unit, group_candidates, units_of
+from pipelines.search.tasks import make_tasks, run_task
+
+from .problems import problem_of
 
 
 class Stand(LogisticRegression):
@@ -91,11 +93,8 @@ def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
         Candidate("knn", {}, KNeighborsClassifier()),
     )
     split = (np.arange(40), np.arange(40, 60))
-    problem = Problem(
-        X, y, candidates, {(SEARCH, 1.0): [split]}, ("accuracy",),
-        tuple(group_candidates(candidates, ("accuracy",))), "test", device="gpu",
-    )  # fmt: skip
-    rows = [row for unit in units_of(problem, SEARCH) for row in fit_unit(problem, unit)]
+    problem = problem_of(candidates, X, y, [split], device="gpu")
+    rows = [row for task in make_tasks(problem) for row in run_task(problem, task)]
     assert [row["implementation"] for row in rows] == ["cuml", "cuml", "scikit-learn"]
-    assert [row["family"] for row in rows] == ["plain", "plain", "one query of neighbours"]
+    assert [row["family"] for row in rows] == ["plain", "plain", "one query of neighbors"]
     assert all(row["status"] == "ok" and row["reason"] for row in rows)

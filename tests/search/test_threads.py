@@ -16,9 +16,11 @@ from threadpoolctl import threadpool_info
 
 from pipelines.run.tasks import OnCluster
 from pipelines.search.candidates import Candidate
-from pipelines.search.ranking_rows import carry_out_units
+from pipelines.search.running import run_tasks
+from pipelines.search.tasks import Problem, make_tasks, run_task
 from pipelines.search.threads import limited, with_jobs
-from pipelines.search.tasks import SEARCH, Problem, fit_unit, group_candidates, units_of
+
+from .problems import problem_of
 
 seen: dict[str, Any] = {}
 
@@ -40,20 +42,18 @@ class Watcher(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
-def problem_of(estimator: Any) -> Problem:
+def problem_with(estimator: Any) -> Problem:
     X, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
-    candidates = (Candidate("it", {}, estimator),)
-    splits = {(SEARCH, 1.0): [(np.arange(20), np.arange(20, 30))]}
-    groups = tuple(group_candidates(candidates, ("accuracy",)))
-    return Problem(X, y, candidates, splits, ("accuracy",), groups, "threads")
+    split = (np.arange(20), np.arange(20, 30))
+    return problem_of([Candidate("it", {}, estimator)], X, y, [split])
 
 
 @pytest.mark.parametrize("asked", [None, 1, 16, -1])
 @pytest.mark.parametrize("has", [1, 2])
 def test_a_unit_starts_what_its_worker_has(asked: int | None, has: int) -> None:
-    problem = problem_of(Watcher(asked))
-    (unit,) = units_of(problem, SEARCH)
-    (row,) = fit_unit(problem, unit, n_threads=has)
+    problem = problem_with(Watcher(asked))
+    (task,) = make_tasks(problem)
+    (row,) = run_task(problem, task, n_threads=has)
     assert row["status"] == "ok"
     assert seen["n_jobs"] == seen["effective"] == has
     assert seen["blas"] <= has
@@ -74,11 +74,11 @@ def test_afterwards_all_is_as_it_was() -> None:
 
 
 def test_inner_jobs_may_use_the_cluster(one_worker: Client) -> None:
-    problem = problem_of(RandomForestClassifier(n_estimators=4, random_state=0))
+    problem = problem_with(RandomForestClassifier(n_estimators=4, random_state=0))
     runner = OnCluster(one_worker)
-    units = units_of(problem, SEARCH)
+    tasks = make_tasks(problem)
     on_dask, in_worker = (
-        [row for _, rows in carry_out_units(runner, problem, units, 1, where) for row in rows]
+        [row for _, rows in run_tasks(runner, problem, tasks, 1, where) for row in rows]
         for where in ("dask", "worker")
     )
     assert on_dask[0]["status"] == "ok", on_dask

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from pipelines.search.scoring import resolve_scoring
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.backends import Settings, load_solver
+from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends import path_cuda as wrapper
 from pipelines.svm.backends.base import Cells
 
@@ -24,7 +24,7 @@ def small_blocks(monkeypatch):
     validate, fit = (
         partial(whole, launching=few) for whole in (cross_validate_path_cuda, wrapper.fit_path_cuda)
     )
-    monkeypatch.setattr(load_solver("path", "gpu"), "cross_validate", validate)
+    monkeypatch.setattr(load_backend("path", "gpu"), "cross_validate", validate)
     monkeypatch.setattr(wrapper, "fit_path_cuda", fit)
 
 
@@ -39,8 +39,8 @@ def test_cells_are_those_of_the_cpu(decision):
     scoring = resolve_scoring("f1_macro").on(np.arange(3))
     settings = Settings(decision, scoring=scoring)
     cells = Cells(GAMMAS, CS, tuple(range(len(folds))))
-    ours = load_solver("path", "gpu").fit_cells(X, y, folds, cells, settings)
-    cpus = load_solver("path", "cpu").fit_cells(X, y, folds, cells, settings)
+    ours = load_backend("path", "gpu").fit_cells(X, y, folds, cells, settings)
+    cpus = load_backend("path", "cpu").fit_cells(X, y, folds, cells, settings)
     assert len(ours) == len(GAMMAS) * len(folds) * len(CS)
     for our, cpu in zip(ours, cpus, strict=True):
         assert our.status == cpu.status == "ok"
@@ -54,7 +54,7 @@ def test_the_refit_predicts_as_the_cpus():
     names = np.array(["a", "b", "c"])
     settings = Settings()
     ours, cpus = (
-        load_solver("path", device).fit(X, names[y], 10.0, 0.05, settings)
+        load_backend("path", device).fit(X, names[y], 10.0, 0.05, settings)
         for device in ("gpu", "cpu")
     )
     assert ours.classes_.tolist() == ["a", "b", "c"]

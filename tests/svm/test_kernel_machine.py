@@ -16,14 +16,14 @@ from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import KERNELS, RBF, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems
-from pipelines.svm.backends import Settings, load_solver
+from pipelines.svm.backends import Settings, load_backend
 
 DIGITS = load_digits(return_X_y=True)
 TWO = make_classification(300, 8, random_state=0)
 
 
 def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachine, object]:
-    solver = load_solver("sklearn", "cpu")
+    solver = load_backend("sklearn", "cpu")
     scaling = Scaling("standardise").fit(X)
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)

@@ -18,7 +18,7 @@ from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
-from pipelines.svm.backends import Settings, load_solver
+from pipelines.svm.backends import Settings, load_backend
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -108,7 +108,7 @@ def test_a_machine_needs_no_estimator(
 ) -> None:
     data = data_of(n_classes)
     settings = Settings(decision, class_weight=class_weight)
-    solver, X = load_solver("path", "cpu"), data.scaled("cpu")
+    solver, X = load_backend("path", "cpu"), data.scaled("cpu")
     found = solver.fit_parts(X, data.y, 2.0, 0.1, settings)
     expected = solver.parts(solver.fit(X, data.y, 2.0, 0.1, settings), X)
     for one, other in zip(found, expected, strict=True):

@@ -19,7 +19,7 @@ from pipelines.errors import InputError
 from pipelines.search.scoring import resolve_scoring
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.backends import SOLVERS, Settings, load_solver, resolve_solver
+from pipelines.svm.backends import BACKENDS, Settings, load_backend, resolve_backend
 from pipelines.svm.backends.base import NOT_CONVERGED, OUT_OF_MEMORY, Cells, Solver
 
 X, y = load_digits(return_X_y=True)
@@ -28,16 +28,16 @@ CS, GAMMA = (0.1, 10.0, 1000.0), 0.01
 
 
 @pytest.fixture(
-    params=[(name, device) for name in SOLVERS for device in SOLVERS[name]], ids="-".join
+    params=[(name, device) for name in BACKENDS for device in BACKENDS[name]], ids="-".join
 )
 def solver(request: pytest.FixtureRequest) -> Solver:
     name, device = request.param
     if device == "gpu" and not visible_gpus():
         pytest.skip(f"--solver {name} --device gpu needs a GPU, and NVML sees none here")
-    needs = SOLVERS[name][device].needs
+    needs = BACKENDS[name][device].needs
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"--solver {name} --device {device} needs {needs}, which is not installed")
-    return load_solver(name, device)
+    return load_backend(name, device)
 
 
 def all_cells(Cs: tuple[float, ...], folds: list[Fold]) -> Cells:
@@ -162,7 +162,7 @@ def test_a_training_part_of_one_class_fails(solver: Solver) -> None:
 
 
 def test_auto_is_the_solver_of_the_device() -> None:
-    assert resolve_solver("auto", "cpu") == "path"
+    assert resolve_backend("auto", "cpu") == "path"
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_auto_is_the_solver_of_the_device() -> None:
 )
 def test_a_solver_that_cannot_be_had_is_refused(name: str, device: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        resolve_solver(name, device)
+        resolve_backend(name, device)
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"cuml, which is not installed here; run pip .*\[gpu\]"):
-        resolve_solver("cuml", "gpu")
+        resolve_backend("cuml", "gpu")

@@ -26,9 +26,17 @@ Report = Callable[[float], None]  # of the fraction of a task that is done
 class SplitRows(Protocol):
     """The rows of a task's splits, as the last steps of its candidates are fitted on them."""
 
-    y: np.ndarray
-    n_splits: int
-    n_threads: int | None
+    @property
+    def n_splits(self) -> int:
+        """Splits of the task."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Their numbers among the splits of ``matrix``."""
+
+    @property
+    def n_threads(self) -> int | None:
+        """Threads that a fit may use; None for those that BLAS uses."""
 
     def train(self, split: int) -> tuple[Any, Any]:
         """Training rows of a split and their targets."""
@@ -37,8 +45,8 @@ class SplitRows(Protocol):
         """Rows that are to be predicted: ``test``, and ``train`` where these are scored too."""
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """All rows as one array on a device, their targets, and for each split the numbers of
-        the training rows and of the rows of ``asked``, one part after the other."""
+        """All rows as one array on a device, their targets, and for every split there is the
+        numbers of the training rows and of the rows of ``asked``, one part after the other."""
 
     def part(self, split: int, name: str) -> slice:
         """Where a part of ``asked`` stands among the rows that ``matrix`` asks about."""

@@ -20,7 +20,7 @@ class Neighbors(SharedEstimators):
     them it is depends on k in scikit-learn; such rows are queried again, for that k.
     """
 
-    name = "one query of neighbours"
+    name = "one query of neighbors"
     types = (KNeighborsClassifier, KNeighborsRegressor)
     shared = ("n_neighbors", "weights")
     takes_weights = False
@@ -34,7 +34,7 @@ class Neighbors(SharedEstimators):
         """See ``SharedEstimators.fit``; the rows are taken in once."""
         first, *others = estimators
         if max(parameters_of(estimators, "n_neighbors")) > np.shape(X)[0]:
-            raise ValueError("some have more neighbours than there are rows")
+            raise ValueError("some have more neighbors than there are rows")
         first.fit(X, y)
         fitted = [first]
         for other in others:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -214,7 +215,7 @@ class SVCs(KernelMachines):
         backend = load_backend(self.solver, self.device)
         decisions = "decision_function" in methods
         done, total = 0, len(estimators) * rows.n_splits
-        for part in _parts(*rows.matrix(backend.device), rows.weights(None), backend.device):
+        for part in _parts(rows, backend.device):
             settings = self._settings(estimators[0], part.classes, rows.n_threads)
             members = _cells_of(estimators, part)
             for cells in _batches(members):
@@ -223,10 +224,11 @@ class SVCs(KernelMachines):
                     g: int, split: int, fits: list[CellFit], part: _Part = part,
                     cells: Cells = cells, members: Mapping[Any, list[int]] = members,
                 ) -> None:  # fmt: skip
-                    for C, fit in zip(cells.Cs, fits, strict=True):
+                    for c, (C, fit) in enumerate(zip(cells.Cs, fits, strict=True)):
                         for n, i in enumerate(members[C, cells.gammas[g], split]):
                             place = part.places[split]
-                            respond(_response(i, place, fit, part.classes, rows, first=n == 0))
+                            n_fits = int(n == 0 and (c == 0 or not backend.shares_C))
+                            respond(_response(i, place, fit, part.classes, rows, n == 0, n_fits))
 
                 def reported(share: float, before: int = done, n: int = cells.n_cells) -> None:
                     report(min(1.0, (before + share * n) / total))
@@ -267,30 +269,32 @@ class _Part:
     places: Mapping[int, int]
 
 
-def _parts(
-    X: Any, y: np.ndarray, splits: Sequence[Split], weights: np.ndarray | None, device: str
-) -> list[_Part]:
+def _parts(rows: SplitRows, device: str) -> list[_Part]:
     """All splits whose training rows have every class, and each of the others by itself.
 
     A fit of rows without a class knows no such class: its decision values have another form.
     Training rows of one class go with the first, as the backend refuses them.
     """
+    X, y, splits = rows.matrix(device)
+    weights = rows.weights(None)
     classes, codes = np.unique(y, return_inverse=True)
     codes = codes.astype(np.int32)
-    n_known = [len(np.unique(codes[train])) for train, _ in splits]
-    whole = [i for i, n in enumerate(n_known) if n in (1, len(classes))]
-    parts = [_Part(X, codes, splits, classes, weights, {i: i for i in whole})] if whole else []
-    for i in sorted({*range(len(splits))} - {*whole}):
-        train, asked = splits[i]
-        rows = np.concatenate([train, asked])
+    whole, parts = dict[int, int](), []
+    for place, number in enumerate(rows.numbers):
+        train, asked = splits[number]
+        if len(np.unique(codes[train])) in (1, len(classes)):
+            whole[number] = place
+            continue
+        both = np.concatenate([train, asked])
         known, own = np.unique(codes[train], return_inverse=True)
         # The codes of the rows to predict are not looked at.
         own = np.concatenate([own, np.zeros(len(asked), own.dtype)]).astype(np.int32)
-        split = (np.arange(len(train)), np.arange(len(train), len(rows)))
-        own_weights = None if weights is None else weights[rows]
-        parts.append(
-            _Part(X[to_device(rows, device)], own, [split], classes[known], own_weights, {0: i})
-        )
+        split = (np.arange(len(train)), np.arange(len(train), len(both)))
+        own_weights = None if weights is None else weights[both]
+        some = X[to_device(both, device)]
+        parts.append(_Part(some, own, [split], classes[known], own_weights, {0: place}))
+    if whole:
+        parts.append(_Part(X, codes, splits, classes, weights, whole))
     return parts
 
 
@@ -322,8 +326,9 @@ def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cell
 
 
 def _response(
-    i: int, split: int, fit: CellFit, classes: np.ndarray, rows: SplitRows, first: bool
-) -> Response:
+    i: int, split: int, fit: CellFit, classes: np.ndarray, rows: SplitRows, first: bool,
+    n_fits: int,
+) -> Response:  # fmt: skip
     found = {"predict": None if fit.predictions is None else classes[fit.predictions],
              "decision_function": fit.decisions}  # fmt: skip
 
@@ -336,7 +341,7 @@ def _response(
     return Response(
         i, split, predict, None, fit.fit_seconds or 0.0, fit.score_seconds or 0.0,
         fit.status != NOT_CONVERGED, fit.n_support, fit.n_iterations if first else 0, classes,
-        error, int(first),
+        error, n_fits,
     )  # fmt: skip
 
 
@@ -375,7 +380,8 @@ class SVRs(KernelMachines):
             "coef0": settings.kernel.coef0, "tol": settings.tol, "max_iter": settings.max_iter,
             "n_threads": rows.n_threads or usable_threads(),
         }  # fmt: skip
-        for split, fold in enumerate(splits):
+        for split, number in enumerate(rows.numbers):
+            fold = splits[number]
             by_gamma: dict[float, list[int]] = defaultdict(list)
             for i, one in enumerate(estimators):
                 by_gamma[gamma_of(one, X[fold[0]])].append(i)
@@ -385,20 +391,24 @@ class SVRs(KernelMachines):
                 found = cross_validate_regression(X, y, gamma, Cs, epsilons, [fold], **options)
                 for i in members:
                     one = estimators[i]
-                    place = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
-                    values = found.predictions[0][place]
+                    e, c = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
                     respond(
                         Response(
-                            i, split,
-                            lambda method, part, values=values, split=split: values[
-                                rows.part(split, part)
-                            ],
-                            converged=not found.status[(*place, 0)],
-                            n_support=int(found.n_support[(*place, 0)]),
+                            i,
+                            split,
+                            partial(_part_of, found.predictions[0][e, c], rows, split),
+                            converged=not found.status[e, c, 0],
+                            n_support=int(found.n_support[e, c, 0]),
+                            n_fits=int(c == 0),
                         )
-                    )  # fmt: skip
+                    )
                 done += len(members)
-                report(done / (len(estimators) * len(splits)))
+                report(done / (len(estimators) * rows.n_splits))
+
+
+def _part_of(values: np.ndarray, rows: SplitRows, split: int, method: str, part: str) -> np.ndarray:
+    """A part of predictions, of test rows and perhaps of training rows."""
+    return values[rows.part(split, part)]
 
 
 def usable_threads() -> int:

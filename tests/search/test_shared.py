@@ -32,7 +32,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from pipelines.search.fitting import PLAIN, Done, carry_out, group
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.fitting import PLAIN, CellResult, fit_group, group_candidates
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
 DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))
@@ -104,12 +107,14 @@ CLOSE: dict[str, Case] = {
     ),
     "machines, numbers": (
         make_pipeline(StandardScaler(), SVR(tol=1e-6)),
-        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]}, 1,
+        {"svr__C": [1.0, 10.0], "svr__gamma": ["scale", 0.01], "svr__epsilon": [0.1, 5.0]}, 4,
     ),
 }  # fmt: skip
 
 
-def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any], list[Done]]:
+def scores(
+    case: Case, n_rows: int | None = None
+) -> tuple[list[Any], list[Any], list[list[CellResult]]]:
     """Scores of plain fits, those of shared ones, and how the latter were made."""
     base, grid, _ = case
     is_of_classes = is_classifier(base)
@@ -130,21 +135,33 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
         }  # fmt: skip
 
     plain = [_fit_and_score(**call(one))["test_scores"] for one in candidates]
-    groups = group([clone(base).set_params(**one) for one in candidates], scorer)
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+    estimators = [clone(base).set_params(**one) for one in candidates]
     shared: list[Any] = [None] * len(candidates)
     done = []
-    for one in groups:
-        done.append(carry_out(one, [call(candidates[i]) for i in one.members], object()))
-        for i, result in zip(one.members, done[-1].results, strict=True):
-            shared[i] = result["test_scores"]
+    sharing = CandidateScorer((), scorer)
+    for one in group_candidates(estimators, sharing):
+        some = [clone(estimators[i]) for i in one.members]
+        (results,) = fit_group(one, some, data, [(train, test)], sharing)
+        done.append(results)
+        for i, result in zip(one.members, results, strict=True):
+            shared[i] = result.scores["test_scores"]
     return plain, shared, done
+
+
+def n_fits(done: list[list[CellResult]]) -> int:
+    return sum(result.n_fits for results in done for result in results)
+
+
+def apart(done: list[list[CellResult]]) -> list[str]:
+    return [result.apart for results in done for result in results if result.apart]
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_shared_fits_score_as_plain_ones(name: str) -> None:
     plain, shared, done = scores(EXACT[name])
-    assert not any(one.apart for one in done), done
-    assert sum(sum(one.n_fits) for one in done) == EXACT[name][2]
+    assert not apart(done)
+    assert n_fits(done) == EXACT[name][2]
     for one, other in zip(plain, shared, strict=True):
         assert one == pytest.approx(other, rel=1e-12, abs=1e-14)
     assert len({tuple(one.items()) for one in plain}) > 1, "these candidates show nothing"
@@ -153,8 +170,8 @@ def test_shared_fits_score_as_plain_ones(name: str) -> None:
 @pytest.mark.parametrize("name", CLOSE)
 def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str) -> None:
     plain, shared, done = scores(CLOSE[name])
-    assert not any(one.apart for one in done), done
-    assert sum(sum(one.n_fits) for one in done) == CLOSE[name][2]
+    assert not apart(done)
+    assert n_fits(done) == CLOSE[name][2]
     for one, other in zip(plain, shared, strict=True):
         assert one == pytest.approx(other, rel=1e-5)
 
@@ -168,15 +185,15 @@ def test_machines_of_the_path_solver_err_as_those_of_libsvm() -> None:
     machine = make_pipeline(StandardScaler(), SVC())
     grid = {"svc__C": [0.1, 1.0, 10.0], "svc__gamma": ["scale", 0.01]}
     plain, shared, done = scores((machine, grid, 1))
-    assert not any(one.apart for one in done), done
-    apart = [abs(a["accuracy"] - b["accuracy"]) for a, b in zip(plain, shared, strict=True)]
-    assert max(apart) <= 1.5 / 120, "more than a row"
-    assert np.count_nonzero(apart) <= 1
+    assert not apart(done)
+    off = [abs(a["accuracy"] - b["accuracy"]) for a, b in zip(plain, shared, strict=True)]
+    assert max(off) <= 1.5 / 120, "more than a row"
+    assert np.count_nonzero(off) <= 1
 
 
 def test_a_wide_analysis_serves_the_narrow_ones() -> None:
     _, _, done = scores(EXACT["first steps"])
-    assert [one.n_steps for one in done] == [6, 6, 6]
+    assert [results[0].n_steps for results in done] == [6, 6, 6]
 
 
 @pytest.mark.parametrize(
@@ -199,27 +216,25 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
     ],
 )
 def test_what_chance_or_an_early_end_decides_is_not_shared(estimator: Any) -> None:
-    assert [one.family for one in group([estimator, clone(estimator)], None)] == [PLAIN, PLAIN]
+    assert [
+        one.name for one in group_candidates([estimator, clone(estimator)], CandidateScorer())
+    ] == [
+        PLAIN,
+        PLAIN,
+    ]
 
 
 def test_a_candidate_that_fails_takes_none_with_it() -> None:
-    scorer = _MultimetricScorer(scorers={"accuracy": get_scorer("accuracy")}, raise_exc=False)
     X, y = DIGITS
     estimators = [KNeighborsClassifier(n_neighbors=k) for k in (1, 3, 5000)]
-    calls = [
-        {
-            "estimator": one, "X": X, "y": y, "train": np.arange(200), "test": np.arange(200, 300),
-            "parameters": None, "scorer": scorer, "fit_params": None, "score_params": None,
-            "return_train_score": False, "return_n_test_samples": True, "return_times": True,
-            "error_score": np.nan, "verbose": 0,
-        }
-        for one in estimators
-    ]  # fmt: skip
-    (found,) = group(estimators, scorer)
+    scorer = CandidateScorer()
+    (found,) = group_candidates(estimators, scorer)
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
+    split = np.arange(200), np.arange(200, 300)
     with pytest.warns(UserWarning, match="Scoring failed"):
-        done = carry_out(found, calls, "here")
-    assert "more neighbours than there are rows" in done.apart
-    first, second, third = (one["test_scores"]["accuracy"] for one in done.results)
+        (results,) = fit_group(found, estimators, data, [split], scorer)
+    assert all("more neighbors than there are rows" in one.apart for one in results)
+    first, second, third = (one.scores["test_scores"]["accuracy"] for one in results)
     assert first > 0.5
     assert second > 0.5
     assert np.isnan(third)

@@ -9,15 +9,17 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.search import scores
+from pipelines.search import ranking
 from pipelines.search.ranking import reduce_scores
 
 
-@pytest.fixture(scope="module", params=[0, scores.ROWS_FOR_DASK], ids=["dask", "few"], autouse=True)
+@pytest.fixture(
+    scope="module", params=[0, ranking.ROWS_FOR_DASK], ids=["dask", "few"], autouse=True
+)
 def ways(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every rule holds of few rows, which Dask is not asked for, as of many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "ROWS_FOR_DASK", request.param)
+        patch.setattr(ranking, "ROWS_FOR_DASK", request.param)
         yield
 
 

@@ -29,8 +29,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines import PathSVC, SVMGridSearch
+from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.cpu.path import cross_validate_path
-from pipelines.svm.backends.path import PathSolver
 
 X, y = load_digits(return_X_y=True)
 X, y = ((X - 8) / 4.6)[:500], y[:500]
@@ -232,7 +232,7 @@ def test_failed_fits_are_counted_and_never_best() -> None:
     assert given.cv_results_["split0_test_score"] == [-1.0]
     with pytest.raises(ValueError, match=r"All the 2 fits failed[\s\S]*of one class"):
         SVMGridSearch([1.0, 2.0], [0.1], cv=[ONE_CLASS]).fit(X[:12], truth)
-    with pytest.raises(ValueError, match="the training rows are of one class"):
+    with pytest.raises(ValueError, match="y must have at least two classes, got 1 class: 0"):
         SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS], error_score="raise").fit(X[:12], truth)
 
 
@@ -405,7 +405,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append({"gammas": gammas, **more})
         return cross_validate_path(X, y, gammas, *given, **more)
 
-    monkeypatch.setattr(PathSolver, "cross_validate", staticmethod(noted))
+    monkeypatch.setattr(PathBackend, "cross_validate", staticmethod(noted))
     return found
 
 

@@ -1,0 +1,399 @@
+"""``SVMGridSearch``: ``GridSearch`` of a kernel SVM over C and gamma."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
+from cluster_setup.workers import describe_workers, threads_per_task
+from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.search.candidate_scorer import PREDICTIONS, methods_of
+from pipelines.search.grid_search import GridSearch, _Settings
+from pipelines.search.scoring import resolve_scoring
+from pipelines.search.shared.svm import SVCs
+from pipelines.svm.backend_svc import BackendSVC
+from pipelines.svm.backends import load_backend, resolve_backend
+from pipelines.svm.calibration import Calibration
+from pipelines.svm.kernel import PRECOMPUTED
+from pipelines.svm.parameters import (
+    CONSTRAINTS,
+    positive,
+    refuse_overlap,
+    rows_that_count,
+)
+from pipelines.svm.path_svc import PathSVC
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# What candidates may differ in where another backend than the path solver on a CPU fits them.
+SHARED = {"C", "gamma", "kernel", "degree", "coef0", "decision", "class_weight", "tol", "max_iter"}
+
+
+def _has_probability(search: Any) -> bool:
+    if not (search.probability or search._asks_probabilities):
+        raise AttributeError("predict_proba needs probability=True")
+    if hasattr(search, "cv_results_") and not hasattr(search, "best_estimator_"):
+        raise AttributeError("predict_proba needs refit=True")
+    return True
+
+
+class SVMGridSearch(GridSearch):
+    """Grid search of a kernel SVM by cross-validation, on threads or a Dask cluster.
+
+    What ``GridSearchCV(SVC(), param_grid)`` does, with the same attributes, results and
+    ties. ``X`` is taken as it is: scale it before.
+
+    Candidates that differ in C and gamma share one path for each gamma, and so do their
+    scores by scorers that ask for predictions or decision values. One ``PathSVC`` is fitted
+    for each candidate and fold where a scorer asks for more (probabilities, or a callable
+    that may look at anything), and for candidates that differ in ``probability``,
+    ``break_ties`` or ``decision_function_shape``.
+
+    Parameters
+    ----------
+    C : sequence of float
+    gamma : sequence of float, "scale" or "auto"
+        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it. ``"scale"`` is
+        of the training rows of each fold; ``kernel="linear"`` has none and fits one.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+    degree : int, of ``poly``
+    coef0 : float, of ``poly`` and ``sigmoid``
+    class_weight : None, "balanced" or dict of label to factor of C
+    param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
+        In the place of ``C`` and ``gamma``.
+    scoring : None, str, callable, list, tuple or dict
+        As ``GridSearchCV`` takes it; accuracy by default.
+    refit : bool, str or callable
+        As ``GridSearchCV`` takes it: whether to fit the best candidate on all rows, by the
+        score of which name it is best, or what chooses it from ``cv_results_``.
+    probability : bool
+        Whether to calibrate the best candidate on the same folds, for
+        ``predict_proba``; then they must validate every row once.
+    cv : int or scikit-learn splitter
+        An int means stratified folds, not shuffled, as in scikit-learn.
+    error_score : float or "raise"
+        The score of a fit that fails.
+    return_train_score : bool
+    n_jobs : int, optional
+        Threads of this process; all its cores by default, and where there is a ``client``.
+    solver : str
+        ``"auto"``, or a name in ``pipelines.svm.backends.BACKENDS``.
+    device : {"auto", "cpu", "gpu"}
+    decision : {"ovo", "ovr"}
+        One-vs-one (LIBSVM's) or one-vs-rest.
+    tol : float
+        LIBSVM's stopping tolerance.
+    max_iter : int
+        Most iterations of a binary problem; -1 for LIBSVM's limit,
+        max(10,000,000, 100 n_samples).
+    memory_bytes : int
+        What may be held of kernel matrices, and of a sparse ``X`` made dense.
+    client : distributed.Client, optional
+        Where to compute; by default on threads of this process, which opens no port.
+    verbose : int
+        1 shows the progress: a bar on a terminal, a widget in a notebook; above it, a line
+        for each fit.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays, as ``GridSearchCV`` has it
+    best_params_ : dict; ties go to the first candidate, C varying the slowest
+    best_score_ : float, mean score of the best candidate over the folds
+    best_index_ : int, its place in ``cv_results_``
+    best_estimator_ : fitted on all of ``X`` by the solver
+    calibration_ : Calibration of its decision values, or None
+    scorer_ : what ``score`` calls
+    classes_ : array of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,), where ``X`` had names
+    multimetric_ : bool
+    n_splits_ : int
+    n_iter_ : int, iterations of all fits of the search together, of those that share work
+    refit_time_ : float, seconds
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SVMGridSearch(C=[1, 10], gamma=[0.01, 0.1]).fit(X, y).best_params_
+    {'C': 1, 'gamma': 0.1}
+    """
+
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **GridSearch._parameter_constraints,
+        **CONSTRAINTS,
+        "scoring": [str, callable, list, tuple, dict, None],
+        "param_grid": [dict, list, None],
+        "solver": [str],
+        "device": [StrOptions({"auto", "cpu", "gpu"})],
+        "probability": ["boolean"],
+        "memory_bytes": PathSVC._parameter_constraints["memory_bytes"],
+    }
+
+    pre_dispatch = "2*n_jobs"  # of joblib, which runs nothing here
+
+    def __init__(
+        self,
+        C: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
+        gamma: Sequence[float] | str = (0.001, 0.01, 0.1, 1.0),
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: dict[Any, float] | str | None = None,
+        param_grid: Any = None,
+        scoring: Any = None,
+        refit: Any = True,
+        probability: bool = False,
+        cv: Any = 5,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        n_jobs: int | None = None,
+        solver: str = "auto",
+        device: str = "auto",
+        decision: str = "ovo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        memory_bytes: int = 4 << 30,
+        client: Client | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.gamma = gamma
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.refit = refit
+        self.probability = probability
+        self.cv = cv
+        self.error_score = error_score
+        self.return_train_score = return_train_score
+        self.n_jobs = n_jobs
+        self.solver = solver
+        self.device = device
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_bytes = memory_bytes
+        self.client = client
+        self.verbose = verbose
+
+    @property
+    def estimator(self) -> PathSVC:
+        """What candidates have in common."""
+        solver, device = getattr(self, "_backend", ("path", "cpu"))
+        kind = PathSVC if (solver, device) == ("path", "cpu") else BackendSVC
+        made = kind(
+            # The rows of a search with a callable are its values already.
+            kernel=PRECOMPUTED if callable(self.kernel) else self.kernel, degree=self.degree,
+            coef0=self.coef0, decision=self.decision, class_weight=self.class_weight,
+            tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
+            n_threads=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
+        )  # fmt: skip
+        return made.with_backend(solver, device) if isinstance(made, BackendSVC) else made
+
+    @property
+    def _asks_probabilities(self) -> bool:
+        """Whether a scorer does, so that every fit is calibrated."""
+        scoring = self.scoring
+        if scoring is None or (callable(scoring) and not hasattr(scoring, "_response_method")):
+            return False
+        names = [scoring] if isinstance(scoring, str) else scoring
+        found: set[str] = set()
+        for one in names.values() if isinstance(names, dict) else np.atleast_1d(names):
+            if isinstance(one, str) and one not in get_scorer_names():
+                return False  # said by scikit-learn
+            found |= methods_of(get_scorer(one) if isinstance(one, str) else one)
+        return bool(found & {"predict_proba", "predict_log_proba"})
+
+    def fit(  # type: ignore[override]
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Search the grid, then fit the best candidate on all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), optional
+            For splitters that need them.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factors of C, and weights of scorers that take them; of ``solver="path"`` on a CPU.
+
+        Raises
+        ------
+        ValueError
+            Parameters or data cannot be used, or every fit failed.
+        """
+        self._validate_params()
+        self.calibration_: Calibration | None = None
+        template = clone(self.estimator).set_params(kernel=self.kernel, probability=False)
+        candidates = list(ParameterGrid(self._grid()))
+        rows, labels = template.validated(X, y)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
+        self._refuse_useless_scoring(classes)
+        self._get_scorers()
+        given: dict[str, Any] = {}
+        if sample_weight is not None:
+            given["sample_weight"] = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+            rows_that_count(rows, classes, codes, given["sample_weight"])
+        if groups is not None:
+            given["groups"] = groups
+        folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
+        if not folds:
+            raise ValueError(f"cv must give at least one fold, got none of {self.cv!r}")
+        if self.probability and self.refit:
+            refuse_overlap(folds, len(labels))
+        settings = self._choose_backend(sample_weight is not None)
+        self._refuse_candidates(candidates, classes)
+        self._search(rows if callable(self.kernel) else X, labels, given, settings)
+        self.n_iter_ = self._n_iterations
+        if self.refit:
+            started = time.perf_counter()
+            self._finish(X, labels, folds, given.get("sample_weight"))
+            self.refit_time_ += time.perf_counter() - started
+        return self
+
+    def _grid(self) -> Any:
+        if self.param_grid is not None:
+            return self.param_grid
+        return {"C": positive("C", self.C), "gamma": positive("gamma", self.gamma)}
+
+    def _run_search(self, evaluate_candidates: Any) -> None:
+        evaluate_candidates(ParameterGrid(self._grid()))
+
+    def _refuse_useless_scoring(self, classes: np.ndarray) -> None:
+        """Say what is wrong with the name of a scorer before any fit is made."""
+        name = self.scoring
+        if not isinstance(name, str):
+            return
+        if name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS:
+            scoring = resolve_scoring(name)
+            if scoring is not None:
+                scoring.on(classes)
+
+    def _choose_backend(self, weighted: bool) -> _Settings:
+        """What fits, where, and with how many threads.
+
+        Raises
+        ------
+        ValueError
+            The backend does not fit what is asked, or there are no such threads.
+        """
+        needs_path = self.kernel == PRECOMPUTED or callable(self.kernel) or weighted
+        device = self.device
+        if device == "auto":
+            workers = [] if self.client is None else describe_workers(self.client)
+            gpus = bool(visible_gpus()) if self.client is None else all(w["gpu"] for w in workers)
+            device = "gpu" if gpus and not needs_path else "cpu"
+        solver = resolve_backend(self.solver, device)
+        if needs_path and (solver, device) != ("path", "cpu"):
+            what = "sample_weight" if weighted else f"kernel={self.kernel!r}"
+            raise ValueError(
+                f"solver must be 'path' on a CPU for {what}, got {solver!r} on a {device.upper()}"
+            )
+        self._backend, kinds = (solver, device), (SVCs(solver, device),)
+        if self.client is not None:
+            self._n_threads = threads_per_task(describe_workers(self.client))
+            return _Settings(OnCluster(self.client), self.verbose, kinds, self._n_threads)
+        cores = available_cores()
+        if self.n_jobs == 0:
+            raise ValueError("n_jobs must not be 0; leave it out for all cores")
+        if self.n_jobs is not None:
+            cores = self.n_jobs if self.n_jobs > 0 else max(1, cores + 1 + self.n_jobs)
+        # A backend that shares work fills the cores from one task, another from many.
+        shares = load_backend(solver, device).shares_C
+        self._n_threads = cores if shares else 1
+        return _Settings(InProcess(1 if shares else cores), self.verbose, kinds, self._n_threads)
+
+    def _refuse_candidates(self, candidates: Sequence[Any], classes: np.ndarray) -> None:
+        """Say which candidates the backend cannot fit.
+
+        Raises
+        ------
+        ValueError
+        """
+        solver, device = self._backend
+        for params in candidates:
+            clone(self.estimator).set_params(**params)
+            kernel = params.get("kernel", self.kernel)
+            is_given = callable(kernel) or kernel == PRECOMPUTED
+            if is_given and kernel is not self.kernel and kernel != self.kernel:
+                raise ValueError(
+                    f"param_grid must hold kernels that have a name, got {kernel!r}; "
+                    "give it as kernel instead"
+                )
+            if (solver, device) == ("path", "cpu"):
+                continue
+            others = sorted(params.keys() - SHARED)
+            scored = not self._asks_probabilities and not self._looks_at_estimators
+            if others or (not scored and load_backend(solver, device).shares_C):
+                what = f"param_grid with {others[0]}" if others else "this scoring"
+                raise ValueError(
+                    f"solver must be 'path' on a CPU for {what}, got {solver!r} on a "
+                    f"{device.upper()}"
+                )
+            weight = params.get("class_weight", self.class_weight)
+            rest = params.get("decision", self.decision) == "ovr" and len(classes) > 2
+            if isinstance(weight, dict) and rest and solver != "path":
+                raise ValueError(
+                    "class_weight must be None or 'balanced' for decision='ovr' with "
+                    f"solver={solver!r}, got {weight!r}; use solver='path'"
+                )
+
+    @property
+    def _looks_at_estimators(self) -> bool:
+        """Whether scores are given by a function that may look at anything."""
+        return callable(self.scoring) and not hasattr(self.scoring, "_response_method")
+
+    def _finish(self, X: Any, y: np.ndarray, folds: Sequence[Any], weights: Any) -> None:
+        """Give the best estimator its kernel, its backend's form, and its probabilities."""
+        best: Any = self.best_estimator_  # type: ignore[has-type]
+        if callable(self.kernel):  # it takes rows as they were given
+            best = clone(best).set_params(kernel=self.kernel)
+            best.set_params(probability=best.probability or self.probability).fit(X, y, weights)
+        elif self.probability:
+            calibrated = CalibratedClassifierCV(
+                clone(best), method="sigmoid", cv=folds, ensemble=False
+            ).fit(X, y, sample_weight=weights)
+            best = calibrated.calibrated_classifiers_[0].estimator
+            self.calibration_ = Calibration.of(calibrated)
+        self.best_estimator_ = best.fitted_ if isinstance(best, BackendSVC) else best
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            found: np.ndarray = self.best_estimator_.predict_proba(X)
+            return found
+        return self.calibration_.probabilities(self.decision_function(X))
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Natural logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -1,0 +1,61 @@
+"""A ``PathSVC`` that another backend than the path solver on a CPU fits."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _clone_parametrized
+
+from pipelines.data.placement import to_device
+from pipelines.data.scaling import FittedScaling
+from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.path_svc import PathSVC
+
+
+class BackendSVC(PathSVC):
+    """The parameters of ``PathSVC``, fitted by any backend.
+
+    Attributes
+    ----------
+    solver : str, a name in ``BACKENDS``
+    device : {"cpu", "gpu"}
+    fitted_ : the backend's own estimator; a ``KernelMachine`` in place of one that lives on a
+        GPU, so that it can be used where there is none
+    """
+
+    solver, device = "path", "cpu"
+
+    def with_backend(self, solver: str, device: str) -> Self:
+        """This estimator, to be fitted so; its clones are, too."""
+        self.solver, self.device = solver, device
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        made: Self = _clone_parametrized(self)
+        return made.with_backend(self.solver, self.device)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit on the rows of ``X``; see ``PathSVC.fit``."""
+        assert sample_weight is None
+        rows, y = self.validated(X, y)
+        backend, gamma = load_backend(self.solver, self.device), self.gamma_of(rows)
+        settings = Settings(
+            self.decision, self.tol, self.max_iter, self.solver_kernel, self.class_weight,
+            n_threads=self.n_threads or 1, memory_bytes=self.memory_bytes, device=self.device,
+        )  # fmt: skip
+        rows = np.asarray(rows, np.float64)
+        if backend.device == "gpu":
+            rows = rows.astype(np.float32)
+        on_device = to_device(rows, backend.device)
+        fitted = backend.fit(on_device, y, self.C, gamma, settings)
+        support, coefficients, intercepts = backend.parts(fitted, on_device)
+        self.classes_ = np.unique(y)
+        self.machine_ = KernelMachine(
+            rows[support], coefficients, intercepts, self.classes_, self.solver_kernel, gamma,
+            self.decision, FittedScaling(np.zeros(1), np.ones(1)),
+        )  # fmt: skip
+        self.fitted_ = fitted if backend.device == "cpu" else self.machine_
+        return self
