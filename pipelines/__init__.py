@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.svm.estimator import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
+    from pipelines.svm.path_svr import PathSVR
     from pipelines.validation.grid_search import GridSearch
     from pipelines.validation.many import cross_validate_many
 
     __version__: str
 
-__all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
+__all__ = [
+    "BaggedNets", "GridSearch", "PathSVC", "PathSVR", "SVMGridSearch", "cross_validate_many",
+]  # fmt: skip
 _PLACES = {
     "BaggedNets": "bagging.estimator", "GridSearch": "validation.grid_search",
-    "PathSVC": "svm.path_svc", "SVMGridSearch": "svm.estimator",
+    "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr", "SVMGridSearch": "svm.estimator",
     "cross_validate_many": "validation.many",
 }  # fmt: skip
 
