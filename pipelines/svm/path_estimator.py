@@ -33,12 +33,7 @@ _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 
 class PathEstimator(BaseEstimator):
-    """A support vector machine by the path solver: its kernel, its rows, its file.
-
-    Attributes
-    ----------
-    machine_type : the class of ``machine_``
-    """
+    """A support vector machine by the path solver: its kernel, its rows, its file."""
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         **{name: CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "tol", "max_iter")},
@@ -48,7 +43,7 @@ class PathEstimator(BaseEstimator):
         "memory_bytes": [AT_LEAST_1],
     }
 
-    machine_type: ClassVar[type[KernelMachine | KernelRegressor]]
+    _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``
     C: float
     gamma: float | str
     kernel: str | Callable[[Any, Any], Any]
@@ -151,7 +146,7 @@ class PathEstimator(BaseEstimator):
     def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: int, **machine: Any) -> None:
         """Take over a solution; ``machine`` are the fields of its machine that are its own."""
         self.support_, self.fit_status_ = support, status
-        self.machine_ = self.machine_type(
+        self.machine_ = self._machine_type(
             support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
             kernel=self.solver_kernel,
             scaling=FittedScaling(np.zeros(1), np.ones(1)),
@@ -218,7 +213,7 @@ class PathEstimator(BaseEstimator):
             "fit_status": self.fit_status_,
             "feature_names": None if names is None else list(names),
         }
-        stored = {_STORED_AS[self.machine_type]: estimator}
+        stored = {_STORED_AS[self._machine_type]: estimator}
         self.machine_.save(Path(path), self._arrays(), **stored)
 
     def _arrays(self) -> Arrays:
@@ -236,12 +231,12 @@ class PathEstimator(BaseEstimator):
         """
         return load_model(
             Path(path), cls._from_stored, f"a file that {cls.__name__}.save wrote",
-            f"a run's model.safetensors is read by {cls.machine_type.__name__}.load",
+            f"a run's model.safetensors is read by {cls._machine_type.__name__}.load",
         )  # fmt: skip
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        machine, own = cls.machine_type.from_stored(arrays, about), _STORED_AS[cls.machine_type]
+        machine, own = cls._machine_type.from_stored(arrays, about), _STORED_AS[cls._machine_type]
         if own not in about:
             raise ValueError("it holds none")
         about = about[own]

@@ -114,7 +114,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         "probability": ["boolean"],
     }
 
-    machine_type = KernelMachine
+    _machine_type = KernelMachine
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         "epsilon": [Interval(Real, 0, None, closed="left")],
     }
 
-    machine_type = KernelRegressor
+    _machine_type = KernelRegressor
 
     def __init__(
         self,
