@@ -58,8 +58,7 @@ class PathEstimator(BaseEstimator):
     fit_status_: int
     n_iter_: Any
     _rows_of_fit: Any
-    # The number that SVC's coefficients are of ours.
-    _sign: float = 1.0
+    _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -82,7 +81,7 @@ class PathEstimator(BaseEstimator):
         return {name: getattr(self, name) for name in names} | {"kernel": self.solver_kernel.name}
 
     def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What ``fit`` works on: dense rows, or the kernel that stands for them, and labels.
+        """What ``fit`` works on: dense rows, or the kernel that stands for them, and targets.
 
         Notes the number of features and their names.
 
@@ -95,7 +94,8 @@ class PathEstimator(BaseEstimator):
         if callable(self.kernel):
             check_consistent_length(X, y)
             y = _check_y(y, y_numeric=numeric, estimator=self)
-            self._rows_of_fit, rows = X, None
+            self._rows_of_fit = X
+            rows = self._called(X)
         else:
             X, y = validate_data(
                 self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr", y_numeric=numeric,
@@ -103,7 +103,6 @@ class PathEstimator(BaseEstimator):
             rows = self._dense(X)
         if not numeric:
             check_classification_targets(y)
-        rows = self._called(X) if rows is None else rows
         if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
             raise ValueError(
                 f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"

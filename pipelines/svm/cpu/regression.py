@@ -287,15 +287,15 @@ class _Solver:
     def predict(
         self, train: np.ndarray, coefficients: np.ndarray, asked: np.ndarray, out: np.ndarray
     ) -> None:
-        """Without an intercept, in double precision.
+        """Write the predictions of some rows, without an intercept, in double precision.
 
         coefficients, out : float64 (..., n_train) and (..., n_asked)
         """
         step = max(1, _BLOCK_VALUES // len(train))
-        others = np.asarray(self.rows[train], np.float64)
+        others = None if self.kernel.is_given else self.rows[train].astype(np.float64)
         for at in range(0, len(asked), step):
             some = asked[at : at + step]
-            if self.kernel.is_given:
+            if others is None:
                 between = self.given[np.ix_(some, train)]
             else:
                 between = exact_values(self.rows[some].astype(np.float64), others, self.kernel)
