@@ -11,13 +11,17 @@ if TYPE_CHECKING:
     from pipelines.search.grid_search import GridSearch
     from pipelines.search.svm_grid_search import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
+    from pipelines.svm.path_svr import PathSVR
 
     __version__: str
 
-__all__ = ["BaggedNets", "GridSearch", "PathSVC", "SVMGridSearch", "cross_validate_many"]
+__all__ = [
+    "BaggedNets", "GridSearch", "PathSVC", "PathSVR", "SVMGridSearch", "cross_validate_many",
+]  # fmt: skip
 _PLACES = {
     "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search",
-    "PathSVC": "svm.path_svc", "SVMGridSearch": "search.svm_grid_search",
+    "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr",
+    "SVMGridSearch": "search.svm_grid_search",
     "cross_validate_many": "search.cross_validate_many",
 }  # fmt: skip
 

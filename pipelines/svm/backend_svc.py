@@ -54,8 +54,14 @@ class BackendSVC(PathSVC):
         support, coefficients, intercepts = backend.parts(fitted, on_device)
         self.classes_ = np.unique(y)
         self.machine_ = KernelMachine(
-            rows[support], coefficients, intercepts, self.classes_, self.solver_kernel, gamma,
-            self.decision, FittedScaling(np.zeros(1), np.ones(1)),
-        )  # fmt: skip
+            support_vectors=rows[support],
+            coefficients=coefficients,
+            intercepts=intercepts,
+            kernel=self.solver_kernel,
+            gamma=gamma,
+            scaling=FittedScaling(np.zeros(1), np.ones(1)),
+            classes_=self.classes_,
+            decision=self.decision,
+        )
         self.fitted_ = fitted if backend.device == "cpu" else self.machine_
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,37 +23,25 @@ from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of, problems
 
+_ARRAYS = ("support_vectors", "coefficients", "intercepts")
+Shapes = list[tuple[int, ...]]
+
 BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
 
 
 @dataclass(frozen=True)
-class KernelMachine:
-    """Decision functions over a common set of support vectors.
+class _SupportVectors:
+    """What machines of classes and of numbers have in common: a kernel and its coefficients.
 
-    Attributes
-    ----------
-    support_vectors : array of shape (n_support, n_features), scaled
-    coefficients : float64 array of shape (n_support, n_problems)
-    intercepts : float64 array of shape (n_problems,)
-    classes_ : array of shape (n_classes,)
-    kernel : Kernel
-    gamma : float
-    decision : {"ovo", "ovr"}
-    scaling : FittedScaling or FittedPreparation
-        Applied to rows before the kernel.
-    calibration : Calibration or None
-        For ``predict_proba``.
+    ``scaling`` is applied to rows before the kernel.
     """
 
     support_vectors: np.ndarray
     coefficients: np.ndarray
     intercepts: np.ndarray
-    classes_: np.ndarray
     kernel: Kernel
     gamma: float
-    decision: str
     scaling: Fitted
-    calibration: Calibration | None = None
 
     def decision_values(self, X: Any) -> np.ndarray:
         """Values of every problem's decision function.
@@ -95,6 +83,106 @@ class KernelMachine:
             )
         return found
 
+    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
+        """Write the machine as safetensors: numbers and text, no code.
+
+        ``arrays`` and ``about`` are written beside it, for an estimator around it.
+        """
+        own_arrays, own_facts = self._stored()
+        own_arrays |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
+        kernel = {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")}
+        own_facts |= {"kernel": kernel, "gamma": float(self.gamma)}
+        write_model(path, own_arrays | (arrays or {}), own_facts | about)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a machine that ``save`` wrote.
+
+        Raises
+        ------
+        InputError
+            The file is missing or not such a file.
+        """
+        return load_model(
+            path, cls.from_stored, "a model that this program saved",
+            "give the model.safetensors of a run's folder",
+        )  # fmt: skip
+
+    @classmethod
+    def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
+        """The machine in the content of a file.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Something is missing, or the parts do not belong together.
+        """
+        machine = cls(
+            **{name: arrays[name] for name in _ARRAYS}, kernel=Kernel(**about["kernel"]),
+            gamma=float(about["gamma"]), scaling=fitted_from(arrays), **cls._more(arrays, about),
+        )  # fmt: skip
+        machine._check()
+        return machine
+
+    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
+        """What a file holds of the fields that the two kinds of machines do not share."""
+        raise NotImplementedError
+
+    @classmethod
+    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Those fields from the content of a file."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """Whether shapes and values belong together."""
+        raise NotImplementedError
+
+    def _check_shapes(self, n_problems: int, more: Mapping[str, tuple[Any, Shapes]]) -> None:
+        n_support, n_features = self.support_vectors.shape
+        expected: dict[str, tuple[Any, Shapes]] = {
+            "coefficients": (self.coefficients, [(n_support, n_problems)]),
+            "intercepts": (self.intercepts, [(n_problems,)]),
+            **more,
+        }
+        if isinstance(self.scaling, FittedScaling):
+            either: Shapes = [(1,), (n_features,)]
+            expected["scaling.center"] = (self.scaling.center, either)
+            expected["scaling.scale"] = (self.scaling.scale, either)
+        elif len(self.scaling.layout) != n_features:
+            raise ValueError(
+                f"its rows have {len(self.scaling.layout)} columns, its support vectors "
+                f"{n_features}"
+            )
+        for name, (array, shapes) in expected.items():
+            if np.shape(array) not in shapes or not n_problems:
+                raise ValueError(f"its {name} have the shape {np.shape(array)}, not {shapes[0]}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"its {name} are not finite")
+
+
+@dataclass(frozen=True)
+class KernelMachine(_SupportVectors):
+    """Decision functions over a common set of support vectors.
+
+    Attributes
+    ----------
+    support_vectors : array of shape (n_support, n_features), scaled
+    coefficients : float64 array of shape (n_support, n_problems)
+    intercepts : float64 array of shape (n_problems,)
+    kernel : Kernel
+    gamma : float
+    scaling : FittedScaling or FittedPreparation
+        Applied to rows before the kernel.
+    classes_ : array of shape (n_classes,)
+    decision : {"ovo", "ovr"}
+    calibration : Calibration or None
+        For ``predict_proba``.
+    """
+
+    classes_: np.ndarray
+    decision: str
+    calibration: Calibration | None = None
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of unscaled rows, in the form of ``class_values``."""
         return class_values(self.decision_values(X), len(self.classes_), self.decision)
@@ -126,94 +214,69 @@ class KernelMachine:
         """Indices into ``classes_`` for unscaled rows, an int array of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
-    def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
-        """Write the machine as safetensors: numbers and text, no code.
-
-        ``arrays`` and ``about`` are written beside it, for an estimator around it.
-        """
-        own = {
-            "support_vectors": self.support_vectors,
-            "coefficients": self.coefficients,
-            "intercepts": self.intercepts,
-            **self.scaling.arrays(),
-        }
+    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
+        arrays = {}
         if self.calibration is not None:
-            own["calibration.slopes"] = self.calibration.slopes
-            own["calibration.offsets"] = self.calibration.offsets
-        facts = {
-            "classes": labels_as_json(self.classes_),
-            "kernel": {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")},
-            "gamma": float(self.gamma),
-            "decision": self.decision,
-        }
-        write_model(path, own | (arrays or {}), facts | about)
+            arrays["calibration.slopes"] = self.calibration.slopes
+            arrays["calibration.offsets"] = self.calibration.offsets
+        return arrays, {"classes": labels_as_json(self.classes_), "decision": self.decision}
 
     @classmethod
-    def load(cls, path: Path) -> KernelMachine:
-        """Read a machine that ``save`` wrote.
-
-        Raises
-        ------
-        InputError
-            The file is missing or not such a file.
-        """
-        return load_model(
-            path, cls.from_stored, "a model that this program saved",
-            "give the model.safetensors of a run's folder",
-        )  # fmt: skip
-
-    @classmethod
-    def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> KernelMachine:
-        """The machine in the content of a file.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            Something is missing, or the parts do not belong together.
-        """
+    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+        if "target_mean" in about:
+            raise ValueError("it holds a regression, which KernelRegressor.load reads")
         calibration = None
         if "calibration.slopes" in arrays:
             calibration = Calibration(arrays["calibration.slopes"], arrays["calibration.offsets"])
-        machine = cls(
-            arrays["support_vectors"],
-            arrays["coefficients"],
-            arrays["intercepts"],
-            labels_from_json(about["classes"]),
-            Kernel(**about["kernel"]),
-            float(about["gamma"]),
-            about["decision"],
-            fitted_from(arrays),
-            calibration,
-        )
-        machine._check()
-        return machine
+        classes = labels_from_json(about["classes"])
+        return {"classes_": classes, "decision": about["decision"], "calibration": calibration}
 
     def _check(self) -> None:
-        """Whether shapes and values belong together."""
         if self.decision not in ("ovo", "ovr"):
             raise ValueError(f"its decision is {self.decision!r}, neither 'ovo' nor 'ovr'")
-        n_support, n_features = self.support_vectors.shape
         n_classes = len(self.classes_)
-        n_problems = len(problems(n_classes, self.decision)) if n_classes > 1 else 0
-        expected: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
-            "coefficients": (self.coefficients, [(n_support, n_problems)]),
-            "intercepts": (self.intercepts, [(n_problems,)]),
-        }
-        if isinstance(self.scaling, FittedScaling):
-            either: list[tuple[int, ...]] = [(1,), (n_features,)]
-            expected["scaling.center"] = (self.scaling.center, either)
-            expected["scaling.scale"] = (self.scaling.scale, either)
-        elif len(self.scaling.layout) != n_features:
-            raise ValueError(
-                f"its rows have {len(self.scaling.layout)} columns, its support vectors "
-                f"{n_features}"
-            )
+        more: dict[str, tuple[Any, Shapes]] = {}
         if self.calibration is not None:
             each = (1,) if n_classes == 2 else (n_classes,)
-            expected["calibration.slopes"] = (self.calibration.slopes, [each])
-            expected["calibration.offsets"] = (self.calibration.offsets, [each])
-        for name, (array, shapes) in expected.items():
-            if np.shape(array) not in shapes or not n_problems:
-                raise ValueError(f"its {name} have the shape {np.shape(array)}, not {shapes[0]}")
-            if not np.isfinite(array).all():
-                raise ValueError(f"its {name} are not finite")
+            more["calibration.slopes"] = (self.calibration.slopes, [each])
+            more["calibration.offsets"] = (self.calibration.offsets, [each])
+        self._check_shapes(len(problems(n_classes, self.decision)) if n_classes > 1 else 0, more)
+
+
+@dataclass(frozen=True)
+class KernelRegressor(_SupportVectors):
+    """A regression function over support vectors.
+
+    Attributes
+    ----------
+    support_vectors : array of shape (n_support, n_features), scaled
+    coefficients : float64 array of shape (n_support, 1)
+    intercepts : float64 array of shape (1,)
+    kernel : Kernel
+    gamma : float
+    scaling : FittedScaling or FittedPreparation
+        Applied to rows before the kernel.
+    target_mean, target_scale : float
+        Of the targets it was fitted on: a prediction is the function's value times
+        ``target_scale``, plus ``target_mean``.
+    """
+
+    target_mean: float = 0.0
+    target_scale: float = 1.0
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Targets of unscaled rows, a float64 array of shape (n_samples,)."""
+        return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
+
+    def _stored(self) -> tuple[Arrays, dict[str, Any]]:
+        return {}, {"target_mean": self.target_mean, "target_scale": self.target_scale}
+
+    @classmethod
+    def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+        if "classes" in about:
+            raise ValueError("it holds a classifier, which KernelMachine.load reads")
+        return {name: float(about[name]) for name in ("target_mean", "target_scale")}
+
+    def _check(self) -> None:
+        self._check_shapes(1, {name: (getattr(self, name), [()]) for name in (
+            "target_mean", "target_scale")})  # fmt: skip

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from pipelines.data.model_file import Arrays, load_model
-from pipelines.data.scaling import FittedScaling
+from pipelines.data.model_file import Arrays
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
-from pipelines.svm.fitted_svc import FittedSVC
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED
 from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.parameters import (
-    ABOVE_0,
-    AT_LEAST_1,
     CONSTRAINTS,
     factors_by_code,
     refuse_a_hard_margin,
     rows_that_count,
 )
-from pipelines.svm.solutions import ITERATION_LIMIT
+from pipelines.svm.path_estimator import PathEstimator
 
 Factors = dict[int, float] | str | None
 
 
-class PathSVC(FittedSVC):
+def _has_probability(svc: Any) -> bool:
+    if not svc.probability:
+        raise AttributeError("predict_proba needs probability=True")
+    return True
+
+
+class PathSVC(ClassifierMixin, PathEstimator):
     """An ordinary C-SVC; the same model as ``sklearn.svm.SVC``, found by the path solver.
 
     Parameters
@@ -111,15 +106,15 @@ class PathSVC(FittedSVC):
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
-        **CONSTRAINTS,
-        "C": [ABOVE_0],
-        "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
+        **PathEstimator._parameter_constraints,
+        "decision": CONSTRAINTS["decision"],
+        "class_weight": CONSTRAINTS["class_weight"],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
         "probability": ["boolean"],
-        "n_threads": [AT_LEAST_1, None],
-        "memory_bytes": [AT_LEAST_1],
     }
+
+    _machine_type = KernelMachine
 
     def __init__(
         self,
@@ -203,23 +198,11 @@ class PathSVC(FittedSVC):
             self.C,
             gamma,
             decision=self.decision,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            n_threads=self.n_threads,
-            memory_bytes=self.memory_bytes,
             class_weight=self._factors(classes, codes),
             sample_weight=weights,
-            kernel=self.solver_kernel.name,
-            degree=self.degree,
-            coef0=self.coef0,
+            **self._solver_options(),
         )
-        if np.any(found.status == ITERATION_LIMIT):
-            warnings.warn(
-                f"the fit did not converge to tol={self.tol} within max_iter={self.max_iter}; "
-                "raise either of them, or scale the data",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._warn_of_the_limit(found.status)
         return self._keep(found, rows, classes, gamma, used[found.support])
 
     def _fit_calibrated(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -232,33 +215,6 @@ class PathSVC(FittedSVC):
             setattr(self, name, getattr(fitted, name))
         self.machine_ = replace(fitted.machine_, calibration=Calibration.of(calibrated))
         return self
-
-    def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What ``fit`` works on: dense rows, or the kernel that stands for them, and labels.
-
-        Notes the number of features and their names.
-
-        Raises
-        ------
-        ValueError, TypeError
-            They cannot be used.
-        """
-        if callable(self.kernel):
-            check_consistent_length(X, y)
-            check_classification_targets(y)
-            self._rows_of_fit = X
-            rows, y = self._called(X), column_or_1d(y, warn=True)
-        else:
-            X, y = validate_data(
-                self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr",
-            )  # fmt: skip
-            check_classification_targets(y)
-            rows = self._dense(X)
-        if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
-            raise ValueError(
-                f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"
-            )
-        return rows, y
 
     def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
         """Take over a fit with these parameters that was made elsewhere, on a GPU say.
@@ -274,33 +230,19 @@ class PathSVC(FittedSVC):
     def _keep(
         self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
     ) -> Self:
-        self.classes_ = classes
-        self.support_, self.n_support_ = support, found.n_support
+        self.classes_, self.n_support_ = classes, found.n_support
         self.n_iter_ = found.n_iterations.astype(np.int32)
-        self.fit_status_ = int(found.status.max())
-        self.machine_ = KernelMachine(
-            support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
+        self._keep_fit(
+            X,
+            support,
+            int(found.status.max()),
             coefficients=np.ascontiguousarray(found.dual_coef.T),
             intercepts=found.intercept,
-            classes_=classes,
-            kernel=self.solver_kernel,
             gamma=gamma,
+            classes_=classes,
             decision=self.decision,
-            scaling=FittedScaling(np.zeros(1), np.ones(1)),
         )
         return self
-
-    def gamma_of(self, X: np.ndarray) -> float:
-        """The number that ``gamma`` stands for on these rows."""
-        if self._is_given:
-            return 1.0
-        if self.gamma == "auto":
-            return 1.0 / X.shape[1]
-        if self.gamma == "scale":
-            with np.errstate(over="ignore"):
-                variance = float(X.var(dtype=np.float64))
-            return 1.0 / (X.shape[1] * variance) if variance else 1.0
-        return float(self.gamma)
 
     def _factors(self, classes: np.ndarray, codes: np.ndarray) -> Factors:
         """``class_weight`` for class codes; balanced by rows, whatever they weigh, as in SVC."""
@@ -313,66 +255,74 @@ class PathSVC(FittedSVC):
         factors: Any = self.class_weight
         return factors_by_code(factors, classes)
 
-    def save(self, path: Path | str) -> None:
-        """Write the fitted estimator as safetensors; loading it runs no code.
+    @property
+    def _by_pairs(self) -> bool:
+        """Whether several classes were told apart pair by pair."""
+        return self.decision == "ovo" and len(self.classes_) > 2
 
-        Raises
-        ------
-        ValueError
-            The kernel is precomputed or a callable: code is not stored.
+    @property
+    def _sign(self) -> float:  # type: ignore[override]
+        """SVC turns the sign of a single problem round: positive is the second class."""
+        return -1.0 if len(self.classes_) == 2 else 1.0
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        if self._by_pairs:
+            return compact(self.machine_.coefficients, self.n_support_)
+        return super().dual_coef_
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Classes of the rows of ``X``, an array of shape (n_samples,)."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        values, n_classes = self._values(X), len(self.classes_)
+        if self.break_ties and self._by_pairs:
+            return self.classes_[class_values(values, n_classes, self.decision).argmax(axis=1)]
+        return self.classes_[codes_of(values, n_classes, self.decision)]
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Decision values in the form of ``SVC.decision_function``.
+
+        Returns
+        -------
+        float64 array of shape (n_samples,) for two classes, positive for the
+        second, else of shape (n_samples, n_classes), by class, or by pair of classes as
+        ``decision_function_shape`` says
         """
         check_is_fitted(self)
-        if self.solver_kernel.is_given:
-            raise ValueError(
-                f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
+        values = self._values(X)
+        if self._by_pairs and self.decision_function_shape == "ovo":
+            return values
+        return class_values(values, len(self.classes_), self.decision)
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        if self.machine_.calibration is None:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False; fit again"
             )
-        parameters = self.get_params()
-        if isinstance(self.class_weight, dict):  # the keys of JSON are text, labels need not be
-            parameters["class_weight"] = [list(pair) for pair in self.class_weight.items()]
-        names = getattr(self, "feature_names_in_", None)
-        estimator = {
-            "parameters": parameters,
-            "n_iter": self.n_iter_.tolist(),
-            "fit_status": self.fit_status_,
-            "feature_names": None if names is None else list(names),
-        }
-        arrays = {"support": self.support_, "n_support": self.n_support_}
-        self.machine_.save(Path(path), arrays, path_svc=estimator)
+        values = class_values(self._values(X), len(self.classes_), self.decision)
+        return self.machine_.calibration.probabilities(values)
 
-    @classmethod
-    def load(cls, path: Path | str) -> Self:
-        """Read what ``save`` wrote: a fitted estimator.
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Natural logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
-        Raises
-        ------
-        InputError
-            The file is missing, damaged or something else.
-        """
-        return load_model(
-            Path(path), cls._from_stored, "a file that PathSVC.save wrote",
-            "a run's model.safetensors is read by KernelMachine.load",
-        )  # fmt: skip
+    def _arrays(self) -> Arrays:
+        return super()._arrays() | {"n_support": self.n_support_}
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        if "path_svc" not in about:
-            raise ValueError("it holds none")
-        machine, about = KernelMachine.from_stored(arrays, about), about["path_svc"]
-        parameters = dict(about["parameters"])
-        if isinstance(parameters["class_weight"], list):
-            parameters["class_weight"] = dict(parameters["class_weight"])
-        restored = cls(**parameters)
-        restored._validate_params()
-        support, n_support = arrays["support"], arrays["n_support"]
-        if support.shape != (len(machine.support_vectors),):
-            raise ValueError(f"its support has the shape {support.shape}")
-        if n_support.shape != machine.classes_.shape or n_support.sum() != len(support):
-            raise ValueError(f"its support is {len(support)}, by class {n_support.tolist()}")
-        restored.machine_, restored.support_, restored.n_support_ = machine, support, n_support
-        restored.classes_ = machine.classes_
-        restored.n_iter_ = np.atleast_1d(np.array(about["n_iter"], np.int32))
-        restored.fit_status_ = int(about["fit_status"])
-        restored.n_features_in_ = machine.support_vectors.shape[1]
-        if about["feature_names"] is not None:
-            restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        restored = super()._from_stored(arrays, about)
+        classes, n_support = restored.machine_.classes_, arrays["n_support"]
+        n_all = len(restored.support_)
+        if n_support.shape != classes.shape or n_support.sum() != n_all:
+            raise ValueError(f"its support is {n_all}, by class {n_support.tolist()}")
+        restored.classes_, restored.n_support_ = classes, n_support
+        restored.n_iter_ = np.atleast_1d(np.array(restored.n_iter_, np.int32))
         return restored

@@ -28,8 +28,8 @@ def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachi
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, X)
     machine = KernelMachine(
-        scaling.transform(X[support]), coefficients, intercepts, np.unique(y), RBF, 0.01, decision,
-        scaling,
+        scaling.transform(X[support]), coefficients, intercepts, RBF, 0.01, scaling, np.unique(y),
+        decision,
     )  # fmt: skip
     return machine, fitted
 

@@ -119,8 +119,8 @@ def test_a_fit_in_numbers_predicts_as_the_fit_does(solver: Solver, decision: str
     fitted = solver.fit(device_X, y, 10.0, GAMMA, Settings(decision))
     support, coefficients, intercepts = solver.parts(fitted, device_X)
     machine = KernelMachine(
-        X[support], coefficients, intercepts, np.unique(y), RBF, GAMMA, decision,
-        Scaling("none").fit(X),
+        X[support], coefficients, intercepts, RBF, GAMMA, Scaling("none").fit(X), np.unique(y),
+        decision,
     )  # fmt: skip
     np.testing.assert_array_equal(machine.predict(X), fitted.predict(device_X))
 

@@ -348,15 +348,24 @@ def _response(
 class SVRs(KernelMachines):
     """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
 
-    shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_threads")
-    takes_weights = False
+    shared = (
+        "C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_threads",
+    )  # fmt: skip
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
         """See ``SharedFit``."""
         from sklearn.svm import SVR
 
-        return (SVR,)
+        from pipelines.svm.path_svr import PathSVR
+
+        return SVR, PathSVR
+
+    def knows(self, estimator: Any) -> bool:
+        """See ``SharedFit.knows``."""
+        if isinstance(estimator, SVMParameters):
+            return estimator.epsilon is not None
+        return super().knows(estimator)
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``."""
@@ -372,38 +381,68 @@ class SVRs(KernelMachines):
     ) -> None:
         """See ``SharedFit.fit_and_respond``."""
         from pipelines.svm.cpu.regression import cross_validate_regression
+        from pipelines.svm.path_svr import target_scaling
 
         X, y, splits = rows.matrix("cpu")
-        settings, done = settings_of(estimators[0]), 0
+        y, first = np.asarray(y, np.float64), estimators[0]
+        settings, scales = settings_of(first), getattr(first, "scale_target", True)
         options: dict[str, Any] = {
             "kernel": settings.kernel.name, "degree": settings.kernel.degree,
             "coef0": settings.kernel.coef0, "tol": settings.tol, "max_iter": settings.max_iter,
-            "n_threads": rows.n_threads or usable_threads(),
+            "n_threads": settings.n_threads if isinstance(first, SVMParameters)
+            else rows.n_threads or usable_threads(),
+            "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
         }  # fmt: skip
-        for split, number in enumerate(rows.numbers):
-            fold = splits[number]
-            by_gamma: dict[float, list[int]] = defaultdict(list)
-            for i, one in enumerate(estimators):
-                by_gamma[gamma_of(one, X[fold[0]])].append(i)
-            for gamma, members in by_gamma.items():
-                Cs = sorted({float(estimators[i].C) for i in members})
-                epsilons = sorted({float(estimators[i].epsilon) for i in members})
-                found = cross_validate_regression(X, y, gamma, Cs, epsilons, [fold], **options)
+        done, n_cells = 0, len(estimators) * rows.n_splits
+        for places, gamma, members in self._calls(rows, X, splits, estimators, scales):
+            train = splits[rows.numbers[places[0]]][0]
+            mean, scale = target_scaling(y[train]) if scales else (0.0, 1.0)
+            Cs = sorted({float(estimators[i].C) for i in members})
+            epsilons = sorted({float(estimators[i].epsilon) for i in members})
+            n, before = len(places) * len(members), done
+
+            def reported(fraction: float, before: int = before, n: int = n) -> None:
+                report((before + fraction * n) / n_cells)
+
+            found = cross_validate_regression(
+                X, (y - mean) / scale, gamma, Cs, epsilons,
+                [splits[rows.numbers[place]] for place in places], told=reported, **options,
+            )  # fmt: skip
+            for fold, place in enumerate(places):
                 for i in members:
                     one = estimators[i]
-                    e, c = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
+                    cell = epsilons.index(float(one.epsilon)), Cs.index(float(one.C))
+                    values = found.predictions[fold][cell] * scale + mean
                     respond(
                         Response(
-                            i,
-                            split,
-                            partial(_part_of, found.predictions[0][e, c], rows, split),
-                            converged=not found.status[e, c, 0],
-                            n_support=int(found.n_support[e, c, 0]),
-                            n_fits=int(c == 0),
+                            i, place, partial(_part_of, values, rows, place), None,
+                            float(found.fit_seconds[(*cell, fold)]),
+                            float(found.score_seconds[(*cell, fold)]),
+                            not found.status[(*cell, fold)],
+                            int(found.n_support[(*cell, fold)]),
+                            int(found.n_iterations[(*cell, fold)]), n_fits=int(cell[1] == 0),
                         )
-                    )
-                done += len(members)
-                report(done / (len(estimators) * rows.n_splits))
+                    )  # fmt: skip
+            done += n
+
+    @staticmethod
+    def _calls(
+        rows: SplitRows, X: Any, splits: Sequence[Split], estimators: Sequence[Any], apart: bool
+    ) -> list[tuple[list[int], float, list[int]]]:
+        """Places of splits that are fitted in one call, the gamma, and which estimators have it.
+
+        apart : whether splits have targets of their own
+        """
+        found: dict[tuple[int, float], tuple[list[int], dict[int, None]]] = {}
+        for place, number in enumerate(rows.numbers):
+            for i, one in enumerate(estimators):
+                gamma = gamma_of(one, X[splits[number][0]])
+                key = place if apart else -1, gamma
+                places, members = found.setdefault(key, ([], {}))
+                if place not in places:
+                    places.append(place)
+                members[i] = None
+        return [(places, gamma, list(members)) for (_, gamma), (places, members) in found.items()]
 
 
 def _part_of(values: np.ndarray, rows: SplitRows, split: int, method: str, part: str) -> np.ndarray:

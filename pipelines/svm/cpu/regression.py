@@ -1,48 +1,116 @@
-"""Cross-validation of epsilon-support vector regression for every C and epsilon of one gamma.
+"""Epsilon-support vector regression: one fit, or the cross-validation of every C and epsilon.
 
 The dual problem has two multipliers a row, one for each edge of the tube about its target: that
 is a binary problem of twice the rows (C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support
 vector machines", ACM TIST 2, 2011, section 4.1.4), and the walk along C solves it as any other.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path
-from pipelines.svm.cpu.exact import ExactRows, exact_values
+from pipelines.svm.cpu.by_fold import solve_by_fold
+from pipelines.svm.cpu.exact import exact_values
+from pipelines.svm.cpu.fit import path_to
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
+from pipelines.svm.cpu.row_cache import KernelRows
+from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
+from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Means, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Settings
+from pipelines.svm.path_result import check_size
+from pipelines.svm.search import Form, Settings
 
-# Bytes a thread needs for each pair of training rows: the kernel of twice the rows in single
-# and in double precision, Newton's work space and the kernel it is made from.
-_BYTES_A_PAIR = 4 * 4 + 4 * 8 + 4 * 16 + 8
+# Newton's method works on at most so many multipliers, in two matrices of double precision.
+_NEWTON_ROWS, _NEWTON_BYTES = 4096, 2 * 8
+
+# Kernel values that a prediction makes at once.
+_BLOCK_VALUES = 1 << 22
+
+
+@dataclass(frozen=True)
+class FittedRegression:
+    """A regression: ``sum_j dual_coef[j] K(x, x_support[j]) + intercept``.
+
+    support : int64 (n_support,), rows of X
+    dual_coef : float64 (n_support,)
+    objective : of the dual, as LIBSVM reports it
+    n_iterations : on the whole way to this C
+    status : see ``solutions``
+    """
+
+    support: np.ndarray
+    dual_coef: np.ndarray
+    intercept: float
+    objective: float
+    n_iterations: int
+    status: int
 
 
 @dataclass(frozen=True)
 class RegressionResult:
-    """What was found; C's in the order they were given.
+    """Every cell of a gamma; C's and epsilons in the order they were given.
 
-    predictions : of each fold, float64 (n_epsilon, n_C, n_validation)
+    predictions : of each fold, float64 (n_epsilon, n_C, n_asked)
     objectives : float64 (n_epsilon, n_C, n_folds), the dual's, as LIBSVM reports it
     n_support : int64, the same shape, rows outside the tube or on its edge
-    status : int64, the same shape, see ``solutions``
+    n_iterations, status : int64, the same shape, for status see ``solutions``
+    fit_seconds, score_seconds : float64, the same shape; the time of a path is shared out over
+        its C's, fitting in proportion to iterations
     """
 
     predictions: list[np.ndarray]
     objectives: np.ndarray
     n_support: np.ndarray
+    n_iterations: np.ndarray
     status: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
 
 
-def fits(n: int, memory_bytes: int = 4 << 30) -> bool:
-    """Whether so many training rows are solved within so much memory."""
-    return _BYTES_A_PAIR * n * n <= memory_bytes
+def fit_regression(
+    X: np.ndarray,
+    y: np.ndarray,
+    C: float = 1.0,
+    gamma: float = 1.0,
+    epsilon: float = 0.1,
+    *,
+    sample_weight: np.ndarray | None = None,
+    n_threads: int | None = None,
+    memory_bytes: int = 4 << 30,
+    **form: Any,
+) -> FittedRegression:
+    """Fit epsilon-SVR for one C, gamma and epsilon on all rows.
+
+    Parameters
+    ----------
+    X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
+    y : float array of shape (n,), the targets
+    C, gamma : above 0
+    epsilon : 0 or above
+
+    The others are as for ``cross_validate_regression``.
+    """
+    asked = Form(**form)
+    settings = asked.settings(path_to(C) if asked.at().is_definite else np.array([C]))
+    train, weight = _train_rows(np.arange(len(X)), sample_weight)
+    with _open_solver(X, y, asked.at(gamma), settings, [train], n_threads, memory_bytes) as solver:
+        path = solver.solve(train, weight, epsilon)
+    support = np.flatnonzero(path.betas[-1])
+    return FittedRegression(
+        train[support], path.betas[-1, support], float(path.intercepts[-1]),
+        float(path.objectives[-1]), int(path.iterations.sum()), int(path.status[-1]),
+    )  # fmt: skip
 
 
 def cross_validate_regression(
@@ -53,96 +121,182 @@ def cross_validate_regression(
     epsilons: Sequence[float],
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
-    tol: float = 1e-3,
-    max_iter: int = -1,
+    sample_weight: np.ndarray | None = None,
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
-    kernel: str = "rbf",
-    degree: int = 3,
-    coef0: float = 0.0,
+    on_fold: Callable[[RegressionResult, int], None] | None = None,
+    told: Callable[[float], None] | None = None,
+    **form: Any,
 ) -> RegressionResult:
-    """Predict every fold's validation rows for every C and epsilon.
+    """Predict the rows asked of every fold for every C and epsilon.
 
     Parameters
     ----------
-    X : float array of shape (n, n_features)
+    X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
     y : float array of shape (n,), the targets
+        Those of rows that no fold trains on are not looked at.
     Cs, epsilons : above 0, and 0 or above, in any order
-    folds : (train, validation) index arrays
-    tol, max_iter : LIBSVM's stopping tolerance, in units of y, and its limit
-
-    The others are as for ``cross_validate_path``.
+    folds : (train, asked) index arrays
+        The rows to train on, where one that repeats counts as often, and the rows to predict,
+        any of X.
+    sample_weight : float array of shape (n,) of factors of C, or None
+        Rows of 0 or below are left out of training.
+    n_threads : None for every core this process may use
+    memory_bytes : beyond it the kernel is made row by row
+    on_fold : function of the result and the number of a fold, called by one thread when the
+        cells of the fold are filled; folds end in no special order
+    told : function of the share of paths that are solved, called by any thread
+    form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Form``
 
     Raises
     ------
     ValueError
-        There are more training rows than the memory holds.
+        Values of X are too large, or no training row of a fold has a weight above 0.
     """
-    y, form = np.asarray(y, np.float64), Kernel(kernel, degree, coef0, gamma)
-    largest = max(len(train) for train, _ in folds)
-    if not fits(largest, memory_bytes):
-        raise ValueError(
-            f"X must have few enough training rows for memory_bytes={memory_bytes:,}, "
-            f"got {largest:,}; give more memory, or fewer rows"
-        )
-    C_values = np.asarray(Cs, np.float64)
+    C_values, asked = np.asarray(Cs, np.float64), Form(**form)
     ascending = np.argsort(C_values, kind="stable")
-    settings = Settings(np.ascontiguousarray(C_values[ascending]), tol, max_iter)
-    rows = prepare_rows(np.asarray(X), form)
-    beside = max(1, memory_bytes // (_BYTES_A_PAIR * largest**2))
-    tasks = [(f, e) for f in range(len(folds)) for e in range(len(epsilons))]
+    settings, kernel = asked.settings(C_values[ascending]), asked.at(gamma)
+    trains, weights = zip(*(_train_rows(fold[0], sample_weight) for fold in folds), strict=True)
     shape = (len(epsilons), len(Cs), len(folds))
     result = RegressionResult(
-        [np.empty((*shape[:2], len(validation))) for _, validation in folds],
-        np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64),
+        [np.empty((*shape[:2], len(asked))) for _, asked in folds], np.empty(shape),
+        *np.empty((3, *shape), np.int64), *np.empty((2, *shape)),
     )  # fmt: skip
-    with open_pool(n_threads) as pool:
-        means = Means(pool, memory_bytes)
-        values = shared_products(rows, form, pool)
-        kernel_values(values, form, values, pool)
-        exact = means.exact_kernel(rows, form)
+    intercepts = np.empty(shape)
+    coefficients = [np.empty((*shape[:2], len(train))) for train in trains]
 
-        def solve(task: tuple[int, int]) -> None:
-            fold, e = task
-            train, validation = folds[fold]
-            better = None if exact is None else partial(exact.of, np.tile(train, 2))
-            path = _walk_tube(values[np.ix_(train, train)], better, y[train], epsilons[e], settings)
-            net = path.betas[:, : len(train)] + path.betas[:, len(train) :]
-            between = exact_values(
-                np.asarray(rows[validation], np.float64), np.asarray(rows[train], np.float64),
-                form,
-            )  # fmt: skip
-            place = (e, ascending)
-            result.predictions[fold][place] = net @ between.T + path.intercepts[:, None]
-            result.objectives[e, ascending, fold] = path.objectives
-            result.n_support[e, ascending, fold] = np.count_nonzero(net, axis=1)
-            result.status[e, ascending, fold] = path.status
+    def solve(e: int, fold: int) -> None:
+        began, place = time.perf_counter(), (e, ascending, fold)
+        path = solver.solve(trains[fold], weights[fold], epsilons[e])
+        coefficients[fold][e, ascending], intercepts[place] = path.betas, path.intercepts
+        result.objectives[place], result.status[place] = path.objectives, path.status
+        result.n_support[place] = np.count_nonzero(path.betas, axis=1)
+        result.n_iterations[place] = path.iterations
+        effort = path.iterations + 1.0
+        result.fit_seconds[place] = effort * ((time.perf_counter() - began) / effort.sum())
 
-        for at in range(0, len(tasks), beside):
-            list(pool.map(solve, tasks[at : at + beside]))
+    def predict(fold: int) -> None:
+        began = time.perf_counter()
+        solver.predict(trains[fold], coefficients[fold], folds[fold][1], result.predictions[fold])
+        result.predictions[fold] += intercepts[:, :, fold, None]
+        seconds = time.perf_counter() - began
+        result.score_seconds[:, :, fold] = seconds / (len(epsilons) * len(Cs))
+
+    with _open_solver(X, y, kernel, settings, trains, n_threads, memory_bytes) as solver:
+        for fold, _ in solve_by_fold(
+            [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))],
+            solve, predict, solver.pool_of_paths, told or (lambda share: None),
+        ):  # fmt: skip
+            if on_fold is not None:
+                on_fold(result, fold)
     return result
 
 
-def _walk_tube(
-    kernel: np.ndarray,
-    exact: Callable[[], ExactRows] | None,
+def _train_rows(
+    train: np.ndarray, sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows to train on, and what multiplies C for each."""
+    rows, counts = np.unique(train, return_counts=True)
+    if sample_weight is None:
+        return rows, counts.astype(np.float64)
+    weight = np.asarray(sample_weight, np.float64)[rows] * counts
+    if not (weight > 0).any():
+        raise ValueError("sample_weight must be above 0 for a training row, got none that is")
+    return rows[weight > 0], weight[weight > 0]
+
+
+@contextmanager
+def _open_solver(
+    X: np.ndarray,
     y: np.ndarray,
-    epsilon: float,
+    kernel: Kernel,
     settings: Settings,
-) -> Path:
-    """The path of one fold: first the multipliers of the tube's lower edges, then the others'."""
-    n, n_C = 2 * len(y), settings.Cs.size
-    problem = BinaryProblem(
-        np.concatenate([y - epsilon, y + epsilon]), np.repeat([1.0, -1.0], len(y)),
-        np.ones(n), np.empty(0), np.empty(0),
-    )  # fmt: skip
-    path = Path(
-        np.empty((n_C, n)), np.empty((0, 0)), np.empty(n_C), np.empty(n_C),
-        np.empty(n_C, np.int64), np.empty(n_C, np.int64), np.empty(n_C, np.int64),
-    )  # fmt: skip
-    doubled = np.tile(kernel, (2, 2))
-    walk(
-        doubled, np.diagonal(doubled).copy(), exact, problem, settings.Cs, settings.tol,
-        settings.limit(n), path,
-    )  # fmt: skip
-    return path
+    trains: Sequence[np.ndarray],
+    n_threads: int | None,
+    memory_bytes: int,
+) -> Iterator[_Solver]:
+    """A solver with as many threads as the memory allows."""
+    check_size(np.asarray(X))
+    largest, threads = max(map(len, trains)), n_threads or len(os.sched_getaffinity(0))
+    # Half of the memory is for rows in double precision. Of the rest each path takes the kernel of
+    # twice its rows, and what that is made from.
+    each = (4 * 4 + 4) * largest**2 + _NEWTON_BYTES * min(2 * largest, _NEWTON_ROWS) ** 2
+    beside = memory_bytes // 2 // each if 2 * largest <= MAX_ROWS else 0
+    in_memory = kernel.is_given or beside > 0
+    with open_pool(max(1, min(threads, beside)) if in_memory else threads) as pool:
+        used = np.unique(np.concatenate(trains)) if in_memory else None
+        yield _Solver(X, y, kernel, settings, used, Means(pool, memory_bytes))
+
+
+class _Solver:
+    """Paths along C of one gamma, from the kernel of the rows that train or from its rows.
+
+    used : int64, sorted, the rows that train; None where their kernel does not fit in memory
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        kernel: Kernel,
+        settings: Settings,
+        used: np.ndarray | None,
+        means: Means,
+    ) -> None:
+        self.given, self.y, self.kernel = np.asarray(X), np.asarray(y, np.float64), kernel
+        self.settings, self.used, self.means = settings, used, means
+        self.rows = prepare_rows(self.given, kernel)
+        self.exact = means.exact_kernel(self.rows, kernel)
+        # Where the kernel's rows are made by the pool, one path is solved after another.
+        self.pool_of_paths = None if used is None else means.pool
+        if used is not None:
+            some = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
+            self.values = shared_products(some, kernel, means.pool)
+            kernel_values(self.values, kernel, self.values, means.pool)
+
+    def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
+        """The path of one tube; its ``betas`` are float64 (n_C, n_train), one for each row.
+
+        train, weight : sorted numbers of rows, and factors of C
+        """
+        n, n_C = len(train), self.settings.Cs.size
+        twice, y, nothing = np.tile(train, 2), self.y[train], np.empty(0)
+        # First the multipliers of the tube's lower edges, then those of the upper ones.
+        problem = BinaryProblem(
+            np.concatenate([y - epsilon, y + epsilon]), np.repeat([1.0, -1.0], n),
+            np.tile(weight, 2), nothing, nothing,
+        )  # fmt: skip
+        path = Path(
+            np.empty((n_C, 2 * n)), np.empty((0, 0)), *np.empty((2, n_C)),
+            *np.empty((3, n_C), np.int64),
+        )  # fmt: skip
+        rules = problem, self.settings.Cs, self.settings.tol, self.settings.limit(2 * n), path
+        if self.used is None:
+            memory_bytes = self.means.memory_bytes
+            source = KernelRows(
+                self.rows[twice], self.kernel, memory_bytes // 8 * 5, self.means.pool
+            )
+            walk_rows(source, largest_working_set(2 * n, memory_bytes), *rules)
+        else:
+            place = np.searchsorted(self.used, train)
+            doubled = np.tile(self.values[np.ix_(place, place)], (2, 2))
+            exact = None if self.exact is None else partial(self.exact.of, twice)
+            walk(doubled, np.diagonal(doubled).copy(), exact, *rules)
+        return path._replace(betas=path.betas[:, :n] + path.betas[:, n:])
+
+    def predict(
+        self, train: np.ndarray, coefficients: np.ndarray, asked: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Write the predictions of some rows, without an intercept, in double precision.
+
+        coefficients, out : float64 (..., n_train) and (..., n_asked)
+        """
+        step = max(1, _BLOCK_VALUES // len(train))
+        others = None if self.kernel.is_given else self.rows[train].astype(np.float64)
+        for at in range(0, len(asked), step):
+            some = asked[at : at + step]
+            if others is None:
+                between = self.given[np.ix_(some, train)]
+            else:
+                between = exact_values(self.rows[some].astype(np.float64), others, self.kernel)
+            out[..., at : at + step] = coefficients @ between.T

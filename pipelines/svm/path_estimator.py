@@ -1,0 +1,255 @@
+"""What ``PathSVC`` and ``PathSVR`` have in common."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from pipelines.data.model_file import Arrays, load_model
+from pipelines.data.scaling import FittedScaling
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
+from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
+from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS
+from pipelines.svm.solutions import ITERATION_LIMIT
+
+# Under which name a file holds what is the estimator's, beside its machine.
+_STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
+
+
+class PathEstimator(BaseEstimator):
+    """A support vector machine by the path solver: its kernel, its rows, its file."""
+
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **{name: CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "tol", "max_iter")},
+        "C": [ABOVE_0],
+        "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
+        "n_threads": [AT_LEAST_1, None],
+        "memory_bytes": [AT_LEAST_1],
+    }
+
+    _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``
+    C: float
+    gamma: float | str
+    kernel: str | Callable[[Any, Any], Any]
+    degree: int
+    coef0: float
+    tol: float
+    max_iter: int
+    n_threads: int | None
+    memory_bytes: int
+    support_: np.ndarray
+    machine_: Any
+    fit_status_: int
+    n_iter_: Any
+    _rows_of_fit: Any
+    _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        tags.input_tags.sparse = self.kernel != PRECOMPUTED
+        return tags
+
+    @property
+    def _is_given(self) -> bool:
+        return self.solver_kernel.is_given
+
+    @property
+    def solver_kernel(self) -> Kernel:
+        """The kernel as the solver knows it."""
+        name = PRECOMPUTED if callable(self.kernel) else self.kernel
+        return Kernel(name, self.degree, self.coef0)
+
+    def _solver_options(self) -> dict[str, Any]:
+        names = ("degree", "coef0", "tol", "max_iter", "n_threads", "memory_bytes")
+        return {name: getattr(self, name) for name in names} | {"kernel": self.solver_kernel.name}
+
+    def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What ``fit`` works on: dense rows, or the kernel that stands for them, and targets.
+
+        Notes the number of features and their names.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They cannot be used.
+        """
+        numeric = is_regressor(self)
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            y = _check_y(y, y_numeric=numeric, estimator=self)
+            self._rows_of_fit = X
+            rows = self._called(X)
+        else:
+            X, y = validate_data(
+                self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr", y_numeric=numeric,
+            )  # fmt: skip
+            rows = self._dense(X)
+        if not numeric:
+            check_classification_targets(y)
+        if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
+            raise ValueError(
+                f"X must be a square matrix for kernel={PRECOMPUTED!r}, got the shape {rows.shape}"
+            )
+        return rows, y
+
+    def _called(self, X: Any) -> np.ndarray:
+        """The kernel that a callable gives between rows and those of the fit."""
+        assert callable(self.kernel)
+        values: np.ndarray = check_array(self.kernel(X, self._rows_of_fit), dtype=np.float64)
+        return values
+
+    def _dense(self, X: Any) -> np.ndarray:
+        if not issparse(X):
+            rows: np.ndarray = X
+            return rows
+        if self.kernel == PRECOMPUTED:
+            raise TypeError("Sparse precomputed kernels are not supported; give X.toarray()")
+        n_bytes = X.shape[0] * X.shape[1] * X.dtype.itemsize
+        if n_bytes > self.memory_bytes:
+            raise ValueError(
+                f"X must fit in memory_bytes as a dense array, got {n_bytes:,} bytes for "
+                f"memory_bytes={self.memory_bytes:,}; raise it, or reduce the columns first, "
+                "with TruncatedSVD for instance"
+            )
+        return np.asarray(X.toarray())
+
+    def gamma_of(self, X: np.ndarray) -> float:
+        """The number that ``gamma`` stands for on these rows."""
+        if self._is_given:
+            return 1.0
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if self.gamma == "scale":
+            with np.errstate(over="ignore"):
+                variance = float(X.var(dtype=np.float64))
+            return 1.0 / (X.shape[1] * variance) if variance else 1.0
+        return float(self.gamma)
+
+    def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: int, **machine: Any) -> None:
+        """Take over a solution; ``machine`` are the fields of its machine that are its own."""
+        self.support_, self.fit_status_ = support, status
+        self.machine_ = self._machine_type(
+            support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
+            kernel=self.solver_kernel,
+            scaling=FittedScaling(np.zeros(1), np.ones(1)),
+            **machine,
+        )
+
+    def _warn_of_the_limit(self, status: Any) -> None:
+        if np.any(status == ITERATION_LIMIT):
+            warnings.warn(
+                f"the fit did not converge to tol={self.tol} within max_iter={self.max_iter}; "
+                "raise either of them, or scale the data",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def support_vectors_(self) -> np.ndarray:
+        return self.machine_.support_vectors
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        return self._sign * self.machine_.coefficients.T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        return self._sign * self.machine_.intercepts
+
+    @property
+    def coef_(self) -> np.ndarray:
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is there for kernel='linear' alone")
+        coef = self._sign * (self.machine_.coefficients.T @ self.machine_.support_vectors)
+        coef.flags.writeable = False  # a change would not change predictions
+        return coef
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Decision values of every problem, float64 of shape (n_samples, n_problems)."""
+        if callable(self.kernel):
+            return self.machine_.decision_values(self._called(X)[:, self.support_])
+        X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))
+        return self.machine_.decision_values(X[:, self.support_] if self._is_given else X)
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted estimator as safetensors; loading it runs no code.
+
+        Raises
+        ------
+        ValueError
+            The kernel is precomputed or a callable: code is not stored.
+        """
+        check_is_fitted(self)
+        if self.solver_kernel.is_given:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} to be saved, got {self.kernel!r}"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        estimator = {
+            # The keys of JSON are text, labels need not be.
+            "parameters": {
+                name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
+                for name, value in self.get_params().items()
+            },
+            "n_iter": np.asarray(self.n_iter_).tolist(),
+            "fit_status": self.fit_status_,
+            "feature_names": None if names is None else list(names),
+        }
+        stored = {_STORED_AS[self._machine_type]: estimator}
+        self.machine_.save(Path(path), self._arrays(), **stored)
+
+    def _arrays(self) -> Arrays:
+        """What a file holds beside the machine's arrays."""
+        return {"support": self.support_}
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what ``save`` wrote: a fitted estimator.
+
+        Raises
+        ------
+        InputError
+            The file is missing, damaged or something else.
+        """
+        return load_model(
+            Path(path), cls._from_stored, f"a file that {cls.__name__}.save wrote",
+            f"a run's model.safetensors is read by {cls._machine_type.__name__}.load",
+        )  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
+        machine, own = cls._machine_type.from_stored(arrays, about), _STORED_AS[cls._machine_type]
+        if own not in about:
+            raise ValueError("it holds none")
+        about = about[own]
+        restored = cls(**{
+            name: dict(value) if isinstance(value, list) else value
+            for name, value in about["parameters"].items()
+        })  # fmt: skip
+        restored._validate_params()
+        support = arrays["support"]
+        if support.shape != (len(machine.support_vectors),):
+            raise ValueError(f"its support has the shape {support.shape}")
+        restored.machine_, restored.support_ = machine, support
+        restored.n_iter_, restored.fit_status_ = about["n_iter"], int(about["fit_status"])
+        restored.n_features_in_ = machine.support_vectors.shape[1]
+        if about["feature_names"] is not None:
+            restored.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        return restored

@@ -1,0 +1,173 @@
+"""``PathSVR``: one epsilon-SVR by the path solver, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from pipelines.svm.cpu.regression import fit_regression
+from pipelines.svm.kernel_machine import KernelRegressor
+from pipelines.svm.parameters import refuse_a_hard_margin
+from pipelines.svm.path_estimator import PathEstimator
+
+
+class PathSVR(RegressorMixin, PathEstimator):
+    """Epsilon-support vector regression; the same model as ``sklearn.svm.SVR``.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        As for ``PathSVC``.
+    degree : int, of ``poly``
+    gamma : float or {"scale", "auto"}
+        As in ``SVR``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
+    coef0 : float, of ``poly`` and ``sigmoid``
+    tol : float
+        LIBSVM's stopping tolerance, in units of ``y``.
+    C : float
+        Above 0 and finite.
+    epsilon : float
+        Half the width of the tube about the targets, within which an error costs nothing; 0 or
+        above, in units of ``y``.
+    scale_target : bool
+        Whether targets are standardised first, by the mean and the standard deviation of those it
+        is fitted on: then ``C``, ``epsilon`` and ``tol`` are in units of that deviation, as are
+        ``dual_coef_`` and ``intercept_``.
+    max_iter : int
+        Most iterations at one C; -1 for LIBSVM's limit, max(10,000,000, 200 n_samples).
+    n_threads, memory_bytes
+        As for ``PathSVC``.
+    shrinking, cache_size, verbose
+        Those of ``SVR``, taken so that it can be replaced; without effect.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where ``X`` had names.
+    support_ : int array of shape (n_support,), rows of the training set, ascending
+    support_vectors_ : array of shape (n_support, n_features)
+        Without columns where the kernel is precomputed or a callable.
+    n_support_ : int array of shape (1,)
+    dual_coef_ : float64 array of shape (1, n_support), as in ``SVR``
+    intercept_ : float64 array of shape (1,)
+    coef_ : float64 array of shape (1, n_features), of ``kernel="linear"``
+    n_iter_ : int, iterations on the whole way to this C
+    fit_status_ : int, 0 when it converged
+    machine_ : KernelRegressor, the model as plain numbers
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> PathSVR(C=10, epsilon=0.01).fit(X, np.sin(X[:, 0])).predict([[1.5]]).round(2)
+    array([1.])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
+        **PathEstimator._parameter_constraints,
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "scale_target": ["boolean"],
+    }
+
+    _machine_type = KernelRegressor
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        scale_target: bool = False,
+        max_iter: int = -1,
+        n_threads: int | None = None,
+        memory_bytes: int = 4 << 30,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool | int = False,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.scale_target = scale_target
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.memory_bytes = memory_bytes
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit on the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Of shape (n_samples, n_samples) for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Factors of C. Rows of a weight of 0 or below are left out, as in ``SVR``.
+
+        Raises
+        ------
+        ValueError
+            A parameter or the data cannot be used; the message says which.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The limit of iterations ended the fit.
+        """
+        refuse_a_hard_margin(self.C)
+        self._validate_params()
+        rows, targets = self.validated(X, y)
+        gamma, weights = self.gamma_of(rows), None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
+        found = fit_regression(
+            rows, (targets - mean) / scale, self.C, gamma, self.epsilon, sample_weight=weights,
+            **self._solver_options(),
+        )  # fmt: skip
+        self._warn_of_the_limit(found.status)
+        self.n_iter_ = found.n_iterations
+        self._keep_fit(
+            rows,
+            found.support,
+            found.status,
+            coefficients=found.dual_coef[:, None],
+            intercepts=np.array([found.intercept]),
+            gamma=gamma,
+            target_mean=mean,
+            target_scale=scale,
+        )
+        return self
+
+    @property
+    def n_support_(self) -> np.ndarray:
+        return np.array([len(self.support_)], np.int32)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Targets of the rows of ``X``, a float64 array of shape (n_samples,)."""
+        check_is_fitted(self)
+        return self._values(X)[:, 0] * self.machine_.target_scale + self.machine_.target_mean
+
+
+def target_scaling(targets: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of some targets, the latter 1 where they are all equal."""
+    return float(np.mean(targets)), float(np.std(targets)) or 1.0
