@@ -121,7 +121,7 @@ class CrossValidation(SearchJob[Options]):
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
             self.data, tuple(self.candidates), self.splits, scorer, tuple(groups),
-            self.data.token, device=device, intel=self.options.intel,
+            device=device, intel=self.options.intel,
         )  # fmt: skip
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:

@@ -20,13 +20,10 @@ from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOpti
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.search.candidate_scorer import CandidateScorer
-from pipelines.search.candidates import Candidate
 from pipelines.search.command import SearchJob
-from pipelines.search.fitting import group_candidates
 from pipelines.search.options import SplitOptions
 from pipelines.search.plan import make_splits
 from pipelines.search.scoring import resolve_scoring
-from pipelines.search.shared.svm import SVCs, SVMParameters
 from pipelines.search.svm import (
     PARAMETERS,
     answer,
@@ -34,6 +31,7 @@ from pipelines.search.svm import (
     candidates_in,
     default_bounds,
     grid_line,
+    grid_problem,
     summary_lines,
     workers_for,
 )
@@ -182,19 +180,7 @@ class Search(SearchJob[Options]):
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer((self.options.scoring,), labels=self.dataset.classes)
-        Cs, gammas = self.axes
-        candidates = tuple(
-            Candidate("svm", {"C": C, "gamma": gamma}, SVMParameters(C, gamma, settings))
-            for C in Cs
-            for gamma in gammas
-        )
-        groups = group_candidates(
-            [one.estimator for one in candidates], scorer, kinds=(SVCs(solver, device),)
-        )
-        return Problem(
-            self.data, candidates, self.splits, scorer, tuple(groups), self.data.token,
-            PARAMETERS, device,
-        )  # fmt: skip
+        return grid_problem(self.data, self.splits, *self.axes, solver, settings, scorer)
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the tasks."""

@@ -24,7 +24,7 @@ hypothesis.settings.load_profile("repeatable")
 METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = [
     "distributed", "dask.dataframe", "pyarrow.parquet", "sklearn.ensemble", "torch",
-    "pipelines.svm.units", "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
+    "pipelines.svm.backends.path", "pipelines.svm.backends.sklearn",
     "pipelines.bagging.work", "pipelines.nn.train", "pipelines.search.tasks",
     "pipelines.parallel.train", "pipelines.graph.tasks",
 ]  # fmt: skip

@@ -91,9 +91,7 @@ def cross_validate_many(
     scorer = CandidateScorer(names)
     groups = group_candidates([one.estimator for one in candidates], scorer)
     data = FoldedData(rows, y, rows[:0], y[:0], (), Scaling("none"))
-    problem = Problem(
-        data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups), data.token
-    )
+    problem = Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups))
     runner, n_threads = _runner(client)
     tasks, rows = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers), []
     cost = sum(task.cost for task in tasks)

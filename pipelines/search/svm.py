@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data import Dataset
+from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
 from pipelines.run.summary import failed_fits, wall_time
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import columns, names
 from pipelines.run_folder.judgement import edges, interval, rivals, wider
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import group_candidates
 from pipelines.search.predictions import write_predictions
 from pipelines.search.ranking import reduce_scores, result_of
+from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
+from pipelines.search.tasks import Problem, Splits
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from pipelines.search.tasks import Problem
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
 PARAMETERS = ("C", "gamma")
@@ -74,6 +79,37 @@ def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...
             f"make the bounds of {opt(f'log_{name}')} differ"
         )
     return tuple(np.logspace(*log_bounds, n).tolist())
+
+
+def grid_problem(
+    data: FoldedData,
+    splits: Splits,
+    Cs: Sequence[float],
+    gammas: Sequence[float],
+    solver: str,
+    settings: Settings,
+    scorer: CandidateScorer,
+    epsilons: Sequence[float] = (),
+) -> Problem:
+    """The search of every C and gamma, of a regression of every epsilon too, in that order.
+
+    Parameters
+    ----------
+    splits : for each stage and share of the training rows
+    solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
+    """
+    points = list(product(Cs, gammas, epsilons)) if len(epsilons) else list(product(Cs, gammas))
+    names = (*PARAMETERS, "epsilon")[: len(points[0])]
+    candidates = [
+        Candidate(
+            "svm", dict(zip(names, point, strict=True)),
+            SVMParameters(point[0], point[1], settings, *point[2:]),
+        )
+        for point in points
+    ]  # fmt: skip
+    kind = SVRs() if len(epsilons) else SVCs(solver, settings.device)
+    groups = group_candidates([one.estimator for one in candidates], scorer, kinds=(kind,))
+    return Problem(data, tuple(candidates), splits, scorer, tuple(groups), names, settings.device)
 
 
 def answer(

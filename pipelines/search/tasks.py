@@ -45,7 +45,6 @@ class Problem:
     splits : for each stage, and share of the training rows, its splits
     scorer : CandidateScorer
     groups : tuple of Group, candidates that are fitted together
-    name : str, tells this problem's rows from those of others
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
     intel : whether scikit-learn-intelex is wanted on a CPU
@@ -56,7 +55,6 @@ class Problem:
     splits: Splits
     scorer: CandidateScorer
     groups: tuple[Group, ...]
-    name: str
     columns: tuple[str, ...] = ()
     device: str = "cpu"
     intel: bool = False

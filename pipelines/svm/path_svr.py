@@ -139,6 +139,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         gamma, weights = self.gamma_of(rows), None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        targets = np.asarray(targets, np.float64)
         mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
         found = fit_regression(
             rows, (targets - mean) / scale, self.C, gamma, self.epsilon, sample_weight=weights,

@@ -24,6 +24,4 @@ def problem_of(
     scorer = CandidateScorer(names or ("accuracy",))
     groups = tuple(group_candidates([one.estimator for one in candidates], scorer))
     data: Any = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
-    return Problem(
-        data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, groups, "test", device=device
-    )
+    return Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, groups, device=device)

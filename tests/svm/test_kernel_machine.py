@@ -12,11 +12,11 @@ from sklearn.svm import SVC
 
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
+from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import KERNELS, RBF, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of, problems
-from pipelines.svm.backends import Settings, load_backend
 
 DIGITS = load_digits(return_X_y=True)
 TWO = make_classification(300, 8, random_state=0)

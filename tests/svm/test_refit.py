@@ -13,12 +13,11 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.svm.kernel import Kernel
+from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.refit import Refit, refit_and_test, refit_estimator
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.refit import Refit, refit_and_test
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -51,7 +50,7 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
 ) -> None:
     """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
     data = data_of(n_classes)
-    unit = Refit(2.0, 0.1, CLASSES[:n_classes], probability=True)
+    unit = Refit(2.0, 0.1, CLASSES[:n_classes], data.folds)
     tested = refit_and_test(data, unit, solver, Settings())
     svc = {"path": PathSVC, "sklearn": SVC}[solver](C=2.0, gamma=0.1)
     peer = CalibratedClassifierCV(
@@ -66,30 +65,14 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
 
 def test_the_calibration_changes_no_prediction() -> None:
     with_and_without = [
-        refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, probability), "path", Settings("ovr"))
-        for probability in (True, False)
+        refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, splits), "path", Settings("ovr"))
+        for splits in (DATA.folds, ())
     ]
     one, other = (tested.machine for tested in with_and_without)
     np.testing.assert_array_equal(one.decision_values(X), other.decision_values(X))
     np.testing.assert_array_equal(with_and_without[0].predicted, with_and_without[1].predicted)
     with pytest.raises(ValueError, match="search with probability=True"):
         other.predict_proba(X)
-
-
-@pytest.mark.parametrize("solver", ["path", "sklearn"])
-def test_the_estimator_and_its_calibration_belong_together(solver: str) -> None:
-    settings = Settings(kernel=Kernel("poly", 2, 1.0), class_weight={0: 1.0, 1: 2.0, 2: 0.5})
-    estimator, calibration = refit_estimator(
-        DATA, Refit(2.0, 0.1, CLASSES, probability=True), solver, settings
-    )
-    tested = refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, True), solver, settings)
-    assert calibration is not None
-    assert estimator.classes_.tolist() == ["a", "b", "c"]
-    rows = tested.machine.scaling.transform(DATA.X_test)
-    found = calibration.probabilities(estimator.decision_function(rows))
-    np.testing.assert_allclose(found, tested.probabilities, atol=1e-6)
-    assert isinstance(estimator, {"path": PathSVC, "sklearn": SVC}[solver])
-    assert refit_estimator(DATA, Refit(2.0, 0.1, CLASSES), solver, settings)[1] is None
 
 
 def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() -> None:

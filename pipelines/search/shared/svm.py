@@ -385,11 +385,12 @@ class SVRs(KernelMachines):
 
         X, y, splits = rows.matrix("cpu")
         y, first = np.asarray(y, np.float64), estimators[0]
-        settings, scales = settings_of(first), getattr(first, "scale_target", True)
+        is_plain = isinstance(first, SVMParameters)
+        settings, scales = settings_of(first), is_plain or getattr(first, "scale_target", False)
         options: dict[str, Any] = {
             "kernel": settings.kernel.name, "degree": settings.kernel.degree,
             "coef0": settings.kernel.coef0, "tol": settings.tol, "max_iter": settings.max_iter,
-            "n_threads": settings.n_threads if isinstance(first, SVMParameters)
+            "n_threads": settings.n_threads if is_plain
             else rows.n_threads or usable_threads(),
             "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
         }  # fmt: skip

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,28 +14,32 @@ from pipelines.data.placement import FoldedData
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 from pipelines.run_folder import columns
-from pipelines.search.ranking import reduce_scores
-from pipelines.svm.grid import Grid, default_bounds, refit, search, tabulate
-from pipelines.svm.refit import Refit, refit_estimator
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.ranking import reduce_scores, result_of, tabulate
+from pipelines.search.running import run_tasks, tasks_for_workers
+from pipelines.search.svm import _refit, default_bounds, grid_problem
+from pipelines.search.tasks import SEARCH, Problem
 from pipelines.svm.backends import Settings
-from pipelines.svm.units import Unit
+from pipelines.svm.refit import Refit
 
 DIGITS = load_dataset("digits", limit=500)
 CS, GAMMAS = (0.1, 1.0, 100.0), (1e-4, 1e-2)
 
 
-def folded() -> FoldedData:
-    return FoldedData(
-        DIGITS.X_train, DIGITS.y_train, DIGITS.X_test, DIGITS.y_test,
-        make_folds(DIGITS.y_train, 3, 0), DIGITS.scaling,
-    )  # fmt: skip
+DATA = FoldedData(DIGITS.X_train, DIGITS.y_train, DIGITS.X_test, DIGITS.y_test, (), DIGITS.scaling)
+FOLDS = make_folds(DIGITS.y_train, 3, 0)
 
 
-def results_of(runner: Runner, solver: str = "sklearn") -> pd.DataFrame:
-    data, grid = folded(), Grid(CS, GAMMAS, solver, Settings())
-    return tabulate(
-        [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
-    )
+def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -> Problem:
+    scorer = CandidateScorer(labels=DIGITS.classes)
+    return grid_problem(DATA, {(SEARCH, 1.0): FOLDS}, Cs, gammas, "sklearn", Settings(), scorer)
+
+
+def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:
+    problem = problem or problem_of()
+    tasks = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers)
+    rows = [row for _, found in run_tasks(runner, problem, tasks) for row in found]
+    return tabulate(rows, problem.columns)
 
 
 def what_counts(results: pd.DataFrame) -> pd.DataFrame:
@@ -42,12 +48,10 @@ def what_counts(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_every_cell_agrees_with_grid_search_cv() -> None:
-    data = folded()
-    X = data.scaled("cpu")
-    peer = GridSearchCV(SVC(), {"C": CS, "gamma": GAMMAS}, cv=data.folds, refit=False)
-    peer.fit(X, data.y)
+    peer = GridSearchCV(SVC(), {"C": CS, "gamma": GAMMAS}, cv=FOLDS, refit=False)
+    peer.fit(DATA.scaled("cpu"), DATA.y)
     results = results_of(InProcess(2))
-    assert list(results.columns) == list(columns.OF_SVM)
+    assert set(results.columns) == {*columns.SvmRow.columns()} - {"epsilon"}
     for row in results.itertuples():
         candidate = peer.cv_results_["params"].index({"C": row.C, "gamma": row.gamma})
         score = peer.cv_results_[f"split{row.fold}_test_score"][candidate]
@@ -66,22 +70,24 @@ def test_one_worker_four_workers_and_threads_give_identical_rows(
     assert four.worker.nunique() > 1  # on a busy machine one may come late
 
 
-def test_a_unit_that_fails_is_rows_that_say_why() -> None:
-    data, grid = folded(), Grid(CS, GAMMAS, "sklearn", Settings())
-    units = [Unit((0.01,), (1.0,), (0,)), Unit((0.01,), (-1.0,), (0,))]  # no such C
-    rows = [row for _, found in search(InProcess(1), data, grid, units) for row in found]
-    results = tabulate(rows)
-    assert results.status[0].startswith("failed: InvalidParameterError: The 'C' parameter")
-    assert results.status[1] == "ok"
-    assert np.isnan(results.error[0])
-    assert results.n_errors.isna().tolist() == [True, False]
-    assert reduce_scores(results, columns.SVM_CANDIDATE, 1).C.tolist() == [1.0, -1.0]
+def test_a_fit_that_fails_is_a_row_that_says_why() -> None:
+    problem = problem_of((1.0, -1.0), (0.01,))  # no such C
+    results = results_of(InProcess(1), problem)
+    bad, good = results[results.C == -1.0], results[results.C == 1.0]
+    assert bad.status.str.startswith("failed: The 'C' parameter").all()
+    assert (good.status == "ok").all()
+    assert bad.error.isna().all()
+    assert bad.n_errors.isna().all()
+    assert reduce_scores(results, columns.SVM_CANDIDATE, 3).C.tolist() == [1.0, -1.0]
 
 
 def test_a_refit_that_fails_stops_the_run() -> None:
-    data, grid = folded(), Grid(CS, GAMMAS, "sklearn", Settings())
+    work = partial(_refit, solver="sklearn", settings=Settings())
     with pytest.raises(RunStopped, match=r"the refit of C=-1 gamma=0\.1 failed"):
-        refit(InProcess(1), data, grid, Refit(-1.0, 0.1, DIGITS.classes), refit_estimator)
+        result_of(
+            InProcess(1), work, problem_of(), Refit(-1.0, 0.1, DIGITS.classes),
+            "the refit of C=-1 gamma=0.1 failed",
+        )  # fmt: skip
 
 
 def test_a_table_s_default_gammas_lie_around_scikit_learns_scale() -> None:

@@ -1,0 +1,247 @@
+"""Tasks of a search, and splits that are told before their task is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from pipelines.data import load_dataset, make_folds
+from pipelines.data.placement import FoldedData
+from pipelines.data.scaling import Scaling
+from pipelines.run.news import News
+from pipelines.run.outcomes import Outcome
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.candidates import Candidate
+from pipelines.search.running import PartialRows
+from pipelines.search.svm import grid_problem
+from pipelines.search.tasks import (
+    SEARCH,
+    Problem,
+    Row,
+    Task,
+    failed_rows,
+    make_tasks,
+    place_of,
+    run_task,
+)
+from pipelines.svm.backends import Settings
+from pipelines.svm.cost import predicted_cost
+
+from .problems import problem_of
+
+X, y = load_wine(return_X_y=True)
+y = y.astype(np.int32)
+
+
+def wine(
+    Cs: tuple[float, ...] = (1.0,), gammas: tuple[float, ...] = (0.1,), solver: str = "sklearn",
+    scoring: str = "accuracy",
+) -> Problem:  # fmt: skip
+    data = FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))
+    scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
+    splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
+    return grid_problem(data, splits, Cs, gammas, solver, Settings(), scorer)
+
+
+@pytest.fixture(scope="module")
+def digits() -> FoldedData:
+    data = load_dataset("digits", limit=500)
+    return FoldedData.of(data, make_folds(data.y_train, 3, 0))
+
+
+def grid(
+    digits: FoldedData, Cs: tuple[float, ...], gammas: tuple[float, ...], solver: str
+) -> Problem:
+    splits = {(SEARCH, 1.0): digits.folds}
+    scorer = CandidateScorer()
+    return grid_problem(digits, splits, Cs, gammas, solver, Settings(), scorer)
+
+
+# The path solver shares all C and, where the scaling is the same, all splits.
+@pytest.mark.parametrize(("solver", "n_tasks"), [("sklearn", 18), ("path", 2)])
+def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int) -> None:
+    problem = grid(digits, (0.1, 1.0, 10.0), (1e-3, 1e-2), solver)
+    tasks = make_tasks(problem)
+    assert len(tasks) == n_tasks
+    assert len({task.name for task in tasks}) == n_tasks
+    places = [place for task in tasks for place in task.places]
+    assert sorted(places) == [(SEARCH, i, split, 1.0) for i in range(6) for split in range(3)]
+
+
+def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own() -> None:
+    assert [task.splits for task in make_tasks(wine(solver="path"))] == [(0,), (1,), (2,)]
+
+
+def test_neighbours_on_a_fine_grid_have_names_of_their_own(digits: FoldedData) -> None:
+    tasks = make_tasks(grid(digits, tuple(np.logspace(-3, 6, 500)), (0.1,), "sklearn"))
+    assert len({task.name for task in tasks}) == 1500
+
+
+def test_costs_follow_what_was_measured() -> None:
+    """Underfitted cells take about ten times as long as well fitted ones (MNIST, 5,000 rows)."""
+    assert predicted_cost(1e-3, 1e-6, 784) > 5 * predicted_cost(1e3, 1e-4, 784)
+    assert predicted_cost(1e3, 1e-2, 784) > 3 * predicted_cost(1e3, 1e-4, 784)
+
+
+def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:
+    problem = wine()
+    for task in make_tasks(problem):
+        (row,) = run_task(problem, task)
+        train, validation = problem.splits[SEARCH, 1.0][row["split"]]
+        pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1))
+        pipeline.fit(problem.data.X[train], problem.data.y[train])
+        predicted = pipeline.predict(problem.data.X[validation])
+        assert row["n_errors"] == int(np.sum(predicted != problem.data.y[validation]))
+        assert row["n_support"] == len(pipeline[-1].support_)
+        assert (row["n_train"], row["n_validation"]) == (len(train), len(validation))
+
+
+def test_a_failed_task_has_a_row_for_each_cell(digits: FoldedData) -> None:
+    problem = grid(digits, (1.0, 2.0), (0.1,), "path")
+    (task,) = make_tasks(problem)
+    rows = failed_rows(problem, replace(task, splits=(0, 1)), "out of memory")
+    assert [(row["C"], row["split"]) for row in rows] == [(1.0, 0), (2.0, 0), (1.0, 1), (2.0, 1)]
+    assert {row["status"] for row in rows} == {"failed: out of memory"}
+    assert all(row["error"] is row["n_errors"] is row["score"] is None for row in rows)
+
+
+def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
+    (row, *_) = (row for task in make_tasks(wine()) for row in run_task(wine(), task))
+    assert row["score"] == pytest.approx(1 - row["error"])
+    other = wine(scoring="matthews_corrcoef")
+    (found,) = run_task(other, make_tasks(other)[0])
+    assert found["error"] == row["error"]
+    assert found["score"] < row["score"]
+
+
+def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
+    some = np.flatnonzero(y < 2)
+    ones = np.flatnonzero(y[some] == 1)[:10]
+    splits = [(np.arange(40, 100), ones), (np.arange(0, 110, 2), np.arange(1, 110, 2))]
+    data = FoldedData(X[some], y[some], X[:0], y[:0], (), Scaling("standardise"))
+    scorer = CandidateScorer(("roc_auc",), labels=np.array(["a", "b"]))
+    problem = grid_problem(
+        data, {(SEARCH, 1.0): splits}, (1.0,), (0.1,), "path", Settings(), scorer
+    )
+    one, other = (row for task in make_tasks(problem) for row in run_task(problem, task))
+    assert one["status"].startswith("failed: scoring roc_auc: ")
+    assert one["n_errors"] is one["score"] is None
+    assert other["status"] == "ok"
+    assert other["score"] > 0.9
+
+
+def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits: FoldedData) -> None:
+    (whole,) = make_tasks(grid(digits, (0.1, 1.0), (0.1,), "path"))
+    parts = whole.by_split
+    assert sorted(place for part in parts for place in part.places) == sorted(whole.places)
+    assert whole.cost < sum(part.cost for part in parts) < 1.5 * whole.cost
+    assert parts[0].by_split == [parts[0]]
+
+
+def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
+    trees = [
+        Candidate("tree", {"max_depth": depth}, DecisionTreeClassifier(max_depth=depth))
+        for depth in (1, 3)
+    ]
+    neighbors = [
+        Candidate("knn", {"n_neighbors": k}, KNeighborsClassifier(n_neighbors=k)) for k in (1, 5)
+    ]
+    problem = problem_of([*trees, *neighbors], X, y, make_folds(y, 3, 0))
+    tasks = make_tasks(problem)
+    assert sorted(len(task.members) for task in tasks) == [1] * 6 + [2] * 3
+    together = replace(tasks[-1], splits=(0, 1, 2))
+    told: list[Row] = []
+    rows = run_task(problem, together, tell=lambda fraction, some=(): told.extend(some))
+    assert [row["split"] for row in rows] == [0, 0, 1, 1, 2, 2]
+    assert told == rows[:4]
+
+
+TASK = Task(SEARCH, 0, (0, 1), (0, 1, 2), 1.0, "svm", "gamma=0.1 2 C", True, cost=6.0)
+
+
+def rows_of(*splits: int) -> list[Row]:
+    return [
+        {"stage": SEARCH, "candidate": i, "split": split, "share": 1.0}
+        for split in splits
+        for i in (0, 1)
+    ]
+
+
+def test_a_split_that_is_told_is_a_task_of_its_own() -> None:
+    partial_rows = PartialRows([TASK])
+    ((news, rows),) = partial_rows.of(News(TASK.name, 0.3, rows_of(1), "here", 100.0, 20.0))
+    assert (news.part, news.started, news.seconds) == ("svm-gamma=0.1 2 C fold=1", 100.0, 20.0)
+    assert rows == rows_of(1)
+    done = Outcome(TASK, None, None, "here", 90.0, 60.0)
+    outcome, rest = partial_rows.rest(done, rows_of(0, 1, 2))
+    assert rest == rows_of(0, 2)
+    assert (outcome.part, outcome.started, outcome.seconds) == (
+        "svm-gamma=0.1 2 C 2 folds", 120.0, 30.0,
+    )  # fmt: skip
+    assert outcome.unit == TASK
+
+
+def test_splits_told_at_once_share_the_time() -> None:
+    news = News(TASK.name, 0.6, rows_of(2, 0), "here", 100.0, 20.0)
+    told = list(PartialRows([TASK]).of(news))
+    assert [(one.part.split()[-1], one.started, one.seconds) for one, _ in told] == [
+        ("fold=2", 100.0, 10.0), ("fold=0", 110.0, 10.0),
+    ]  # fmt: skip
+
+
+def test_a_task_that_is_begun_anew_gives_no_row_twice() -> None:
+    partial_rows = PartialRows([TASK])
+    list(partial_rows.of(News(TASK.name, 0.6, rows_of(0, 1))))
+    ((_, again),) = partial_rows.of(News(TASK.name, 0.3, rows_of(0)))
+    assert again == []
+    ((_, new),) = partial_rows.of(News(TASK.name, 0.9, rows_of(1, 2)))
+    assert new == rows_of(2)
+    outcome, rest = partial_rows.rest(Outcome(TASK), rows_of(0, 1, 2))
+    assert (outcome.part, rest) == ("", [])
+
+
+def test_a_task_that_told_nothing_is_left_as_it_is() -> None:
+    done = Outcome(TASK, None, None, "here", 90.0, 60.0)
+    assert PartialRows([TASK]).rest(done, rows_of(0, 1, 2)) == (done, rows_of(0, 1, 2))
+
+
+def test_a_resumed_task_has_the_splits_that_are_left() -> None:
+    done = {(SEARCH, i, split, 1.0) for i in (0, 1) for split in (0, 2)} | {(SEARCH, 0, 1, 1.0)}
+    left = TASK.without(done)
+    assert left is not None
+    assert (left.splits, left.members) == ((1,), (1,))
+    assert TASK.without(done | {(SEARCH, 1, 1, 1.0)}) is None
+
+
+def less_times(rows: list[Row]) -> list[Row]:
+    return [{key: row[key] for key in row if not key.endswith("_seconds")} for row in rows]
+
+
+def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedData) -> None:
+    problem, told, shares = grid(digits, (1.0, 100.0), (1e-2,), "path"), [], []
+    (task,) = make_tasks(problem)
+
+    def tell(share: float, rows: Any = ()) -> None:
+        shares.append(share)
+        told.extend(rows)
+
+    whole = run_task(problem, task, tell=tell)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert {row["fold"] for row in told} < {0, 1, 2}
+    assert len(told) == 4
+    by_place = {place_of(row): row for row in whole}
+    assert all(by_place[place_of(row)] == row for row in told)
+    for split in range(3):
+        alone = run_task(problem, task.part(split))
+        assert less_times(alone) == less_times([row for row in whole if row["split"] == split])
+    assert np.isfinite([row["fit_seconds"] for row in whole]).all()
