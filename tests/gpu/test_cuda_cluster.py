@@ -12,7 +12,7 @@ from cluster_setup import open_cluster
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.tasks import OnCluster
-from pipelines.svm.units import Unit
+from pipelines.search.tasks import SEARCH, Task
 
 
 def test_each_worker_has_a_gpu_of_its_own():
@@ -33,9 +33,9 @@ def test_each_worker_gets_the_data_once():
     X = rng.integers(0, 256, (20_000, 784), dtype=np.uint8)
     y = (np.arange(len(X)) % 2).astype(np.int32)
     data = FoldedData(X, y, X[:0], y[:0], [(y, y)], Scaling("constants", 127.5, 73.61))
-    units = [Unit((float(i),), (1.0,), (0,)) for i in range(1, 6 * len(gpus()) + 1)]
+    units = [Task(SEARCH, 0, (i,), (0,), 1.0, "svm") for i in range(6 * len(gpus()))]
 
-    def where_it_lies(shared: FoldedData, unit: Unit) -> tuple[int, int, int]:
+    def where_it_lies(shared: FoldedData, unit: Task) -> tuple[int, int, int]:
         import os
 
         return os.getpid(), id(shared), shared.scaled("gpu").data.ptr

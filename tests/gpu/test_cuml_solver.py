@@ -8,10 +8,12 @@ from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.svm import grid_problem
+from pipelines.search.tasks import SEARCH, make_tasks, run_task
+from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.units import Unit, fit_unit
 
 CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)
 MIB = 2**20
@@ -19,14 +21,16 @@ MIB = 2**20
 
 def digits() -> FoldedData:
     one = load_dataset("digits")
-    folds = make_folds(one.y_train, 2, 0)
-    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, folds, one.scaling)
+    return FoldedData.of(one, make_folds(one.y_train, 2, 0))
 
 
-def rows_of(solver: str, data: FoldedData, decision: str) -> list[dict]:
+def rows_of(
+    solver: str, data: FoldedData, decision: str = "ovo", Cs: tuple = CS, gammas: tuple = GAMMAS
+) -> list[dict]:
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
-    units = [Unit((gamma,), CS, (fold,)) for gamma in GAMMAS for fold in (0, 1)]
-    return [row for unit in units for row in fit_unit(data, unit, solver, settings)]
+    splits = {(SEARCH, 1.0): data.folds}
+    problem = grid_problem(data, splits, Cs, gammas, solver, settings, CandidateScorer())
+    return [row for task in make_tasks(problem) for row in run_task(problem, task)]
 
 
 def agrees_with_sklearn(decision: str) -> None:
@@ -96,7 +100,7 @@ def test_memory_does_not_grow_over_30_fits():
     data = FoldedData(X, y, X[:0], y[:0], [(rows, rows[:100])], Scaling("constants", 127.5, 73.61))
 
     def used_after_a_fit() -> int:
-        (row,) = fit_unit(data, Unit((1e-3,), (1e-3,), (0,)), "cuml", Settings(device="gpu"))
+        (row,) = rows_of("cuml", data, Cs=(1e-3,), gammas=(1e-3,))
         assert row["n_support"] == len(X)
         gc.collect()
         free, total = cupy.cuda.runtime.memGetInfo()
