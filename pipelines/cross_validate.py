@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
@@ -75,7 +75,7 @@ class CrossValidation(SearchJob[Options]):
 
         options = self.options
         return load_dataset(
-            options.dataset, task=None if options.task == "auto" else cast(Any, options.task),
+            options.dataset, task=options.task_asked,
             n_folds=options.folds, test_size=options.test_size, seed=options.seed,
             groups=options.groups, in_order=options.cv == "time", **options.table(),
         )  # fmt: skip

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.placement import FoldedData
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
@@ -21,17 +23,17 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
-from pipelines.search.options import SplitOptions
-from pipelines.search.plan import make_splits
+from pipelines.search.options import SplitOptions, TaskOptions
+from pipelines.search.plan import make_scoring, make_splits
 from pipelines.search.scoring import resolve_scoring
 from pipelines.search.svm import (
-    PARAMETERS,
     answer,
     axis,
     candidates_in,
     default_bounds,
     grid_line,
     grid_problem,
+    refuse_for_numbers,
     summary_lines,
     workers_for,
 )
@@ -46,7 +48,9 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 
 @dataclass(frozen=True)
-class Options(SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
+class Options(
+    SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, TableOptions
+):
     """Options of ``svm_grid``."""
 
     group: ClassVar[str] = "grid"
@@ -61,10 +65,19 @@ class Options(SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, Ta
         "bounds of log10 gamma; by default -6 -2 for images, and for tables from a hundredth "
         "to ten times 1 / (features × variance)",
     )
-    scoring: str = option(
-        "accuracy",
+    n_epsilon: int = number(
+        3, "number of epsilon, of a target of numbers", check=at_least(1, 1_000)
+    )
+    log_epsilon: tuple[float, float] = bounds(
+        (-2.0, 0.0),
+        "bounds of log10 epsilon, half the width of the tube about the targets within which an "
+        "error costs nothing, in their standard deviations",
+    )
+    scoring: str | None = option(
+        None,
         "what the best candidate is chosen by: any scorer of scikit-learn that needs predictions "
-        "or decision values, such as balanced_accuracy, f1_macro or, of two classes, roc_auc",
+        "or decision values, such as balanced_accuracy, f1_macro or, of two classes, roc_auc "
+        "(default: accuracy, or r2 of numbers)",
         metavar="NAME",
     )
     probability: bool = option(
@@ -73,7 +86,10 @@ class Options(SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, Ta
 
 
 class Search(SearchJob[Options]):
-    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested."""
+    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested.
+
+    A target of numbers is fitted by epsilon-SVR, on C × gamma × epsilon.
+    """
 
     command = "svm_grid"
     description = (
@@ -86,7 +102,6 @@ class Search(SearchJob[Options]):
         "--dataset mine.csv --target species --scoring f1_macro",
         "--resume results/svm_grid-20261120-130849",
     )
-    candidate_columns = PARAMETERS
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
@@ -97,15 +112,21 @@ class Search(SearchJob[Options]):
 
     def load(self, kind: str) -> Dataset:
         """The rows, and how they are scored."""
-        scoring, options = resolve_scoring(self.options.scoring), self.options
+        options = self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             device="gpu" if on_gpu else "cpu", n_folds=options.folds, groups=options.groups,
-            in_order=options.cv == "time", **options.table(),
+            in_order=options.cv == "time", task=options.task_asked, **options.table(),
         )  # fmt: skip
-        if scoring is not None:
-            scoring.on(dataset.classes)
+        if dataset.task == REGRESSION:
+            refuse_for_numbers(options)
+            (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)
+        else:
+            scoring = options.scoring or "accuracy"
+            if (found := resolve_scoring(scoring)) is not None:
+                found.on(dataset.classes)
+        self.options = replace(options, scoring=scoring)
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
@@ -126,28 +147,34 @@ class Search(SearchJob[Options]):
             options.learning_curve,
         )  # fmt: skip
         self.data = FoldedData.of(data)
-        self.axes = (
-            axis("c", options.n_c, options.log_c),
-            axis("gamma", options.n_gamma, options.log_gamma),
-        )
+        self.axes = {
+            "C": axis("c", options.n_c, options.log_c),
+            "gamma": axis("gamma", options.n_gamma, options.log_gamma),
+        }
+        if data.task == REGRESSION:
+            self.axes["epsilon"] = axis("epsilon", options.n_epsilon, options.log_epsilon)
+        decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
+        n_splits = len(self.splits["search", 1.0])
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
-            grid_line(
-                options.n_c, options.n_gamma, len(self.splits["search", 1.0]), options.decision,
-                options.scoring,
-            ),
+            grid_line(self.axes, n_splits, decision, self.scored_by),
         ]  # fmt: skip
+
+    @property
+    def candidate_columns(self) -> Sequence[str]:  # type: ignore[override]
+        """See ``SearchJob``."""
+        return tuple(self.axes)
 
     @property
     def n_candidates(self) -> int:
         """See ``SearchJob``."""
-        return len(self.axes[0]) * len(self.axes[1])
+        return math.prod(map(len, self.axes.values()))
 
     @property
     def scored_by(self) -> str:
         """See ``SearchJob``."""
-        return self.options.scoring
+        return self.options.scoring or "accuracy"
 
     def would_use(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
@@ -175,12 +202,17 @@ class Search(SearchJob[Options]):
         cost = sum(unit.cost for unit in self.units_for("threads", 1))
         return cost < SHORT * available_cores()
 
+    @property
+    def labels(self) -> Any:
+        """The labels that class codes stand for; None of numbers."""
+        return self.dataset.classes if self.dataset.task == CLASSIFICATION else None
+
     def make_problem(self, device: str, n_threads: int) -> Problem:
         """See ``SearchJob``."""
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
-        scorer = CandidateScorer((self.options.scoring,), labels=self.dataset.classes)
-        return grid_problem(self.data, self.splits, *self.axes, solver, settings, scorer)
+        scorer = CandidateScorer((self.scored_by,), labels=self.labels)
+        return grid_problem(self.data, self.splits, self.axes, solver, settings, scorer)
 
     def settle(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the tasks."""

@@ -43,7 +43,7 @@ class SvmRun(Run[SvmRecord]):
     @property
     def scoring(self) -> str:
         """What chose the best candidate."""
-        return self.record.options.scoring
+        return self.record.options.scoring or "accuracy"
 
 
 def read_svm_run(folder: Path) -> SvmRun:

@@ -22,7 +22,8 @@ def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
     all_there_are = f" (all there are; --limit is {limit:,})" if limit and limit > n_train else ""
     return (
         f"data       {dataset.name}: {n_train:,} training rows{all_there_are}, {form}, "
-        f"{dataset.n_classes} classes; {len(dataset.y_test):,} test rows"
+        + (f"{dataset.n_classes} classes" if len(dataset.classes) else "numbers")
+        + f"; {len(dataset.y_test):,} test rows"
     )
 
 
@@ -36,7 +37,10 @@ def first_rows(dataset: Data) -> list[str]:
     matrix = dataset.scaling.fit(dataset.X_train).transform(some)
     names = getattr(dataset.scaling, "layout", None) or dataset.feature_names
     shown = pd.DataFrame(matrix[:, :COLUMNS_SHOWN], columns=list(names[:COLUMNS_SHOWN]))
-    shown.insert(0, "class", dataset.classes[dataset.y_train[:ROWS_SHOWN]], allow_duplicates=True)
+    targets, name = dataset.y_train[:ROWS_SHOWN], "target"
+    if len(dataset.classes):
+        targets, name = dataset.classes[targets], "class"
+    shown.insert(0, name, targets, allow_duplicates=True)
     left = matrix.shape[1] - COLUMNS_SHOWN
     lines = shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines()
     return [

@@ -261,6 +261,7 @@ class SvmCandidate(Row):
 
     C: Positive
     gamma: Positive
+    epsilon: Number | None = None
     error_mean: Share | None
     error_std: Number | None
     score_mean: Number | None = None

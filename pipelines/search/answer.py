@@ -18,6 +18,7 @@ from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.plan import ratio_of
+from pipelines.search.predictions import write_predictions, write_residuals
 from pipelines.search.ranking import best_of_each, rank, result_of, tabulate
 from pipelines.search.refit import Refit, refit_and_test
 from pipelines.search.statistics import Difference, compare_all
@@ -82,7 +83,10 @@ def answer(
         Refit(int(first["candidate"])),
         "the best candidate cannot be fitted on all rows",
     )  # fmt: skip
-    _write_predictions(path, data, last["predicted"])
+    if data.task == CLASSIFICATION:
+        write_predictions(path, data, last["predicted"])
+    else:
+        write_residuals(path, data, last["predicted"])
     wrong = int(np.sum(last["predicted"] != data.y_test)) if data.task == CLASSIFICATION else None
     return fit_counts(rows) | {
         "scoring": list(problem.scorer.names),
@@ -108,18 +112,3 @@ def answer(
         "test_error": None if wrong is None else wrong / len(data.y_test),
         "n_test_errors": wrong,
     }  # fmt: skip
-
-
-def _write_predictions(path: Path, data: Dataset, predicted: np.ndarray) -> None:
-    if data.task == CLASSIFICATION:
-        from pipelines.search.predictions import write_predictions
-
-        write_predictions(path, data, predicted)
-        return
-    pd.DataFrame(
-        {
-            "row": np.arange(len(predicted)),
-            "true": data.y_test,
-            "predicted": predicted.astype(float),
-        }
-    ).to_parquet(path / names.RESIDUALS)

@@ -120,13 +120,46 @@ class NewRows:
         InputError
             The file cannot be written.
         """
+        labels = classes[codes]
+        found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
+        return [
+            *self._write(labels, folder, more),
+            f"predicted  {found}",
+            *self._of_truth(classes, codes),
+            f"answers    {self._file(folder)}",
+        ]
+
+    def write_numbers(self, predicted: np.ndarray, folder: Path | None) -> list[str]:
+        """As ``write``, of a regression: ``predicted`` has shape (n_answered,)."""
+        lines = self._write(predicted, folder, {})
+        if len(predicted):
+            lines.append(
+                f"predicted  from {predicted.min():.6g} to {predicted.max():.6g}, "
+                f"on average {predicted.mean():.6g}"
+            )
+        if self.truth is not None:
+            truth = to_numbers_or_nan(self.truth)
+            known = np.isfinite(truth)
+            if known.any():
+                off = float(np.abs(predicted[known] - truth[known]).mean())
+                lines.append(
+                    f"error      {off:.6g} on average ({int(known.sum()):,} rows) against column "
+                    f"{short(self.target)}"
+                )
+        return [*lines, f"answers    {self._file(folder)}"]
+
+    def _file(self, folder: Path | None) -> Path:
+        return (folder or self.path.parent) / f"{self.path.stem}-predictions.csv"
+
+    def _write(
+        self, predicted: np.ndarray, folder: Path | None, more: Mapping[str, Any]
+    ) -> list[str]:
         import pandas as pd
 
-        labels = classes[codes]
-        answers = pd.DataFrame({"predicted": labels, **more}, index=self.answered)
+        answers = pd.DataFrame({"predicted": predicted, **more}, index=self.answered)
         answers = answers.reindex(np.arange(self.n_rows))
         answers.index.name = "row"
-        to = (folder or self.path.parent) / f"{self.path.stem}-predictions.csv"
+        to = self._file(folder)
         try:
             to.parent.mkdir(parents=True, exist_ok=True)
             answers.to_csv(to)
@@ -137,13 +170,7 @@ class NewRows:
             ) from None
         without = self.n_rows - len(self.answered)
         gaps = f", {without} with missing cells left without an answer" if without else ""
-        found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
-        return [
-            f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}",
-            f"predicted  {found}",
-            *self._of_truth(classes, codes),
-            f"answers    {to}",
-        ]
+        return [f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}"]
 
     def _of_truth(self, classes: np.ndarray, codes: np.ndarray) -> list[str]:
         """How many answers are wrong, where the table says it."""
@@ -159,6 +186,14 @@ class NewRows:
             f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against column "
             f"{short(self.target)}{others}"
         ]
+
+
+def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:
+    """Text as float64; NaN where it is no number."""
+    import pandas as pd
+
+    found: np.ndarray = pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(np.float64)
+    return found
 
 
 def _frame(path: Path, facts: TableFacts) -> pd.DataFrame:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from pipelines.data.dataset import Task
 from pipelines.errors import InputError, opt
 from pipelines.run.options import at_least, option
 
@@ -26,6 +27,11 @@ class TaskOptions:
         "auto", "what is predicted: classes or numbers; auto: what the target looks like",
         choices=("auto", "classification", "regression"),
     )  # fmt: skip
+
+    @property
+    def task_asked(self) -> Task | None:
+        """The task, or None for what the target looks like."""
+        return None if self.task == "auto" else cast("Task", self.task)
 
 
 @dataclass(frozen=True)

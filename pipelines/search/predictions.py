@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import Dataset
-from pipelines.run_folder.names import PREDICTIONS, WRONG
+from pipelines.run_folder.names import PREDICTIONS, RESIDUALS, WRONG
 
 
 def write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray, **more: Any) -> None:
@@ -33,3 +33,18 @@ def write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray, **mor
             path / WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
             X=dataset.X_test[wrong],
         )  # fmt: skip
+
+
+def write_residuals(path: Path, dataset: Dataset, predicted: np.ndarray) -> None:
+    """Write the table of predictions of a target of numbers.
+
+    Parameters
+    ----------
+    path : the run's folder
+    predicted : float array of shape (n_test,)
+    """
+    import pandas as pd
+
+    table = {"row": np.arange(len(predicted)), "true": dataset.y_test,
+             "predicted": predicted.astype(float)}  # fmt: skip
+    pd.DataFrame(table).to_parquet(path / RESIDUALS)

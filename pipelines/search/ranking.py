@@ -115,7 +115,8 @@ def tabulate(
 
     Parameters
     ----------
-    parameters : hyper-parameters that have a column of their own
+    parameters : hyper-parameters that have a column of their own; rows are sorted by the last
+        of them first
     """
     import pandas as pd
 
@@ -124,7 +125,8 @@ def tabulate(
     more = [name for name in (chosen[0] if chosen else {}) if name not in known]
     types = {**known, **dict.fromkeys(more, "float64")}
     table = pd.DataFrame(chosen, columns=list(types)).astype(types)
-    return table.sort_values(["candidate", "split", "share"], ignore_index=True)
+    by = [*reversed(parameters), "candidate", "split", "share"]
+    return table.sort_values(by, ignore_index=True)
 
 
 def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:

@@ -48,10 +48,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
             f"nested     {first} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
             f"each of {nested['n_outer']} outer folds chose"
         )
-    tested = ", ".join(
-        f"{name} {score:.4f}" for name, score in record["test_scores"].items() if score is not None
-    )
-    if tested:
+    if tested := scores_line(record["test_scores"]):
         lines.append(f"test score {tested}")
     if (n_wrong := record.get("n_test_errors")) is not None:
         n_test = record["dataset"]["n_test"]
@@ -72,3 +69,8 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
             f"attention  {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
         )
     return [*lines, wall_time(record)]
+
+
+def scores_line(scores: Mapping[str, float | None]) -> str:
+    """Scores that there are, with their names."""
+    return ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if score is not None)

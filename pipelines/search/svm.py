@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipelines.data import Dataset
+from pipelines.data.dataset import REGRESSION
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
@@ -20,14 +20,16 @@ from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import columns, names
 from pipelines.run_folder.judgement import edges, interval, rivals, wider
 from pipelines.search.candidate_scorer import CandidateScorer
-from pipelines.search.candidates import Candidate
+from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.fitting import group_candidates
-from pipelines.search.predictions import write_predictions
+from pipelines.search.predictions import write_predictions, write_residuals
 from pipelines.search.ranking import reduce_scores, result_of
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
+from pipelines.search.summary import scores_line
 from pipelines.search.tasks import Problem, Splits
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
+from pipelines.svm.options import SVMOptions
 from pipelines.svm.refit import Refit, Tested, refit_and_test
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
 PARAMETERS = ("C", "gamma")
-OF_BEST = (*PARAMETERS, "error_mean", "error_std", "score_mean", "score_std")
+MEANS = ("error_mean", "error_std", "score_mean", "score_std")
 
 
 def workers_for(solver: str, cores: int) -> int:
@@ -81,35 +83,51 @@ def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...
     return tuple(np.logspace(*log_bounds, n).tolist())
 
 
+def refuse_for_numbers(options: SVMOptions) -> None:
+    """Say which options have no meaning for a target of numbers.
+
+    Raises
+    ------
+    InputError
+    """
+    if options.solver not in ("auto", "path"):
+        raise InputError(
+            f"{opt('solver')} must be auto or path for a target of numbers, got "
+            f"{options.solver!r}; leave it out"
+        )
+    for name in ("class_weight", "probability"):
+        if (value := getattr(options, name)) not in ("none", False):
+            raise InputError(
+                f"{opt(name)} is for classes, and the target is numbers, got {value!r}; leave it "
+                f"out, or say {opt('task', 'classification')}"
+            )
+
+
 def grid_problem(
     data: FoldedData,
     splits: Splits,
-    Cs: Sequence[float],
-    gammas: Sequence[float],
+    axes: Mapping[str, Sequence[float]],
     solver: str,
     settings: Settings,
     scorer: CandidateScorer,
-    epsilons: Sequence[float] = (),
 ) -> Problem:
     """The search of every C and gamma, of a regression of every epsilon too, in that order.
 
     Parameters
     ----------
     splits : for each stage and share of the training rows
+    axes : values of C, of gamma and, of a regression, of epsilon
     solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
     """
-    points = list(product(Cs, gammas, epsilons)) if len(epsilons) else list(product(Cs, gammas))
-    names = (*PARAMETERS, "epsilon")[: len(points[0])]
     candidates = [
-        Candidate(
-            "svm", dict(zip(names, point, strict=True)),
-            SVMParameters(point[0], point[1], settings, *point[2:]),
-        )
-        for point in points
-    ]  # fmt: skip
-    kind = SVRs() if len(epsilons) else SVCs(solver, settings.device)
+        Candidate("svm", point, SVMParameters(settings=settings, **point))
+        for point in candidates_of(axes)
+    ]
+    kind = SVRs() if "epsilon" in axes else SVCs(solver, settings.device)
     groups = group_candidates([one.estimator for one in candidates], scorer, kinds=(kind,))
-    return Problem(data, tuple(candidates), splits, scorer, tuple(groups), names, settings.device)
+    return Problem(
+        data, tuple(candidates), splits, scorer, tuple(groups), tuple(axes), settings.device
+    )
 
 
 def answer(
@@ -131,20 +149,26 @@ def answer(
     best = candidates.iloc[0]
     if np.isnan(best.score_mean):
         raise RunStopped("every candidate failed, none can be called best")
-    unit = Refit(float(best.C), float(best.gamma), dataset.classes, splits if probability else ())
+    epsilon = float(best.epsilon) if "epsilon" in problem.columns else None
+    unit = Refit(
+        float(best.C), float(best.gamma), dataset.classes, splits if probability else (), epsilon
+    )
     tested: Tested = result_of(
         runner, partial(_refit, solver=solver, settings=settings), problem, unit,
         f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed",
     )  # fmt: skip
     tested.machine.save(path / names.MODEL)
-    write_predictions(path, dataset, tested.predicted, margin=tested.margin)
-    n_wrong = int(np.sum(tested.predicted != dataset.y_test))
-    facts = {
-        "best": {name: float(best[name]) for name in OF_BEST},
-        "test_error": n_wrong / len(tested.predicted),
-        "n_test_errors": n_wrong,
+    known = {name: float(best[name]) for name in (*problem.columns, *MEANS)}
+    facts: dict[str, Any] = {
+        "best": {name: value for name, value in known.items() if not math.isnan(value)},
         "n_support": len(tested.machine.support_vectors),
     }
+    if dataset.task == REGRESSION:
+        write_residuals(path, dataset, tested.predicted)
+        return facts | {"test_scores": scores_of_numbers(dataset.y_test, tested.predicted)}
+    write_predictions(path, dataset, tested.predicted, margin=tested.margin)
+    n_wrong = int(np.sum(tested.predicted != dataset.y_test))
+    facts |= {"test_error": n_wrong / len(tested.predicted), "n_test_errors": n_wrong}
     if tested.probabilities is not None:
         facts |= _write_probabilities(path, dataset, tested.probabilities)
     return facts
@@ -171,6 +195,17 @@ def _write_probabilities(
     }
 
 
+def scores_of_numbers(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
+    """How near predictions of test rows are."""
+    from sklearn import metrics
+
+    return {
+        "r2": float(metrics.r2_score(truth, predicted)) if len(truth) > 1 else None,
+        "neg_mean_absolute_error": -float(metrics.mean_absolute_error(truth, predicted)),
+        "neg_root_mean_squared_error": -float(metrics.root_mean_squared_error(truth, predicted)),
+    }
+
+
 def candidates_in(path: Path) -> pd.DataFrame:
     """The candidates of a finished run, best first."""
     from pipelines.run_folder.tables import read_table
@@ -180,29 +215,48 @@ def candidates_in(path: Path) -> pd.DataFrame:
     return found
 
 
-def grid_line(n_c: int, n_gamma: int, n_splits: int, decision: str, scoring: str) -> str:
+def grid_line(
+    axes: Mapping[str, Sequence[float]], n_splits: int, decision: str, scoring: str
+) -> str:
     """One line on the size of the search."""
-    return (
-        f"grid       {n_c} C x {n_gamma} gamma x {n_splits} folds = "
-        f"{n_c * n_gamma * n_splits:,} fits, {decision}"
-        + ("" if scoring == "accuracy" else f", the best by {scoring}")
+    shape = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+    n_fits = math.prod(map(len, axes.values())) * n_splits
+    return f"grid       {shape} x {n_splits} folds = {n_fits:,} fits, {decision}" + (
+        "" if scoring == "accuracy" else f", the best by {scoring}"
     )
 
 
 def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
     """The answer, how sure it is, the time, and what failed."""
     best, n_folds = record["best"], record["options"]["folds"]
-    return [
-        f"best       C = {best['C']:.3g}, gamma = {best['gamma']:.3g}",
+    scoring = record["options"].get("scoring") or "accuracy"
+    found = [f"{name} = {best[name]:.3g}" for name in (*PARAMETERS, "epsilon") if name in best]
+    lines = [
+        f"best       {', '.join(found)}",
         *_edge_lines(record, candidates),
         *_rival_lines(candidates, n_folds),
-        *_score_lines(record),
-        f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
-        f"(standard deviation of {n_folds} folds)",
-        *nested_lines(record, record["options"].get("scoring", "accuracy")),
-        f"test error {record['test_error'] * 100:.2f} % "
-        f"({record['n_test_errors']:,} of {(n_test := record['dataset']['n_test']):,}, "
-        f"{interval(record['n_test_errors'], n_test)})",
+    ]
+    if scoring != "accuracy":
+        lines.append(
+            f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"
+            + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
+        )
+    if "error_mean" in best:
+        lines.append(
+            f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
+            f"(standard deviation of {n_folds} folds)"
+        )
+    lines += nested_lines(record, scoring)
+    if "test_error" in record:
+        n_test = record["dataset"]["n_test"]
+        lines.append(
+            f"test error {record['test_error'] * 100:.2f} % ({record['n_test_errors']:,} of "
+            f"{n_test:,}, {interval(record['n_test_errors'], n_test)})"
+        )
+    else:
+        lines.append(f"test score {scores_line(record['test_scores'])}")
+    return [
+        *lines,
         *_probability_lines(record),
         wall_time(record),
         *failed_fits(record, columns.SVM_CELL),
@@ -242,13 +296,6 @@ def _rival_lines(candidates: pd.DataFrame, n_folds: int) -> list[str]:
         C, gamma = found.simplest["C"], found.simplest["gamma"]
         lines.append(f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}")
     return lines
-
-
-def _score_lines(record: Mapping[str, Any]) -> list[str]:
-    best, scoring = record["best"], record["options"].get("scoring", "accuracy")
-    if scoring == "accuracy":
-        return []
-    return [f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"]
 
 
 def _probability_lines(record: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from pipelines.run_folder import names
 from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.say import aloud
 from pipelines.search.new_rows import NewRows, record_of
-from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,14 +53,18 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
     InputError
         The run has no such model, or the table cannot be read or answered.
     """
-    rows = NewRows.read(run, record_of(run, SvmRecord, "svm_grid"), table)
-    machine = KernelMachine.load(run / names.MODEL)
+    record = record_of(run, SvmRecord, "svm_grid")
+    rows = NewRows.read(run, record, table)
+    is_regression = record.best is not None and record.best.epsilon is not None
+    machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
     n_features = machine.support_vectors.shape[1]
     if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):
         raise InputError(
             f"RUN must hold a model of its own data, got {run / names.MODEL}, which takes "
             f"{n_features} features; resume the run to write it again"
         )
+    if isinstance(machine, KernelRegressor):
+        return rows.write_numbers(machine.predict(rows.X), output)
     codes = machine.predict_codes(rows.X)
     more = {}
     if machine.calibration is not None:

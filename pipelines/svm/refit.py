@@ -15,7 +15,7 @@ from pipelines.data.preparation import Fitted
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends.base import Cells
 from pipelines.svm.calibration import Calibration, fit_sigmoids
-from pipelines.svm.kernel_machine import KernelMachine
+from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm.multiclass import codes_of, margins
 
 
@@ -28,12 +28,14 @@ class Refit:
     classes : array of shape (n_classes,), the labels
     calibrate_on : sequence of splits
         Those to calibrate probabilities on, which takes a fit of each besides; none for none.
+    epsilon : float, of a regression, in standard deviations of the targets
     """
 
     C: float
     gamma: float
     classes: np.ndarray
     calibrate_on: Sequence[Split] = ()
+    epsilon: float | None = None
     cost: float = 1.0
 
     @property
@@ -49,20 +51,22 @@ class Tested:
     Attributes
     ----------
     machine : KernelMachine, calibrated if that was asked for
-    predicted : int array of shape (n_test,), class codes
-        The machine's own, whether it is calibrated or not.
-    margin : float64 array of shape (n_test,), see ``margins``
+    predicted : int array of shape (n_test,), class codes; the machine's own, whether it is
+        calibrated or not; float64 of a regression
+    margin : float64 array of shape (n_test,), see ``margins``; None of a regression
     probabilities : float64 array of shape (n_test, n_classes), or None
     """
 
-    machine: KernelMachine
+    machine: KernelMachine | KernelRegressor
     predicted: np.ndarray
-    margin: np.ndarray
+    margin: np.ndarray | None = None
     probabilities: np.ndarray | None = None
 
 
 def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Tested:
     """Fit on all training rows and predict the test rows, once."""
+    if unit.epsilon is not None:
+        return _refit_regression(data, unit, settings)
     backend = load_backend(solver, settings.device)
     support, coefficients, intercepts = backend.fit_parts(
         data.scaled(backend.device), data.y, unit.C, unit.gamma, settings
@@ -84,6 +88,33 @@ def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Setting
     codes = codes_of(values, *form)
     probabilities = machine.predict_proba(data.X_test) if machine.calibration else None
     return Tested(machine, codes, margins(values, codes, *form), probabilities)
+
+
+def _refit_regression(data: FoldedData, unit: Refit, settings: Settings) -> Tested:
+    """The regression on standardised targets."""
+    assert unit.epsilon is not None
+    from pipelines.svm.cpu.regression import fit_regression
+    from pipelines.svm.path_svr import target_scaling
+
+    mean, scale = target_scaling(data.y)
+    found = fit_regression(
+        data.scaled("cpu"), (data.y - mean) / scale, unit.C, unit.gamma, unit.epsilon,
+        n_threads=settings.n_threads, memory_bytes=settings.memory_bytes, tol=settings.tol,
+        max_iter=settings.max_iter, kernel=settings.kernel.name, degree=settings.kernel.degree,
+        coef0=settings.kernel.coef0,
+    )  # fmt: skip
+    scaling: Fitted = data.scaling_for(None)
+    machine = KernelRegressor(
+        support_vectors=scaling.transform(rows_of(data.X, found.support)),
+        coefficients=found.dual_coef[:, None],
+        intercepts=np.array([found.intercept]),
+        kernel=settings.kernel,
+        gamma=unit.gamma,
+        scaling=scaling,
+        target_mean=mean,
+        target_scale=scale,
+    )
+    return Tested(machine, machine.predict(data.X_test))
 
 
 def calibrate(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Calibration:

@@ -79,6 +79,14 @@ class BestFacts(Part):
     score_std: Number | None = None
 
 
+class NestedFacts(Part):
+    """The estimate of a nested cross-validation."""
+
+    score_mean: Number
+    score_std: Number
+    n_outer: Count
+
+
 class Record(Part):
     """What every run says of itself. What is missing was not known yet."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
+from pipelines.run_folder.records.base import BestFacts, NestedFacts, OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 
@@ -41,14 +41,6 @@ class FamilyFacts(Part):
     family: str
     asked: Count
     made: Count
-
-
-class NestedFacts(Part):
-    """The estimate of a nested cross-validation."""
-
-    score_mean: Number
-    score_std: Number
-    n_outer: Count
 
 
 class ValidationRecord(Record):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import BestFacts, OptionFacts, Record
+from pipelines.run_folder.records.base import BestFacts, NestedFacts, OptionFacts, Record
 from pipelines.run_folder.schema import Count, Number, Positive
 
 
@@ -13,7 +13,9 @@ class SvmOptions(OptionFacts):
     n_gamma: Count | None = None
     log_c: list[Number] | None = None
     log_gamma: list[Number] | None = None
-    scoring: str = "accuracy"
+    n_epsilon: Count | None = None
+    log_epsilon: list[Number] | None = None
+    scoring: str | None = None
 
 
 class BestOfSvm(BestFacts):
@@ -21,12 +23,15 @@ class BestOfSvm(BestFacts):
 
     C: Positive
     gamma: Positive
+    epsilon: Number | None = None
 
 
 class SvmRecord(Record):
     """What ``svm_grid`` says of a run."""
 
-    answer = ("best", "test_error", "n_test_errors")
+    answer = ("best",)
 
     options: SvmOptions = SvmOptions()
     best: BestOfSvm | None = None
+    nested: NestedFacts | None = None
+    test_scores: dict[str, Number | None] = {}

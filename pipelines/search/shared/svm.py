@@ -43,13 +43,18 @@ class SVMParameters:
 
     def as_estimator(self) -> Any:
         """An unfitted estimator with these parameters, for scorers that look at one."""
+        kernel = self.settings.kernel
+        options: dict[str, Any] = {
+            "C": self.C, "gamma": self.gamma, "kernel": kernel.name, "degree": kernel.degree,
+            "coef0": kernel.coef0,
+        }  # fmt: skip
+        if self.epsilon is not None:
+            from pipelines.svm.path_svr import PathSVR
+
+            return PathSVR(**options, epsilon=self.epsilon, scale_target=True)
         from pipelines.svm.path_svc import PathSVC
 
-        kernel = self.settings.kernel
-        return PathSVC(
-            C=self.C, gamma=self.gamma, kernel=kernel.name, degree=kernel.degree,
-            coef0=kernel.coef0, decision=self.settings.decision,
-        )  # fmt: skip
+        return PathSVC(**options, decision=self.settings.decision)
 
 
 def settings_of(estimator: Any) -> Settings:
