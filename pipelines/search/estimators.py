@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -17,10 +17,14 @@ OTHER: dict[str, str] = {CLASSIFICATION: REGRESSION, REGRESSION: CLASSIFICATION}
 
 @dataclass(frozen=True)
 class Entry:
-    """What a short name stands for: import paths, where there is one for the task."""
+    """What a short name stands for: import paths, where there is one for the task.
+
+    ``settings`` are parameters that differ from the regressor's own defaults.
+    """
 
     classifier: str | None
     regressor: str | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def path(self, task: str) -> str | None:
         """The import path for the task."""
@@ -58,7 +62,8 @@ CATALOGUE = {
     "mlp": Entry("sklearn.neural_network.MLPClassifier", "sklearn.neural_network.MLPRegressor"),
     "ridge": Entry("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
     "sgd": Entry("sklearn.linear_model.SGDClassifier", "sklearn.linear_model.SGDRegressor"),
-    "svm": Entry("sklearn.svm.SVC", "sklearn.svm.SVR"),
+    # C and epsilon mean little where a target may be of any size.
+    "svm": Entry("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR", {"scale_target": True}),
     "tree": Entry("sklearn.tree.DecisionTreeClassifier", "sklearn.tree.DecisionTreeRegressor"),
     "xgboost": Entry("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
 }
@@ -93,6 +98,8 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
         ) from None
     _refuse_other_task(estimator, name, task)
     parameters = estimator.get_params()
+    if name in CATALOGUE and task == REGRESSION:
+        estimator.set_params(**CATALOGUE[name].settings)
     return estimator.set_params(random_state=seed) if "random_state" in parameters else estimator
 
 
