@@ -181,13 +181,14 @@ def _python_with_dask_cuda() -> str:
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
-        stdout=subprocess.DEVNULL, text=True, preexec_fn=_heed_interrupts, **how,
+        stdout=subprocess.DEVNULL, text=True, preexec_fn=_default_signals, **how,
     )  # fmt: skip
 
 
-def _heed_interrupts() -> None:
-    # Where the tests run in the background of a shell, SIGINT is ignored from the beginning.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _default_signals() -> None:
+    # Where the tests run in the background of a shell or under nohup, they are ignored.
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _rows(folder: Path) -> int:

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
+from cluster_setup.closing import HANDLED
 from cluster_setup.on_this_machine.keeper import kept
 from cluster_setup.on_this_machine.starting import STARTS
 from pipelines.run.signals import interrupted_once
@@ -45,15 +46,17 @@ def test_workers_that_never_start_are_one_line() -> None:
 
 
 @pytest.fixture
-def pythons_own_handler() -> Iterator[None]:
-    """Whatever a library or a shell has put in its place."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def default_signals() -> Iterator[None]:
+    """Python's own handlers, whatever a library, a shell or nohup has put in their place."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("pythons_own_handler")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", HANDLED, ids=lambda number: number.name)
 def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int) -> None:
     closed = []
 
@@ -70,7 +73,7 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int)
     assert closed == [True]
 
 
-@pytest.mark.usefixtures("pythons_own_handler")
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
     def fails() -> None:
         signal.raise_signal(signal.SIGINT)
