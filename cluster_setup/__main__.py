@@ -49,14 +49,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from cluster_setup.tools.check import check
+    from cluster_setup.check import check
 
     name = options.profile or "generic-slurm"
     return check(name, options.device, not options.no_tls, say=print)
 
 
 def _sbatch(options: argparse.Namespace) -> int:
-    from cluster_setup.tools.sbatch import script
+    from cluster_setup.sbatch import script
 
     text = script(
         options.command,

@@ -48,7 +48,7 @@ def dask_setup(scheduler: Any) -> None:
     if any(hasattr(one, "app_paths") for one in application.applications):
         from cluster_setup import units_page
 
-        units_page.follow(scheduler)
+        units_page.setup(scheduler)
 
 
 def names_of(address: str) -> set[str]:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
-from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.queue.batch_system import Queue
-from cluster_setup.queue.job import cluster_class, job_arguments, wants_gpu
+from cluster_setup.queue.jobs import Queue, cluster_class, job_arguments, wants_gpu
 from cluster_setup.queue.watchdog import Watchdog
 from cluster_setup.settings import scheduler_dashboard
+from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -91,7 +90,7 @@ def _open_cluster(
     try:
         yield cluster
     finally:
-        close_in_time(cluster)
+        close_or_kill(cluster)
 
 
 @contextmanager

@@ -8,63 +8,15 @@ is noticed by nobody else.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cluster_setup.queue.batch_system import JobState, Queue
+from cluster_setup.queue.jobs import JobState, Queue
 
 DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
 REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way
 LINES_OF_LOG = 3
-
-
-@cache
-def watched(base: Any) -> Any:
-    """A cluster class of dask-jobqueue that notes jobs, refusals and registrations."""
-    from distributed.deploy.spec import ProcessInterface
-
-    class WatchedJob(base.job_cls):
-        refused: str | None = None
-
-        async def start(self) -> None:
-            try:
-                await super().start()
-            except (RuntimeError, OSError, ValueError) as error:
-                self.refused = _what_the_queue_said(str(error))
-                await ProcessInterface.start(self)  # for Dask, it runs and may be closed
-
-        async def close(self) -> None:
-            await super().close()
-            await ProcessInterface.close(self)
-
-    class WatchedCluster(base):
-        job_cls = WatchedJob
-
-        def __init__(self, **options: Any) -> None:
-            self.registered: set[str] = set()
-            self._numbers = itertools.count()
-            super().__init__(**options)
-
-        def _new_worker_name(self, worker_number: int) -> str:
-            # Never the same twice: Dask closes a lost worker's job by name, and later than
-            # another may have taken its place.
-            return f"worker-{next(self._numbers)}"
-
-        def _update_worker_status(self, op: str, msg: Any) -> None:
-            if op == "add":
-                self.registered |= {worker["name"] for worker in msg["workers"].values()}
-            super()._update_worker_status(op, msg)
-
-    return WatchedCluster
-
-
-def _what_the_queue_said(error: str) -> str:
-    """The queue's own words in the text of dask-jobqueue's error."""
-    said = error.partition("stderr:")[2] or error
-    return " ".join(said.split())
 
 
 class Watchdog:
@@ -72,7 +24,8 @@ class Watchdog:
 
     Parameters
     ----------
-    cluster : WatchedCluster
+    cluster : dask_jobqueue.JobQueueCluster
+        As ``jobs.cluster_class`` makes it.
     queue : Queue
     wanted : int, optional
         Workers to keep; None when Dask's adaptive deployment decides.

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.closing import HANDLED
+from cluster_setup.shutdown import HANDLED
 from cluster_setup.workers import outlook
 from pipelines.run.tasks import OnCluster
 from pipelines.svm_grid import main

@@ -12,7 +12,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.kinds.srun import gpus_per_task
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.queue.job import wants_gpu
+from cluster_setup.queue.jobs import wants_gpu
 
 PACKAGE = "pipelines"  # where a command without a dot is looked for
 SECONDS_TO_STOP = 120  # before the walltime: what is finished is on disk, and how to go on is said
