@@ -71,7 +71,7 @@ def look_around() -> dict[str, Any]:
         "started": psutil.Process(os.getppid()).create_time(),  # the nanny, the job's program
         "gpu": _gpu(),
         "cuml": _imported("cuml"),
-        "torch": _torch(),
+        "torch": _imported("torch"),
     }
 
 
@@ -95,19 +95,15 @@ def _gpu() -> str:
 
 def _imported(package: str) -> str:
     try:
-        return str(importlib.import_module(package).__version__)
+        module = importlib.import_module(package)
+        if package == "torch":
+            sees = "sees the GPU" if module.cuda.is_available() else "sees no GPU"
+            return f"{module.__version__}, {sees}"
+        return str(module.__version__)
     except ImportError as error:
         return "not installed" if error.name == package else f"cannot be imported: {error}"
     except Exception as error:  # a GPU library without its driver raises anything
         return f"cannot be imported: {' '.join(str(error).split())}"
-
-
-def _torch() -> str:
-    version = _imported("torch")
-    if not version[0].isdigit():
-        return version
-    torch = importlib.import_module("torch")
-    return f"{version}, " + ("sees the GPU" if torch.cuda.is_available() else "sees no GPU")
 
 
 def _transfer_speeds(client: Client) -> tuple[float, float]:

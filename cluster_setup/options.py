@@ -26,7 +26,7 @@ MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been see
 DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")
 
 
-def silent(line: str) -> None:
+def ignore(line: str) -> None:
     """Ignore a line of text."""
 
 
@@ -76,7 +76,7 @@ class ClusterOptions:
     adaptive: tuple[int, int] | None = None
     tls: bool = True
     dashboard: str | None = None
-    say: Callable[[str], None] = silent
+    say: Callable[[str], None] = ignore
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

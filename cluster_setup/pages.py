@@ -52,9 +52,9 @@ def dask_setup(scheduler: Any) -> None:
 
 
 def host_names(address: str) -> set[str]:
-    """Host names under which a server that listens at ``address`` may be asked for.
+    """Return the host names by which a server that listens at ``address`` may be reached.
 
-    With those that Dask's configuration allows (``allow_websocket_origin``).
+    They include those that Dask's configuration allows (``allow_websocket_origin``).
     """
     asked = dask.config.get("distributed.scheduler.dashboard.bokeh-application")
     names = {_name(entry) for entry in asked["allow_websocket_origin"] if entry != "*"}
@@ -66,7 +66,7 @@ def host_names(address: str) -> set[str]:
 
 
 def _name(host: str) -> str:
-    """The name alone of ``name``, ``name:port`` or ``[address]:port``."""
+    """Return the name alone of ``name``, ``name:port`` or ``[address]:port``."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -95,9 +95,9 @@ def _serve_limited(serve: Any, streams: list[Any], stream: Any, address: Any) ->
 
 
 async def _serve_after_handshake(serve: Any, silent: list[Any], stream: Any, address: Any) -> None:
-    """Serve who has shown the certificate; of those that are silent only the last are waited for.
+    """Serve a stream that has shown the certificate; of silent ones, wait for the last only.
 
-    They who have it show it at once, so that it is not they who are dropped.
+    Who has the certificate shows it at once, and so is not dropped.
     """
     if len(silent) >= _room():
         silent.pop(0).close()

@@ -68,7 +68,7 @@ def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as the variables from which Dask reads them in a process of its own."""
+    """Return settings as the variables from which Dask reads them in a process of its own."""
     return {
         "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
         for name, value in settings.items()

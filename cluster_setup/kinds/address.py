@@ -19,7 +19,7 @@ SECONDS_FOR_WORKERS = 60
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client of the scheduler at address ``kind``, which is left running.
+    """Open a client of the scheduler at address ``kind``, which is left running.
 
     For ``tls://`` the certificate is the one that Dask's configuration names
     (``distributed.comm.tls``).

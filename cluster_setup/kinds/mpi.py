@@ -138,7 +138,7 @@ def _take_one_gpu(ranks: Any) -> None:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client of the cluster that the other ranks are; they end with this process."""
+    """Open a client of the cluster that the other ranks are; they end with this process."""
     from distributed import Client
     from mpi4py import MPI
 

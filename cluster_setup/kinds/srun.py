@@ -64,7 +64,7 @@ class Step:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client whose workers fill the allocation; given when the first has come.
+    """Open a client whose workers fill the allocation; given when the first has come.
 
     Raises
     ------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client of workers in this process, one for each core by default.
+    """Open a client of workers in this process, one for each core by default.
 
     It opens no port, but for the dashboard's where that is asked for.
     """
