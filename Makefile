@@ -33,7 +33,7 @@ bench: .venv/.dev  ## time the grid search against its peers, keep the result
 	$(BIN)/python -m benchmarks.svm_grid
 
 slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses a job, and its end
-	$(BIN)/python -m cluster_setup.slurm_on_one_machine.demo
+	$(BIN)/python -m tests.slurm_on_one_machine.demo
 
 chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
 	$(BIN)/python -m tests.chaos --keep

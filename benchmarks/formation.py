@@ -25,10 +25,10 @@ from benchmarks.keep import keep, markdown_table, stamped
 from benchmarks.replay.__main__ import COMMANDS
 from benchmarks.replay.measured import Drawn, Measured
 from benchmarks.replay.work import besides, span, units_of
-from cluster_setup.slurm_on_one_machine.configuration import CORES_PER_NODE, NODES
 from pipelines.run.options import OneLineParser
 from pipelines.run.pace import queue_of
 from pipelines.run.schedule import Lives, makespan
+from tests.slurm_on_one_machine.configuration import CORES_PER_NODE, NODES
 
 COMMAND = "benchmarks.formation"
 FIGURE = Path("docs/images/formation.png")

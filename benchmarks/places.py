@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster_setup import open_cluster, slurm_on_one_machine
-from cluster_setup.slurm_on_one_machine.configuration import CORES_PER_NODE, MEMORY_PER_NODE, NODES
+from cluster_setup import open_cluster
+from tests import slurm_on_one_machine
+from tests.slurm_on_one_machine.configuration import CORES_PER_NODE, MEMORY_PER_NODE, NODES
 
 if TYPE_CHECKING:
     from distributed import Client

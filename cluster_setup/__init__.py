@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-import inspect
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cluster_setup.errors import ClusterError
@@ -39,43 +37,28 @@ __all__ = [
 
 ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
-P = ParamSpec("P")
-T = TypeVar("T", covariant=True)
 
-
-class _Asked(Protocol[P, T]):
-    @overload
-    def __call__(self, options: ClusterOptions, /) -> T: ...
-    @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
-
-def _asked(
-    options: Callable[P, ClusterOptions],
-) -> Callable[[Callable[[ClusterOptions], T]], _Asked[P, T]]:
-    """A function of ``ClusterOptions`` takes those, or what makes them: spelt there alone."""
-
-    def decorate(function: Callable[[ClusterOptions], T]) -> _Asked[P, T]:
-        @wraps(function)
-        def asked(*args: Any, **kwargs: Any) -> T:
-            given = args[0] if args and isinstance(args[0], ClusterOptions) else None
-            chosen = given or options(*args, **kwargs)
-            kind = resolve_kind(chosen.kind, chosen.profile)
-            chosen = dataclasses.replace(chosen, kind=kind)
-            chosen.refuse_what_the_kind_does_not_take()
-            refuse = getattr(_module(kind), "refuse", None)
-            if refuse:
-                refuse(chosen)
-            return function(chosen)
-
-        asked.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]
-        return asked
-
-    return decorate
+def _resolve(
+    kind: ClusterOptions | str, workers: int | None, more: dict[str, Any]
+) -> tuple[ClusterOptions, ModuleType]:
+    """Return the options, checked against their kind, and the module of the kind."""
+    options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
+    options = replace(options, kind=resolve_kind(options.kind, options.profile))
+    for option in ("profile", "adaptive"):
+        if getattr(options, option) is not None and option not in KINDS.get(options.kind, ()):
+            kinds = ", ".join(kind for kind, takes in KINDS.items() if option in takes)
+            raise ClusterError(
+                f"--{option} is for --cluster {kinds}, got --cluster {options.kind}; leave it out"
+            )
+    file = options.kind if options.kind in KINDS else "address"
+    module = importlib.import_module(f"cluster_setup.kinds.{file}")
+    if hasattr(module, "refuse"):
+        module.refuse(options)
+    return options, module
 
 
 def resolve_kind(kind: str, profile: str | None = None) -> str:
-    """The kind that ``kind`` stands for on this machine.
+    """Return the kind that ``kind`` stands for on this machine.
 
     Parameters
     ----------
@@ -101,7 +84,15 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
 
         return "cuda" if devices.visible_gpus() and cuda.is_installed() else "local"
     if kind.startswith(ADDRESSES):
-        _refuse_wrong_port(kind)
+        try:
+            port = urlsplit(kind).port
+        except ValueError:
+            port = None
+        if port is None:
+            raise ClusterError(
+                f"--cluster must be an address with a port of at most 65535, got {kind!r}; "
+                "for instance tls://127.0.0.1:8786"
+            )
         return kind
     if kind in KINDS:
         return kind
@@ -114,29 +105,19 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
     )
 
 
-def _refuse_wrong_port(address: str) -> None:
-    try:
-        port = urlsplit(address).port
-    except ValueError:
-        port = None
-    if port is None:
-        raise ClusterError(
-            f"--cluster must be an address with a port of at most 65535, got {address!r}; "
-            "for instance tls://127.0.0.1:8786"
-        )
-
-
-@_asked(ClusterOptions)
 @contextmanager
-def open_cluster(options: ClusterOptions) -> Iterator[Client]:
-    """Open a cluster and give a client of it; close what was opened at the end.
+def open_cluster(
+    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
+) -> Iterator[Client]:
+    """Open a cluster and yield a client of it; close what was opened at the end.
 
-    A queue's client is given when its first worker has come.
+    A queue's client is yielded when its first worker has come.
 
     Parameters
     ----------
-    options : ClusterOptions
-        Or its fields: ``open_cluster("slurm", 12, profile="sulis")``.
+    kind, workers, **more
+        The fields of ``ClusterOptions``: ``open_cluster("slurm", 12, profile="sulis")``; or
+        ``kind`` is a ``ClusterOptions``.
 
     Yields
     ------
@@ -151,14 +132,15 @@ def open_cluster(options: ClusterOptions) -> Iterator[Client]:
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
-    logging.getLogger("asyncio").addFilter(_worth_a_line)
+    options, module = _resolve(kind, workers, more)
+    logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
     # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
     warnings.filterwarnings("ignore", "Creating scratch directories")
     with (
         dask.config.set(settings_of(options.dashboard)),
-        _module(options.kind).open_client(options) as client,
+        module.open_client(options) as client,
     ):
         if "ipykernel" in sys.modules:
             # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
@@ -169,14 +151,13 @@ def open_cluster(options: ClusterOptions) -> Iterator[Client]:
         yield client
 
 
-def _worth_a_line(record: logging.LogRecord) -> bool:
-    """False for what Dask's client leaves behind where Ctrl-C ends its wait for a result."""
+def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
+    """Return False for what Dask's client logs where Ctrl-C ends its wait for a result."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "AllExit"
 
 
-@_asked(ClusterOptions)
-def join(options: ClusterOptions) -> None:
+def join(kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any) -> None:
     """Take part in a cluster that starts the program on several ranks at once (``mpi``).
 
     Returns on the one rank that runs the program, serves and exits on the others;
@@ -188,14 +169,15 @@ def join(options: ClusterOptions) -> None:
     ClusterError
         The program was not started as the kind needs.
     """
-    take_part = getattr(_module(options.kind), "take_part", None)
-    if take_part:
-        take_part(options)
+    options, module = _resolve(kind, workers, more)
+    if hasattr(module, "take_part"):
+        module.take_part(options)
 
 
-@_asked(ClusterOptions)
-def render(options: ClusterOptions) -> str | None:
-    """The job script of one worker, as text; None for a kind that submits no jobs.
+def render(
+    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
+) -> str | None:
+    """Return the job script of one worker, as text; None for a kind that submits no jobs.
 
     Takes what ``open_cluster`` takes, and refuses what it refuses.
 
@@ -204,9 +186,5 @@ def render(options: ClusterOptions) -> str | None:
     ClusterError
         The kind or its profile is not as it must be.
     """
-    job_script = getattr(_module(options.kind), "job_script", None)
-    return job_script(options) if job_script else None
-
-
-def _module(kind: str) -> ModuleType:
-    return importlib.import_module(f"cluster_setup.kinds.{kind if kind in KINDS else 'address'}")
+    options, module = _resolve(kind, workers, more)
+    return module.job_script(options) if hasattr(module, "job_script") else None

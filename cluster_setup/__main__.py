@@ -12,10 +12,15 @@ from cluster_setup.errors import ClusterError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; give the exit status: 0, 1 (not as it must be) or 2 (bad input)."""
+    """Run a subcommand; return the exit status: 0, 1 (not as it must be) or 2 (bad input)."""
     options = _parser().parse_args(argv)
     try:
-        return _check(options) if options.what == "check" else _sbatch(options)
+        if options.what == "sbatch":
+            return _sbatch(options)
+        from cluster_setup.check import check
+
+        name = options.profile or "generic-slurm"
+        return check(name, options.device, not options.no_tls, say=print)
     except ClusterError as error:
         print(f"cluster_setup: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -48,15 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(options: argparse.Namespace) -> int:
-    from cluster_setup.tools.check import check
-
-    name = options.profile or "generic-slurm"
-    return check(name, options.device, not options.no_tls, say=print)
-
-
 def _sbatch(options: argparse.Namespace) -> int:
-    from cluster_setup.tools.sbatch import script
+    from cluster_setup.sbatch import script
 
     text = script(
         options.command,

@@ -23,16 +23,11 @@ KINDS: dict[str, tuple[str, ...]] = {
 QUEUES = tuple(kind for kind, takes in KINDS.items() if "adaptive" in takes)
 MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been seen to serve
 
-_DASHBOARD = re.compile(r"off|([^:\s]+:)?\d{1,5}")
+DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")
 
 
-def _is_dashboard(text: str) -> bool:
-    port = text.rpartition(":")[2]
-    return bool(_DASHBOARD.fullmatch(text)) and (text == "off" or int(port) < 2**16)
-
-
-def silent(line: str) -> None:
-    """Say nothing."""
+def ignore(line: str) -> None:
+    """Ignore a line of text."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class ClusterOptions:
         A port of the loopback address, ``host:port``, or ``"off"``; by default Dask's usual
         port, or a free one where that is taken.
     say : function of one line of text, optional
-        Told what a person who waits for a queue wants to know.
+        Called with lines for who waits for a queue.
 
     Raises
     ------
@@ -81,7 +76,7 @@ class ClusterOptions:
     adaptive: tuple[int, int] | None = None
     tls: bool = True
     dashboard: str | None = None
-    say: Callable[[str], None] = silent
+    say: Callable[[str], None] = ignore
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -92,7 +87,8 @@ class ClusterOptions:
         if most > MOST_WORKERS:
             flag = "--adaptive" if self.adaptive else "--workers"
             raise ClusterError(f"{flag} must be at most {MOST_WORKERS}, got {most}; ask for fewer")
-        if self.dashboard is not None and not _is_dashboard(self.dashboard):
+        address = DASHBOARD.fullmatch(self.dashboard or "off")
+        if address is None or int(address[1] or 0) >= 2**16:
             raise ClusterError(
                 f"--dashboard must be a port, host:port or off, got {self.dashboard!r}; "
                 "leave it out for Dask's usual port"
@@ -106,18 +102,3 @@ class ClusterOptions:
             )
         if self.workers is not None:
             raise ClusterError("--workers and --adaptive exclude each other; leave one out")
-
-    def refuse_what_the_kind_does_not_take(self) -> None:
-        """Hold the options against the kind, which is resolved.
-
-        Raises
-        ------
-        ClusterError
-            One of them is for other kinds.
-        """
-        for option in ("profile", "adaptive"):
-            if getattr(self, option) is not None and option not in KINDS.get(self.kind, ()):
-                kinds = ", ".join(kind for kind, takes in KINDS.items() if option in takes)
-                raise ClusterError(
-                    f"--{option} is for --cluster {kinds}, got --cluster {self.kind}; leave it out"
-                )

@@ -1,4 +1,4 @@
-"""The ports of a scheduler of ours: its pages are to be looked at by who asks for it by its name.
+"""Guards of a scheduler's ports: host names, handshakes, numbers of connections.
 
 Dask imports this file by its name, which ``settings`` gives it: ``routes`` take the place
 of ``distributed.http.scheduler.info``, ``dask_setup`` runs when a scheduler starts.
@@ -35,26 +35,26 @@ def dask_setup(scheduler: Any) -> None:
     for listener in scheduler.listeners:
         if getattr(listener, "encrypted", False):  # one within a process is no port
             port = listener.tcp_server
-            port.handle_stream = partial(_introduced, port.handle_stream, [])
+            port.handle_stream = partial(_serve_after_handshake, port.handle_stream, [])
     server = scheduler.http_server
     if not dask.config.get("distributed.scheduler.http.routes"):
         server.stop()
         return
     application = scheduler.http_application
-    application.find_handler = partial(_of_its_name, application, names_of(server.address))
-    server.handle_stream = partial(_bounded, server.handle_stream, [])
+    application.find_handler = partial(_find_handler, application, host_names(server.address))
+    server.handle_stream = partial(_serve_limited, server.handle_stream, [])
     server.conn_params.header_timeout = SECONDS_OF_SILENCE
     # What has no dashboard must not wait for bokeh.
     if any(hasattr(one, "app_paths") for one in application.applications):
         from cluster_setup import units_page
 
-        units_page.follow(scheduler)
+        units_page.setup(scheduler)
 
 
-def names_of(address: str) -> set[str]:
-    """Host names under which a server that listens at ``address`` may be asked for.
+def host_names(address: str) -> set[str]:
+    """Return the host names by which a server that listens at ``address`` may be reached.
 
-    With those that Dask's configuration allows (``allow_websocket_origin``).
+    They include those that Dask's configuration allows (``allow_websocket_origin``).
     """
     asked = dask.config.get("distributed.scheduler.dashboard.bokeh-application")
     names = {_name(entry) for entry in asked["allow_websocket_origin"] if entry != "*"}
@@ -66,14 +66,14 @@ def names_of(address: str) -> set[str]:
 
 
 def _name(host: str) -> str:
-    """The name alone of ``name``, ``name:port`` or ``[address]:port``."""
+    """Return the name alone of ``name``, ``name:port`` or ``[address]:port``."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
 
 
-def _of_its_name(application: Any, names: set[str], request: Any, **how: Any) -> Any:
+def _find_handler(application: Any, names: set[str], request: Any, **how: Any) -> Any:
     """Refuse what a page of another site asks: by its Origin, or by a name that it made ours."""
     origin = request.headers.get("Origin")
     if _name(request.host) in names and (
@@ -83,25 +83,25 @@ def _of_its_name(application: Any, names: set[str], request: Any, **how: Any) ->
     return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
 
 
-def _bounded(serve: Any, streams: list[Any], stream: Any, address: Any) -> Any:
+def _serve_limited(serve: Any, streams: list[Any], stream: Any, address: Any) -> Any:
     """Serve no more pages than there is room for: a run needs files, too."""
     streams[:] = [one for one in streams if not one.closed()]
     if len(streams) < _room():
         streams.append(stream)
         return serve(stream, address)
     stream.close()
-    _say_once(f"the dashboard has {len(streams)} connections, more are refused")
+    _warn_once(f"the dashboard has {len(streams)} connections, more are refused")
     return None
 
 
-async def _introduced(serve: Any, silent: list[Any], stream: Any, address: Any) -> None:
-    """Serve who has shown the certificate; of those that are silent only the last are waited for.
+async def _serve_after_handshake(serve: Any, silent: list[Any], stream: Any, address: Any) -> None:
+    """Serve a stream that has shown the certificate; of silent ones, wait for the last only.
 
-    They who have it show it at once, so that it is not they who are dropped.
+    Who has the certificate shows it at once, and so is not dropped.
     """
     if len(silent) >= _room():
         silent.pop(0).close()
-        _say_once("the scheduler has many connections that say nothing, the oldest are dropped")
+        _warn_once("the scheduler has many connections that say nothing, the oldest are dropped")
     silent.append(stream)
     try:
         await asyncio.wait_for(stream.wait_for_handshake(), SECONDS_OF_SILENCE)
@@ -119,5 +119,5 @@ def _room() -> int:
 
 
 @cache
-def _say_once(what: str) -> None:
+def _warn_once(what: str) -> None:
     log.warning("attention  %s", what)

@@ -28,7 +28,7 @@ NO_TLS = (
 
 
 def in_memory() -> Security:
-    """A certificate for this run, its key held by processes alone."""
+    """Make a certificate for this run, its key held by processes alone."""
     from distributed import Security
 
     return Security.temporary()
@@ -36,20 +36,32 @@ def in_memory() -> Security:
 
 @contextmanager
 def private_folder(shared: Path) -> Iterator[Path]:
-    """A new folder in ``shared`` that only this user can enter, removed at the end.
+    """Make a folder in ``shared`` that only this user can enter; remove it at the end.
 
-    What runs of this machine that were killed left there is removed, too.
+    Folders that killed runs of this machine left there are removed, too.
 
     Raises
     ------
     ClusterError
         The folder cannot be made, or others could read it.
     """
+    import psutil
+
     host = socket.gethostname()
     try:
         shared.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _refuse_one_that_all_may_change(shared)
-        _remove_abandoned(shared, host)
+        mode = shared.stat().st_mode
+        # Whoever may write in a folder may put another in the place of ours, but for a sticky bit.
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise ClusterError(
+                f"shared_folder must not be open to all who may write, {shared} has mode "
+                f"{stat.S_IMODE(mode):o}; chmod o-w, or name another in the profile"
+            )
+        for abandoned in shared.glob("*-*-*"):
+            # From the right: the name of a host may hold anything, what follows has no hyphen.
+            owner, pid, _ = abandoned.name.rsplit("-", 2)
+            if owner == host and pid.isdigit() and not psutil.pid_exists(int(pid)):
+                shutil.rmtree(abandoned, ignore_errors=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{host}-{os.getpid()}-", dir=shared))
     except OSError as error:
         raise ClusterError(
@@ -67,33 +79,13 @@ def private_folder(shared: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refuse_one_that_all_may_change(shared: Path) -> None:
-    """Whoever may write in a folder may put another in the place of ours, but for a sticky bit."""
-    mode = shared.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise ClusterError(
-            f"shared_folder must not be open to all who may write, {shared} has mode "
-            f"{stat.S_IMODE(mode):o}; chmod o-w, or name another in the profile"
-        )
-
-
-def _remove_abandoned(shared: Path, host: str) -> None:
-    import psutil
-
-    for folder in shared.glob("*-*-*"):
-        # From the right: the name of a host may hold anything, what follows it has no hyphen.
-        of, pid, _ = folder.name.rsplit("-", 2)
-        if of == host and pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def key_files(folder: Path) -> tuple[str, str]:
-    """Where a run's certificate and its key lie, for workers on other machines."""
+    """Return the paths of a run's certificate and its key, for workers on other machines."""
     return str(folder / "certificate.pem"), str(folder / "key.pem")
 
 
 def named_keys(certificate: str, key: str) -> Security:
-    """What Dask is told of a certificate and its key, which every role uses."""
+    """Return Dask's settings for one certificate and its key that every role uses."""
     from distributed import Security
 
     roles = ("client", "scheduler", "worker")
@@ -107,7 +99,7 @@ def named_keys(certificate: str, key: str) -> Security:
 
 @contextmanager
 def in_folder(folder: Path) -> Iterator[Security]:
-    """A certificate for this run as files in ``folder``, for workers on other machines.
+    """Write a certificate for this run into ``folder``, for workers on other machines.
 
     The files are gone at the end; what runs has read them by then.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
@@ -32,6 +32,7 @@ OF_WORKERS = {
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
 OUR_PAGES = "cluster_setup.pages"
+UNITS_PAGE = "cluster_setup.units_page"
 # Pages to look at, none of which changes anything or reaches out to another server.
 ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
     "scheduler.json", "scheduler.prometheus", "health", "statics"
@@ -39,29 +40,26 @@ ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
 
 
 def settings_of(dashboard: str | None) -> dict[str, Any]:
-    """All that Dask is told where a scheduler of ours starts, with or without its pages."""
+    """Return Dask's configuration where a scheduler of ours starts, with or without its pages."""
     import dask
 
     preload = "distributed.scheduler.preload"
+    # Dask imports them before it makes its dashboard, which has the page of units from then on.
+    routes = [*ROUTES, *([UNITS_PAGE] if find_spec("bokeh") else [])]
     return {
         **SETTINGS,
         preload: [*dask.config.get(preload), OUR_PAGES],
-        "distributed.scheduler.http.routes": [] if dashboard == "off" else ROUTES,
+        "distributed.scheduler.http.routes": [] if dashboard == "off" else routes,
     }
 
 
 def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
-    """Where a scheduler's dashboard listens, as options of ``Scheduler``.
+    """Return where a scheduler's dashboard listens, as options of ``Scheduler``.
 
-    By default loopback on Dask's usual port, or on any free one when that is taken. Where it
-    listens, it has a page of the units at work.
+    By default loopback on Dask's usual port, or on any free one when that is taken.
     """
     if asked == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
         return {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
-    with suppress(ImportError):  # no bokeh, no dashboard
-        from cluster_setup import units_page
-
-        units_page.register()
     if asked is None:
         with socket.socket() as probe:
             taken = probe.connect_ex((LOOPBACK, USUAL_PORT)) == 0
@@ -70,7 +68,7 @@ def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as the variables from which Dask reads them in a process of its own."""
+    """Return settings as the variables from which Dask reads them in a process of its own."""
     return {
         "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
         for name, value in settings.items()

@@ -1,9 +1,11 @@
 """A page of Dask's dashboard: a bar for each task at work, as long as its share that is done.
 
-Needs bokeh. A task tells of itself by an event of a topic that begins with ``TOPIC``: a dict
+Needs bokeh. A task reports its progress by an event of a topic that begins with ``TOPIC``: a dict
 with its key as ``task``, its ``share``, and where it has some the ``folds`` it has done or the
-functions it has ``compiled``. What was told last is kept by a plugin of the scheduler, so that
-a page knows it that is opened later.
+functions it has ``compiled``. The last one is kept by a plugin of the scheduler for pages that are
+opened later.
+
+Dask imports this file as a module of routes (``settings``), before it makes its dashboard.
 """
 
 from __future__ import annotations
@@ -28,29 +30,29 @@ MILLISECONDS_BETWEEN_LOOKS = 1000  # nothing is told more often
 LEAST_BARS, PIXELS_OF_A_BAR, PIXELS_AROUND = 4, 44, 50
 
 
-class Told(SchedulerPlugin):
-    """Keeps what each task at work has told last; does nothing else."""
+class LastEvents(SchedulerPlugin):
+    """Keeps the last progress event of each task at work."""
 
-    name = "pleasingly-told"
+    name = "pleasingly-last-events"
 
     def __init__(self, scheduler: Any) -> None:
         self._tasks = scheduler.tasks
         self._last: dict[str, dict[str, Any]] = {}
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Keep it, less the rows, where its task is at work."""
+        """Keep an event, less its rows, of a task at work."""
         if topic.startswith(TOPIC):
             task = self._tasks.get(msg.get("task"))
             if task is not None and task.state == "processing":
                 self._last[task.key] = {name: msg[name] for name in msg if name != "rows"}
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        """A task that leaves its worker has told all; another try begins anew."""
+        """Forget a task that leaves its worker; another try begins anew."""
         if start == "processing":
             self._last.pop(key, None)
 
-    def of(self, key: Any) -> dict[str, Any]:
-        """What it told last; empty where it has told nothing."""
+    def get(self, key: Any) -> dict[str, Any]:
+        """Return the last event of a task; empty where it has sent none."""
         return self._last.get(key, {})
 
 
@@ -64,7 +66,7 @@ class Units(DashboardComponent):
             title="Units at work", name="units", x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=-LEAST_BARS, end=0), tools="", toolbar_location=None,
             sizing_mode="stretch_width", height=LEAST_BARS * PIXELS_OF_A_BAR + PIXELS_AROUND,
-            tooltips=[("unit", "@name"), ("worker", "@worker"), ("done", "@said")],
+            tooltips=[("unit", "@name"), ("worker", "@worker"), ("done", "@status")],
         )  # fmt: skip
         of_bar: dict[str, Any] = {
             "source": self.source,
@@ -75,7 +77,7 @@ class Units(DashboardComponent):
         self.root.quad(**of_bar, right=1, fill_color="#aaaaaa", fill_alpha=0.15, line_alpha=0)
         self.root.quad(**of_bar, right="share", fill_color="color", fill_alpha=0.6, line_alpha=0)
         # One below the other: on a narrow screen there is no room for both beside each other.
-        for text, y_offset in (("name", -9), ("said", 9)):
+        for text, y_offset in (("name", -9), ("status", 9)):
             self.root.text(
                 source=self.source, x=0, y="middle", text=text, x_offset=6, y_offset=y_offset,
                 text_baseline="middle", text_font_size="10pt",
@@ -84,7 +86,7 @@ class Units(DashboardComponent):
             hidden.visible = False
 
     def update(self) -> None:
-        """Look again."""
+        """Show the tasks of now."""
         now = bars(self._scheduler)
         n_bars = max(LEAST_BARS, len(now["name"]))
         if -n_bars != self.root.y_range.start:
@@ -96,12 +98,12 @@ class Units(DashboardComponent):
 
 def bars(scheduler: Any) -> dict[str, list[Any]]:
     """A bar for each task that a worker is at, in the order of the workers."""
-    told = scheduler.plugins.get(Told.name)
-    columns = ("name", "worker", "share", "said", "color", "top", "bottom", "middle")
+    events = scheduler.plugins.get(LastEvents.name)
+    columns = ("name", "worker", "share", "status", "color", "top", "bottom", "middle")
     data: dict[str, list[Any]] = {column: [] for column in columns}
     workers = scheduler.workers.values()
     for worker, task in ((one, task) for one in workers for task in one.processing):
-        last = told.of(task.key) if told else {}
+        last = events.get(task.key) if events else {}
         if not last and task not in worker.executing:  # it waits there for others
             continue
         row = len(data["name"])
@@ -109,7 +111,7 @@ def bars(scheduler: Any) -> dict[str, list[Any]]:
             "name": str(task.key).rpartition(" ")[0] or str(task.key),  # less the run's own name
             "worker": worker.address,
             "share": last.get("share", 0.0),
-            "said": said(last, worker.executing.get(task)),
+            "status": status(last, worker.executing.get(task)),
             "color": color_of(key_split(task.key)),
             "top": -row - 0.06,
             "bottom": -row - 0.94,
@@ -119,9 +121,9 @@ def bars(scheduler: Any) -> dict[str, list[Any]]:
     return data
 
 
-def said(last: dict[str, Any], seconds: float | None) -> str:
-    """What a task told last, in words, with the time it has been at work for."""
-    parts = [f"{int(100 * last['share'])} %" if "share" in last else "nothing told yet"]
+def status(last: dict[str, Any], seconds: float | None) -> str:
+    """Return the last event of a task in words, with the time it has been at work for."""
+    parts = [f"{int(100 * last['share'])} %" if "share" in last else "nothing reported yet"]
     if folds := last.get("folds"):
         parts.append(f"{folds} fold{'s' * (folds != 1)} done")
     if compiled := last.get("compiled"):
@@ -142,15 +144,14 @@ def _show(scheduler: Any, extra: dict[str, Any], doc: Any, with_menu: bool) -> N
         doc.template_variables.update(extra)
 
 
-def register() -> None:
-    """Give the page to every dashboard that this process opens from now on."""
-    applications[PAGE] = partial(_show, with_menu=True)
-    applications[ALONE] = partial(_show, with_menu=False)
+routes: list[Any] = []  # beside those of the dashboard, which follow
+applications[PAGE] = partial(_show, with_menu=True)
+applications[ALONE] = partial(_show, with_menu=False)
 
 
-def follow(scheduler: Any) -> None:
-    """Listen to the tasks of a scheduler whose dashboard has the page, and put it into its menu."""
+def setup(scheduler: Any) -> None:
+    """Keep the events of a scheduler whose dashboard has the page, and put it into its menu."""
     pages = template_variables(scheduler)["pages"]
     if PAGE.strip("/") not in pages:
         pages.insert(1, PAGE.strip("/"))
-    scheduler.add_plugin(Told(scheduler))
+    scheduler.add_plugin(LastEvents(scheduler))

@@ -23,7 +23,9 @@ JOB = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_PROCID")
 
 
 def describe_workers(client: Client) -> list[dict[str, Any]]:
-    """Address, host, process, cores, threads, GPU and Dask version of every worker, at least one.
+    """Return address, host, process, cores, threads, GPU and Dask version of every worker.
+
+    Waits for at least one.
 
     Raises
     ------
@@ -88,7 +90,7 @@ class Outlook:
 
 
 def outlook(client: Client) -> Outlook:
-    """Whether workers may still come to the cluster of ``client``."""
+    """Return whether workers may still come to the cluster of ``client``."""
     watchdog = getattr(client.cluster, "watchdog", None)
     if watchdog is None:
         return Outlook()
@@ -96,7 +98,7 @@ def outlook(client: Client) -> Outlook:
 
 
 def threads_per_task(workers: list[dict[str, Any]]) -> int:
-    """Threads each task may use so that the tasks that share cores fill them, at least 1.
+    """Return how many threads each task may use so that tasks that share cores fill them.
 
     Workers of one host share its cores, unless each is a job with cores of its own.
     """
@@ -109,7 +111,7 @@ def threads_per_task(workers: list[dict[str, Any]]) -> int:
 
 
 def how_to_watch(client: Client) -> list[str]:
-    """Lines that say where the dashboard is and, on a remote host, how to reach it."""
+    """Return lines that say where the dashboard is and, on a remote host, how to reach it."""
     link = client.dashboard_link
     if not link:
         return ["dashboard  none (bokeh is not installed where the scheduler runs)"]

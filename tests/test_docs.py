@@ -286,8 +286,8 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"\.venv/bin/uv pip install", extra),
     (r"apptainer build", built),
     (r"apptainer run", in_a_container),
-    (r'eval "\$\(python -m cluster_setup\.slurm_on_one|sinfo', by_the_slurm_tests),
-    (r"python -m cluster_setup\.slurm_on_one_machine", by_the_slurm_tests),
+    (r'eval "\$\(python -m tests\.slurm_on_one|sinfo', by_the_slurm_tests),
+    (r"python -m tests\.slurm_on_one_machine", by_the_slurm_tests),
     (r"source |conda ", a_file),
 ]
 

@@ -24,7 +24,7 @@ def is_installed() -> bool:
 
 
 def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
-    """A client of one worker per GPU, each of which runs one task at a time."""
+    """Open a client of one worker per GPU, each of which runs one task at a time."""
     gpus, workers = devices.visible_gpus(), options.workers
     if not gpus:
         raise ClusterError(

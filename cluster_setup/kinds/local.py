@@ -35,7 +35,7 @@ def refuse(options: ClusterOptions) -> None:
 
 
 def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
-    """A client of worker processes on loopback, one for each core by default."""
+    """Open a client of worker processes on loopback, one for each core by default."""
     from distributed import LocalCluster
 
     threads = options.threads_per_worker

@@ -66,7 +66,7 @@ def take_part(options: ClusterOptions) -> None:
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with _ending_all_ranks_with_one(ranks):
+    try:
         runs_the_program = dask_mpi.initialize(
             interface=profile.interface if profile else None,
             local_directory=profile.local_directory if profile else None,
@@ -84,6 +84,10 @@ def take_part(options: ClusterOptions) -> None:
             # and may wait for ever.
             exit=False,
         )
+    except Exception:  # the other ranks would wait for this one for ever
+        traceback.print_exc()
+        sys.stderr.flush()
+        ranks.Abort(1)
     if not runs_the_program:
         sys.exit()
     _parts.append("joined")
@@ -98,17 +102,6 @@ def _end_the_others() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         MPI.COMM_WORLD.Abort(2)
-
-
-@contextmanager
-def _ending_all_ranks_with_one(ranks: Any) -> Iterator[None]:
-    """An error on one rank ends the MPI job; the others would wait for it for ever."""
-    try:
-        yield
-    except Exception:
-        traceback.print_exc()
-        sys.stderr.flush()
-        ranks.Abort(1)
 
 
 def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
@@ -145,7 +138,7 @@ def _take_one_gpu(ranks: Any) -> None:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client of the cluster that the other ranks are; they end with this process."""
+    """Open a client of the cluster that the other ranks are; they end with this process."""
     from distributed import Client
     from mpi4py import MPI
 
@@ -155,16 +148,13 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         try:
             # First of all: a nanny that is told to end while its worker starts does not hear it.
             client.wait_for_workers(n_workers, timeout=SECONDS_TO_ANSWER)
-            _refuse_another_number(options, n_workers)
+            if options.workers not in (None, n_workers):
+                raise ClusterError(
+                    f"--workers must be {n_workers} here, the ranks of MPI less two, "
+                    f"got {options.workers}; leave it out, or start on "
+                    f"{(options.workers or 0) + 2} ranks"
+                )
             yield client
         finally:
             client.shutdown()
             _parts.append("left")
-
-
-def _refuse_another_number(options: ClusterOptions, n_workers: int) -> None:
-    if options.workers not in (None, n_workers):
-        raise ClusterError(
-            f"--workers must be {n_workers} here, the ranks of MPI less two, "
-            f"got {options.workers}; leave it out, or start on {(options.workers or 0) + 2} ranks"
-        )

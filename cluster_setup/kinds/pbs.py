@@ -9,18 +9,18 @@ from typing import Any
 
 from cluster_setup import queue
 from cluster_setup.profiles import Profile
-from cluster_setup.queue.batch_system import JobState, Queue
-from cluster_setup.queue.job import job_script as one_job
+from cluster_setup.queue import jobs
+from cluster_setup.queue.jobs import JobState, Queue
 
 
-def _ask(ids: Sequence[str]) -> list[str]:
+def _states_command(ids: Sequence[str]) -> list[str]:
     return ["qstat", *ids]
 
 
-def _read(said: str) -> dict[str, JobState]:
+def _parse_states(output: str) -> dict[str, JobState]:
     """``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
     found = {}
-    for words in map(str.split, said.splitlines()):
+    for words in map(str.split, output.splitlines()):
         if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":
             # dask-jobqueue knows a job by its number alone.
             number = words[0].split(".")[0]
@@ -28,7 +28,7 @@ def _read(said: str) -> dict[str, JobState]:
     return found
 
 
-def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
+def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     from dask.utils import parse_bytes
 
     megabytes = -(-parse_bytes(profile.memory) // 2**20)
@@ -42,6 +42,6 @@ def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     }
 
 
-QUEUE = Queue("pbs", "PBSCluster", "qsub", "qdel", _ask, _read, _arguments)
+QUEUE = Queue("pbs", "PBSCluster", "qsub", "qdel", _states_command, _parse_states, _job_options)
 open_client = partial(queue.open_client, QUEUE)
-job_script = partial(one_job, QUEUE)
+job_script = partial(jobs.job_script, QUEUE)

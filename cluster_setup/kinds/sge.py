@@ -9,24 +9,24 @@ from typing import Any
 
 from cluster_setup import queue
 from cluster_setup.profiles import Profile
-from cluster_setup.queue.batch_system import JobState, Queue
-from cluster_setup.queue.job import job_script as one_job
+from cluster_setup.queue import jobs
+from cluster_setup.queue.jobs import JobState, Queue
 
 
-def _ask(ids: Sequence[str]) -> list[str]:
+def _states_command(ids: Sequence[str]) -> list[str]:
     return ["qstat"]  # lists the user's own; it cannot be asked for some
 
 
-def _read(said: str) -> dict[str, JobState]:
+def _parse_states(output: str) -> dict[str, JobState]:
     """``job-ID  prior  name  user  state ...``: ``qw`` waits, an ``E`` never starts."""
     found = {}
-    for words in map(str.split, said.splitlines()):
+    for words in map(str.split, output.splitlines()):
         if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:
             found[words[0]] = JobState(waits="q" in words[4], reason=f"state {words[4]}")
     return found
 
 
-def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
+def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     gpus = [f"-l {profile.gres}"] if gpu else []
     return {
         "queue": profile.partition_for(gpu),
@@ -35,6 +35,6 @@ def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     }
 
 
-QUEUE = Queue("sge", "SGECluster", "qsub", "qdel", _ask, _read, _arguments)
+QUEUE = Queue("sge", "SGECluster", "qsub", "qdel", _states_command, _parse_states, _job_options)
 open_client = partial(queue.open_client, QUEUE)
-job_script = partial(one_job, QUEUE)
+job_script = partial(jobs.job_script, QUEUE)

@@ -9,21 +9,21 @@ from typing import Any
 
 from cluster_setup import queue
 from cluster_setup.profiles import Profile
-from cluster_setup.queue.batch_system import JobState, Queue
-from cluster_setup.queue.job import job_script as one_job
+from cluster_setup.queue import jobs
+from cluster_setup.queue.jobs import JobState, Queue
 
 # Jobs in these states wait for nodes, or will again.
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 ALIVE = {"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"}
 
 
-def _ask(ids: Sequence[str]) -> list[str]:
+def _states_command(ids: Sequence[str]) -> list[str]:
     return ["squeue", "--noheader", f"--jobs={','.join(ids)}", "--format=%i|%T|%r"]
 
 
-def _read(said: str) -> dict[str, JobState]:
+def _parse_states(output: str) -> dict[str, JobState]:
     found = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         job, state, reason = line.strip().split("|", 2)
         if state in WAITING:
             found[job] = JobState(waits=True, reason=reason)
@@ -32,7 +32,7 @@ def _read(said: str) -> dict[str, JobState]:
     return found
 
 
-def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
+def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     # A job that Slurm itself runs again would meet the one that took its place.
     directives = ["--no-requeue", f"--output={logs}/%j.log"]
     if gpu:
@@ -45,6 +45,8 @@ def _arguments(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     }
 
 
-QUEUE = Queue("slurm", "SLURMCluster", "sbatch", "scancel", _ask, _read, _arguments)
+QUEUE = Queue(
+    "slurm", "SLURMCluster", "sbatch", "scancel", _states_command, _parse_states, _job_options
+)
 open_client = partial(queue.open_client, QUEUE)
-job_script = partial(one_job, QUEUE)
+job_script = partial(jobs.job_script, QUEUE)

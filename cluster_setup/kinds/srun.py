@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
-from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.queue.job import wants_gpu, worker_flags
+from cluster_setup.queue.jobs import wants_gpu, worker_flags
 from cluster_setup.queue.watchdog import tail_of
 from cluster_setup.settings import OF_WORKERS, as_environment, scheduler_dashboard
+from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -31,7 +31,7 @@ SECONDS_TO_STOP = 20
 
 
 class Step:
-    """The step that runs the workers; stands where a queue's watchdog stands."""
+    """The step that runs the workers, with a watchdog's attributes."""
 
     def __init__(self, process: subprocess.Popen[bytes], n_wanted: int, log: Path) -> None:
         self._process, self._log = process, log
@@ -64,14 +64,14 @@ class Step:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client whose workers fill the allocation; given when the first has come.
+    """Open a client whose workers fill the allocation; given when the first has come.
 
     Raises
     ------
     ClusterError
         This process is in no allocation, or no worker comes up.
     """
-    from distributed import Client
+    from distributed import Client, Scheduler, SpecCluster
 
     if "SLURM_JOB_ID" not in os.environ:
         raise ClusterError(
@@ -85,37 +85,31 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     with (
         security.private_folder(profile.shared_path) as folder,
         security.in_folder(folder) if options.tls else nullcontext() as keys,
-        _scheduler(profile, keys, options.dashboard) as cluster,
     ):
-        cluster.watchdog = _start(cluster, profile, options, n_workers, folder, keys)
+        scheduler = {
+            "protocol": "tls://" if keys else "tcp://",
+            "interface": profile.interface,
+            "security": keys,
+            **scheduler_dashboard(options.dashboard),
+        }
+        cluster: Any = SpecCluster(
+            scheduler={"cls": Scheduler, "options": scheduler},
+            security=keys,
+            silence_logs="critical",
+        )
         try:
-            with Client(cluster, set_as_default=False) as client:
-                while not cluster.scheduler_info["workers"]:
-                    if cluster.watchdog.given_up:
-                        raise ClusterError(cluster.watchdog.given_up)
-                    time.sleep(0.1)
-                yield client
+            cluster.watchdog = _start(cluster, profile, options, n_workers, folder, keys)
+            try:
+                with Client(cluster, set_as_default=False) as client:
+                    while not cluster.scheduler_info["workers"]:
+                        if cluster.watchdog.given_up:
+                            raise ClusterError(cluster.watchdog.given_up)
+                        time.sleep(0.1)
+                    yield client
+            finally:
+                cluster.watchdog.stop()
         finally:
-            cluster.watchdog.stop()
-
-
-@contextmanager
-def _scheduler(profile: Profile, keys: Security | None, dashboard: str | None) -> Iterator[Any]:
-    from distributed import Scheduler, SpecCluster
-
-    options = {
-        "protocol": "tls://" if keys else "tcp://",
-        "interface": profile.interface,
-        "security": keys,
-        **scheduler_dashboard(dashboard),
-    }
-    cluster = SpecCluster(
-        scheduler={"cls": Scheduler, "options": options}, security=keys, silence_logs="critical"
-    )
-    try:
-        yield cluster
-    finally:
-        close_in_time(cluster)
+            close_or_kill(cluster)
 
 
 def _start(

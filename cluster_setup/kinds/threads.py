@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.on_this_machine.devices import available_cores
-from cluster_setup.on_this_machine.starting import in_time, whole
+from cluster_setup.on_this_machine.startup import started, with_time_limits
 from cluster_setup.options import ClusterOptions
 from cluster_setup.settings import LOOPBACK, scheduler_dashboard
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """A client of workers in this process, one for each core by default.
+    """Open a client of workers in this process, one for each core by default.
 
     It opens no port, but for the dashboard's where that is asked for.
     """
@@ -35,7 +35,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     link = dask.config.get("distributed.dashboard.link").replace("{host}", host)
     threads = options.threads_per_worker
     start = partial(
-        in_time(LocalCluster),
+        with_time_limits(LocalCluster),
         processes=False,
         n_workers=options.workers or max(1, available_cores() // threads),
         threads_per_worker=threads,
@@ -45,7 +45,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     )
     with (
         dask.config.set({"distributed.dashboard.link": link}),
-        whole(options.kind, start) as cluster,
+        started(options.kind, start) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.sync(_close_ports, cluster, also_of_scheduler=options.dashboard in (None, "off"))

@@ -6,7 +6,7 @@ import os
 
 
 def available_cores() -> int:
-    """Cores this process may use: its affinity mask, less what its job did not ask for."""
+    """Return how many cores this process may use: its affinity, no more than its job asked for."""
     bound = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
     # Not every queue binds its jobs to the cores they asked for.
@@ -15,7 +15,7 @@ def available_cores() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """Names of the GPUs this process may use: NVML's, less what CUDA_VISIBLE_DEVICES hides."""
+    """Return names of the GPUs this process may use: NVML's, less those CUDA hides."""
     import pynvml
 
     try:
@@ -24,15 +24,11 @@ def visible_gpus() -> list[str]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
-        uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+        names = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     finally:
         pynvml.nvmlShutdown()
     return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[str]:

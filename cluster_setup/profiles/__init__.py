@@ -1,4 +1,4 @@
-"""A site's profile: what its queue wants to be told, as one small YAML file.
+"""A site's profile: the settings of its queue, as one small YAML file.
 
 Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
 """
@@ -9,7 +9,6 @@ import dataclasses
 import os
 import re
 import reprlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -25,7 +24,7 @@ WALLTIME = re.compile(r"(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
 
 @dataclass(frozen=True)
 class Profile:
-    """What a site's queue wants to be told for one job, which is one worker on one GPU.
+    """Settings of a site's queue for one job, which is one worker on one GPU.
 
     Attributes
     ----------
@@ -115,7 +114,7 @@ def known_profiles() -> list[str]:
 
 
 def load_profile(name: str | None, queue: str | None = None) -> Profile:
-    """The profile of a name or a file.
+    """Read the profile of a name or a file.
 
     Parameters
     ----------
@@ -158,7 +157,14 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise ClusterError(f"--profile {path} must be YAML, it is not{where}") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
-    _refuse_unknown(values, path)
+    valid = ["base", *KEYS]
+    for key in values:
+        if key not in valid:
+            close = get_close_matches(str(key), valid, n=1)
+            way_out = f"; did you mean {close[0]}?" if close else ""
+            raise ClusterError(
+                f"--profile {path}: {key!r} is not a key; they are {', '.join(valid)}{way_out}"
+            )
     base = values.pop("base", None)
     if base is not None and not _is_one_line(base):
         raise ClusterError(
@@ -184,17 +190,6 @@ def _path(name: str) -> Path:
     )
 
 
-def _refuse_unknown(values: Mapping[Any, Any], path: Path) -> None:
-    valid = ["base", *KEYS]
-    for key in values:
-        if key not in valid:
-            close = get_close_matches(str(key), valid, n=1)
-            way_out = f"; did you mean {close[0]}?" if close else ""
-            raise ClusterError(
-                f"--profile {path}: {key!r} is not a key; they are {', '.join(valid)}{way_out}"
-            )
-
-
 def _checked(values: dict[str, Any], name: str) -> Profile:
     ready: dict[str, Any] = {}
     for key, value in values.items():
@@ -216,7 +211,7 @@ def _is_one_line(value: Any) -> bool:
 
 
 def _broken_rule(key: str, kind: str, value: Any) -> str | None:
-    """The rule that a value breaks, or None.
+    """Return the rule that a value breaks, or None.
 
     Parameters
     ----------
@@ -243,22 +238,15 @@ def _broken_rule(key: str, kind: str, value: Any) -> str | None:
     if key == "walltime" and not (WALLTIME.fullmatch(value) and re.search("[1-9]", value)):
         return "HH:MM:SS or D-HH:MM:SS"
     if key == "shared_folder":
-        return _broken_folder(value)
-    return _broken_memory(value) if key == "memory" else None
+        try:
+            Path(value).expanduser()
+        except RuntimeError:
+            return "a folder, with ~USER of a user who is known here"
+    if key == "memory":
+        from dask.utils import parse_bytes
 
-
-def _broken_folder(value: str) -> str | None:
-    try:
-        Path(value).expanduser()
-    except RuntimeError:
-        return "a folder, with ~USER of a user who is known here"
+        try:
+            return None if 2**20 <= parse_bytes(value) <= 2**50 else "from 1 MiB to 1 PiB"
+        except (ValueError, OverflowError):
+            return "a size such as 32 GiB"
     return None
-
-
-def _broken_memory(value: str) -> str | None:
-    from dask.utils import parse_bytes
-
-    try:
-        return None if 2**20 <= parse_bytes(value) <= 2**50 else "from 1 MiB to 1 PiB"
-    except (ValueError, OverflowError):
-        return "a size such as 32 GiB"

@@ -6,22 +6,20 @@ import logging
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from cluster_setup import security
-from cluster_setup.closing import close_in_time
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.queue.batch_system import Queue
-from cluster_setup.queue.job import cluster_class, job_arguments, wants_gpu
+from cluster_setup.profiles import load_profile
+from cluster_setup.queue.jobs import Queue, cluster_class, job_arguments, wants_gpu
 from cluster_setup.queue.watchdog import Watchdog
 from cluster_setup.settings import scheduler_dashboard
+from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
-    from distributed import Client, Security
+    from distributed import Client
 
 # Workers of a preemptible partition are killed often, and seldom by what they compute.
 ALLOWED_FAILURES = 10
@@ -30,7 +28,7 @@ SECONDS_BETWEEN_LINES = 60
 
 @contextmanager
 def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
-    """A client whose workers are jobs of ``queue``, given when the first has come.
+    """Open a client whose workers are jobs of ``queue``; yield it when the first has come.
 
     The others join as the queue lets them; every job is cancelled at the end.
 
@@ -56,73 +54,37 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}),
         security.private_folder(profile.shared_path) as folder,
         security.in_folder(folder) if options.tls else nullcontext() as keys,
-        _open_cluster(queue, profile, gpu, folder, keys, options.dashboard) as cluster,
-        _jobs(cluster, queue, options, profile, folder) as watchdog,
-        Client(cluster, set_as_default=False) as client,
+        ExitStack() as ending,
     ):
-        _wait_for_the_first(cluster, watchdog, options)
+        try:
+            cluster = cluster_class(queue)(
+                security=keys,
+                protocol="tls://" if keys else "tcp://",
+                scheduler_options=scheduler_dashboard(options.dashboard),
+                silence_logs=logging.CRITICAL,
+                **job_arguments(queue, profile, gpu, folder),
+            )
+        except (RuntimeError, ValueError) as error:  # no such interface, no free port
+            reason = " ".join(str(error.__cause__ or error).split())
+            raise ClusterError(
+                f"--cluster {queue.kind} cannot start its scheduler: {reason}; "
+                "interface in the profile must be one of this machine and of the nodes"
+            ) from None
+        ending.callback(close_or_kill, cluster)
+        watchdog = Watchdog(cluster, queue, options, profile, folder)
+        cluster.watchdog = watchdog  # where workers.outlook finds it
+        # All jobs at once, and before anything that may take time.
+        ending.callback(lambda: queue.cancel_all(watchdog.jobs))
+        ending.callback(watchdog.stop)
+        client = ending.enter_context(Client(cluster, set_as_default=False))
+        line, last = "", time.monotonic()
+        while not cluster.scheduler_info["workers"]:
+            if watchdog.given_up:
+                raise ClusterError(watchdog.given_up)
+            waiting = watchdog.waiting()
+            if waiting != line or (waiting and time.monotonic() - last > SECONDS_BETWEEN_LINES):
+                line, last = waiting, time.monotonic()
+                if waiting:
+                    options.say(f"queue      {waiting}")
+            time.sleep(0.1)
         yield client
-
-
-@contextmanager
-def _open_cluster(
-    queue: Queue,
-    profile: Profile,
-    gpu: bool,
-    folder: Path,
-    keys: Security | None,
-    dashboard: str | None,
-) -> Iterator[Any]:
-    """The scheduler, in this process, without a job yet."""
-    try:
-        cluster = cluster_class(queue)(
-            security=keys,
-            protocol="tls://" if keys else "tcp://",
-            scheduler_options=scheduler_dashboard(dashboard),
-            silence_logs=logging.CRITICAL,
-            **job_arguments(queue, profile, gpu, folder),
-        )
-    except (RuntimeError, ValueError) as error:  # no such interface, no free port
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ClusterError(
-            f"--cluster {queue.kind} cannot start its scheduler: {reason}; "
-            "interface in the profile must be one of this machine and of the nodes"
-        ) from None
-    try:
-        yield cluster
-    finally:
-        close_in_time(cluster)
-
-
-@contextmanager
-def _jobs(
-    cluster: Any, queue: Queue, options: ClusterOptions, profile: Profile, folder: Path
-) -> Iterator[Watchdog]:
-    """Submit jobs and keep them coming; cancel all of them at the end, whatever ends it."""
-    wanted = None if options.adaptive else options.workers or profile.workers
-    if options.adaptive:
-        cluster.adapt(minimum_jobs=options.adaptive[0], maximum_jobs=options.adaptive[1])
-    else:
-        cluster.scale(wanted)
-    watchdog = Watchdog(cluster, queue, wanted, folder, profile.check_every, options.say)
-    watchdog.n_wanted = options.adaptive[1] if options.adaptive else wanted or 0
-    cluster.watchdog = watchdog  # where workers.outlook finds it
-    try:
-        yield watchdog
-    finally:
-        watchdog.stop()
-        # All at once and before anything that may take time.
-        queue.cancel_all(watchdog.jobs)
-
-
-def _wait_for_the_first(cluster: Any, watchdog: Watchdog, options: ClusterOptions) -> None:
-    said, last = "", time.monotonic()
-    while not cluster.scheduler_info["workers"]:
-        if watchdog.given_up:
-            raise ClusterError(watchdog.given_up)
-        waiting = watchdog.waiting()
-        if waiting != said or (waiting and time.monotonic() - last > SECONDS_BETWEEN_LINES):
-            said, last = waiting, time.monotonic()
-            if waiting:
-                options.say(f"queue      {waiting}")
-        time.sleep(0.1)

@@ -8,79 +8,30 @@ is noticed by nobody else.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cluster_setup.queue.batch_system import JobState, Queue
+from cluster_setup.options import ClusterOptions
+from cluster_setup.profiles import Profile
+from cluster_setup.queue.jobs import JobState, Queue
 
 DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
 REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way
 LINES_OF_LOG = 3
 
 
-@cache
-def watched(base: Any) -> Any:
-    """A cluster class of dask-jobqueue that notes jobs, refusals and registrations."""
-    from distributed.deploy.spec import ProcessInterface
-
-    class WatchedJob(base.job_cls):
-        refused: str | None = None
-
-        async def start(self) -> None:
-            try:
-                await super().start()
-            except (RuntimeError, OSError, ValueError) as error:
-                self.refused = _what_the_queue_said(str(error))
-                await ProcessInterface.start(self)  # for Dask, it runs and may be closed
-
-        async def close(self) -> None:
-            await super().close()
-            await ProcessInterface.close(self)
-
-    class WatchedCluster(base):
-        job_cls = WatchedJob
-
-        def __init__(self, **options: Any) -> None:
-            self.registered: set[str] = set()
-            self._numbers = itertools.count()
-            super().__init__(**options)
-
-        def _new_worker_name(self, worker_number: int) -> str:
-            # Never the same twice: Dask closes a lost worker's job by name, and later than
-            # another may have taken its place.
-            return f"worker-{next(self._numbers)}"
-
-        def _update_worker_status(self, op: str, msg: Any) -> None:
-            if op == "add":
-                self.registered |= {worker["name"] for worker in msg["workers"].values()}
-            super()._update_worker_status(op, msg)
-
-    return WatchedCluster
-
-
-def _what_the_queue_said(error: str) -> str:
-    """The queue's own words in the text of dask-jobqueue's error."""
-    said = error.partition("stderr:")[2] or error
-    return " ".join(said.split())
-
-
 class Watchdog:
-    """Looks at the queue from time to time.
+    """Submits jobs, and checks the queue from time to time.
 
     Parameters
     ----------
-    cluster : WatchedCluster
+    cluster : dask_jobqueue.JobQueueCluster
+        As ``jobs.cluster_class`` makes it.
     queue : Queue
-    wanted : int, optional
-        Workers to keep; None when Dask's adaptive deployment decides.
+    options : ClusterOptions
+    profile : Profile
     logs : Path
         Where the jobs' logs are.
-    every : float
-        Seconds between two looks.
-    say : function of one line
 
     Attributes
     ----------
@@ -91,28 +42,25 @@ class Watchdog:
     """
 
     def __init__(
-        self,
-        cluster: Any,
-        queue: Queue,
-        wanted: int | None,
-        logs: Path,
-        every: float,
-        say: Callable[[str], None],
+        self, cluster: Any, queue: Queue, options: ClusterOptions, profile: Profile, logs: Path
     ) -> None:
         from tornado.ioloop import PeriodicCallback
 
         self.given_up: str | None = None
-        self.n_wanted = wanted or 0
-        self._cluster, self._queue, self._wanted = cluster, queue, wanted
-        self._logs, self._say = logs, say
+        self._cluster, self._queue, self._logs, self._say = cluster, queue, logs, options.say
         self._waiting: dict[str, JobState] = {}
-        self._deaths = 0
-        self._refusals = 0
-        self._n_registered = 0
+        self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
-        self._timer = PeriodicCallback(self.look, every * 1000)
+        self._adapts = options.adaptive is not None  # Dask decides how many jobs there are
+        if options.adaptive:
+            fewest, self.n_wanted = options.adaptive
+            cluster.adapt(minimum_jobs=fewest, maximum_jobs=self.n_wanted)
+        else:
+            self.n_wanted = options.workers or profile.workers
+            cluster.scale(self.n_wanted)
+        self._timer = PeriodicCallback(self.check, profile.check_every * 1000)
         cluster.loop.add_callback(self._timer.start)
-        cluster.loop.add_callback(self.look)
+        cluster.loop.add_callback(self.check)
 
     @property
     def coming(self) -> bool:
@@ -121,82 +69,73 @@ class Watchdog:
 
     @property
     def jobs(self) -> list[str]:
-        """Ids of the jobs that may be in the queue."""
+        """The ids of jobs that may be in the queue."""
         return [job.job_id for job in list(self._cluster.workers.values()) if job.job_id]
 
     def stop(self) -> None:
-        """Ask for no more."""
+        """Submit no more."""
         self._stopped = True
         self._cluster.loop.add_callback(self._timer.stop)
 
     def waiting(self) -> str:
-        """How many jobs wait in the queue and why, as a person reads it; empty when none does."""
+        """Return how many jobs wait in the queue and why, in words; empty when none does."""
         if not self._waiting:
             return ""
         reasons = ", ".join(sorted({state.reason for state in self._waiting.values()} - {"None"}))
         counted = f"{len(self._waiting)} job" + "s" * (len(self._waiting) != 1)
         return f"{counted} waiting" + (f" ({reasons})" if reasons else "")
 
-    async def look(self) -> None:
-        """Drop what has ended, count what never came up, ask for what is missing."""
+    async def check(self) -> None:
+        """Drop jobs that have ended, count those that never came up, replace what is missing."""
         if self._stopped:
             return
-        jobs = dict(self._cluster.workers)
+        cluster, kind = self._cluster, self._queue.kind
+        jobs = dict(cluster.workers)
         states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
         if states is None or self._stopped:  # a queue that does not answer says nothing
             return
         self._waiting = {job: state for job, state in states.items() if state.waits}
-        if len(self._cluster.registered) > self._n_registered:
-            self._n_registered, self._deaths = len(self._cluster.registered), 0
+        if len(cluster.registered) > self._n_registered:
+            self._n_registered, self._deaths = len(cluster.registered), 0
         for name, job in jobs.items():
+            if job.refused is None and (job.job_id in states or name in self._present()):
+                self._refusals = 0 if job.job_id else self._refusals
+                continue
+            cluster.workers.pop(name, None)
+            cluster.worker_spec.pop(name, None)
             if job.refused is not None:
-                self._forget(name)
-                self._count_refusal(job.refused)
-            elif job.job_id not in states and name not in self._present():
-                self._forget(name)
-                if name not in self._cluster.registered:
-                    self._count_death(job.job_id)
-            elif job.job_id:
-                self._refusals = 0
-        if self.given_up is None and self._wanted is not None:
-            self._cluster.scale(self._wanted)
+                self._refusals += 1
+                if not cluster.registered or self._refusals >= REFUSALS_IN_A_ROW:
+                    self._give_up(
+                        f"--cluster {kind}: {self._queue.submit} refused the job: {job.refused}; "
+                        "put the profile right, --dry-run shows the job script"
+                    )
+            elif name not in cluster.registered:
+                self._deaths += 1
+                if self._deaths >= DEATHS_IN_A_ROW:
+                    log = next(iter(sorted(self._logs.glob(f"*{job.job_id}*"))), None)
+                    self._give_up(
+                        f"--cluster {kind}: {self._deaths} jobs in a row ended before their "
+                        f"worker registered; the last, {job.job_id}, said: {tail_of(log)}; "
+                        f"its log is {log or 'not in ' + str(self._logs)}"
+                    )
+        if self.given_up is None and not self._adapts:
+            cluster.scale(self.n_wanted)
 
     def _present(self) -> set[str]:
         return {worker["name"] for worker in self._cluster.scheduler_info["workers"].values()}
 
-    def _forget(self, name: str) -> None:
-        self._cluster.workers.pop(name, None)
-        self._cluster.worker_spec.pop(name, None)
-
-    def _count_death(self, job: str) -> None:
-        self._deaths += 1
-        if self._deaths >= DEATHS_IN_A_ROW:
-            log = next(iter(sorted(self._logs.glob(f"*{job}*"))), None)
-            self._give_up(
-                f"--cluster {self._queue.kind}: {self._deaths} jobs in a row ended before their "
-                f"worker registered; the last, {job}, said: {tail_of(log)}; "
-                f"its log is {log or 'not in ' + str(self._logs)}"
-            )
-
-    def _count_refusal(self, said: str) -> None:
-        self._refusals += 1
-        if not self._cluster.registered or self._refusals >= REFUSALS_IN_A_ROW:
-            self._give_up(
-                f"--cluster {self._queue.kind}: {self._queue.submit} refused the job: {said}; "
-                "put the profile right, --dry-run shows the job script"
-            )
-
     def _give_up(self, reason: str) -> None:
         if self.given_up is None:
             self.given_up = reason
-            if self._cluster._adaptive is not None:  # it would ask for ever
+            if self._adapts:  # it would ask for ever
                 self._cluster._adaptive.stop()
             if self._present():
                 self._say(f"attention  {reason}; the run goes on with the workers it has")
 
 
 def tail_of(log: Path | None) -> str:
-    """The last lines of a job's own log, on one line."""
+    """Return the last lines of a job's own log, on one line."""
     try:
         lines = log.read_text(errors="replace").splitlines() if log else []
     except OSError:

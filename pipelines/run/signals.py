@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from cluster_setup.closing import answering
+from cluster_setup.shutdown import handle_signals
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -42,7 +42,7 @@ def interrupted_once() -> Iterator[None]:
             os._exit(1)
 
     try:
-        with answering(interrupt):
+        with handle_signals(interrupt):
             yield
     except ImportError as error:
         if is_interrupt(error):

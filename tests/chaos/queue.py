@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from cluster_setup import slurm_on_one_machine
+from tests import slurm_on_one_machine
 from tests.chaos.checks import must_be_readable, must_equal, must_keep, n_done
 from tests.chaos.program import SECONDS_TO_VANISH, Broken, Program
 from tests.chaos.workloads import Workload

@@ -111,7 +111,7 @@ def test_no_page_changes_the_scheduler_or_reaches_out(one_worker: Client, page: 
 @pytest.fixture
 def few_connections(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(pages, "MOST_CONNECTIONS", 8)
-    pages._say_once.cache_clear()
+    pages._warn_once.cache_clear()
     return 8
 
 
@@ -172,6 +172,6 @@ def status_of_or_refused(client: Client) -> int:
 
 
 def test_a_dashboard_for_others_goes_by_the_names_of_its_host() -> None:
-    everywhere = pages.names_of("0.0.0.0")
+    everywhere = pages.host_names("0.0.0.0")
     assert {socket.gethostname().lower(), "localhost", "127.0.0.1"} <= everywhere
-    assert pages.names_of("127.0.0.1") == {"localhost", "127.0.0.1", "::1"}
+    assert pages.host_names("127.0.0.1") == {"localhost", "127.0.0.1", "::1"}

@@ -14,7 +14,7 @@ from bokeh.models import ColumnDataSource
 from distributed import Client, Event, get_worker
 
 from cluster_setup.settings import TOPIC
-from cluster_setup.units_page import Told, said
+from cluster_setup.units_page import LastEvents, status
 
 
 def tell_and_wait(go_on: str, message: dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ def test_a_unit_at_work_has_a_bar_of_its_share_until_it_is_done(one_worker: Clie
     while (bars := shown(one_worker))["share"] != [0.625]:
         assert len(bars["name"]) <= 1
     assert bars["name"] == ["svm-gamma=0.1 5 folds"]
-    assert bars["said"][0].startswith("62 %, 3 folds done")
+    assert bars["status"][0].startswith("62 %, 3 folds done")
     assert bars["worker"] == list(one_worker.scheduler_info()["workers"])
     go_on.set()
     future.result()
@@ -52,7 +52,7 @@ def test_what_ended_is_forgotten(one_worker: Client) -> None:
     go_on = Event("go-on-2", client=one_worker)
     go_on.set()
     one_worker.submit(tell_and_wait, "go-on-2", {"share": 0.5}, key="soon done").result()
-    assert one_worker.cluster.scheduler.plugins[Told.name].of("soon done") == {}
+    assert one_worker.cluster.scheduler.plugins[LastEvents.name].get("soon done") == {}
 
 
 def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
@@ -63,7 +63,7 @@ def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
     while not (bars := shown(one_worker))["name"]:
         pass
     assert (bars["name"], bars["share"]) == (["silent"], [0.0])
-    assert bars["said"][0].startswith("nothing told yet")
+    assert bars["status"][0].startswith("nothing reported yet")
     go_on.set()
     assert waits.result() == 3
     future.result()
@@ -75,11 +75,11 @@ def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
         ({"share": 0.999}, None, "99 %"),
         ({"share": 0.2, "folds": 1}, 75.4, "20 %, 1 fold done, 75 s"),
         ({"share": 0.0, "compiled": 12}, 3.0, "0 %, compiling, 12 functions by now, 3 s"),
-        ({}, 4000.0, "nothing told yet, 4,000 s"),
+        ({}, 4000.0, "nothing reported yet, 4,000 s"),
     ],
 )
 def test_what_it_says_of_a_unit(last: dict[str, Any], seconds: float | None, words: str) -> None:
-    assert said(last, seconds) == words
+    assert status(last, seconds) == words
 
 
 def test_it_is_in_the_menu_and_in_the_list_of_plots(one_worker: Client) -> None:

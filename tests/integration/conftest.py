@@ -15,7 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from cluster_setup import slurm_on_one_machine
+from tests import slurm_on_one_machine
 
 SECONDS_TO_WAIT = 300  # before a test is given up, on a busy machine
 

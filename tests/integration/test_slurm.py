@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.closing import HANDLED
+from cluster_setup.shutdown import HANDLED
 from cluster_setup.workers import outlook
 from pipelines.run.tasks import OnCluster
 from pipelines.svm_grid import main
@@ -181,13 +181,14 @@ def _python_with_dask_cuda() -> str:
 def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
-        stdout=subprocess.DEVNULL, text=True, preexec_fn=_heed_interrupts, **how,
+        stdout=subprocess.DEVNULL, text=True, preexec_fn=_default_signals, **how,
     )  # fmt: skip
 
 
-def _heed_interrupts() -> None:
-    # Where the tests run in the background of a shell, SIGINT is ignored from the beginning.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _default_signals() -> None:
+    # Where the tests run in the background of a shell or under nohup, they are ignored.
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _rows(folder: Path) -> int:

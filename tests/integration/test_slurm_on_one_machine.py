@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster_setup import slurm_on_one_machine
+from tests import slurm_on_one_machine
 
 from .conftest import wait_until
 

@@ -58,7 +58,7 @@ def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
     shown = bars(one_worker.cluster.scheduler)
     assert shown["name"] == ["svm-a 5 folds"]
     assert shown["share"] == [pytest.approx(1 / 3)]
-    assert shown["said"][0].startswith("33 %, 1 fold done")
+    assert shown["status"][0].startswith("33 %, 1 fold done")
     list(came)
     assert bars(one_worker.cluster.scheduler)["name"] == []
 

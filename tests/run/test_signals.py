@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from cluster_setup.closing import HANDLED
+from cluster_setup.shutdown import HANDLED
 from pipelines.run.signals import interrupted_once
 
 

@@ -52,7 +52,10 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
 
 def test_a_closed_session_stops_the_run_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "run"
+    # Under nohup the tests, and so what they start, ignore it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     program = start("svm_grid", *LONGER, "--results", str(folder))
+    signal.signal(signal.SIGHUP, before)
     wait_for_units(folder, 3, program)
     program.send_signal(signal.SIGHUP)
     _, said = program.communicate()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from cluster_setup.kinds.pbs import QUEUE
-from cluster_setup.queue.batch_system import JobState
+from cluster_setup.queue.jobs import JobState
 
 QSTAT = """\
 Job id            Name             User              Time Use S Queue
@@ -13,7 +13,7 @@ Job id            Name             User              Time Use S Queue
 
 
 def test_its_words_are_understood() -> None:
-    assert QUEUE.read(QSTAT) == {
+    assert QUEUE.parse_states(QSTAT) == {
         "101": JobState(waits=False, reason="state R"),
         "102": JobState(waits=True, reason="state Q"),
     }

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from cluster_setup.kinds.sge import QUEUE
-from cluster_setup.queue.batch_system import JobState
+from cluster_setup.queue.jobs import JobState
 
 QSTAT = """\
 job-ID  prior   name       user         state submit/start at     queue        slots ja-task-ID
@@ -13,7 +13,7 @@ job-ID  prior   name       user         state submit/start at     queue        s
 
 
 def test_its_words_are_understood() -> None:
-    assert QUEUE.read(QSTAT) == {
+    assert QUEUE.parse_states(QSTAT) == {
         "201": JobState(waits=False, reason="state r"),
         "202": JobState(waits=True, reason="state qw"),
     }

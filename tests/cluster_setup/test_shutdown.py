@@ -11,29 +11,28 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from cluster_setup.on_this_machine.keeper import kept
+from cluster_setup.on_this_machine.startup import started
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
-    started = Mock(_created=[])
-    started.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
-    with kept("local", lambda: started):
+    cluster = Mock(_created=[])
+    cluster.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
+    with started("local", lambda: cluster):
         pass
-    with pytest.raises(KeyboardInterrupt), kept("local", lambda: started):
+    with pytest.raises(KeyboardInterrupt), started("local", lambda: cluster):
         raise KeyboardInterrupt
 
 
 CANNOT_CLOSE = """
 import os
 from distributed.core import Status
-from cluster_setup import closing, open_cluster
-from cluster_setup.on_this_machine import keeper
+from cluster_setup import on_this_machine, open_cluster, shutdown
 
 if __name__ == "__main__":
-    closing.SECONDS_TO_CLOSE = 1
-    keeper._tell = lambda nanny, workers: None
+    shutdown.SECONDS_TO_CLOSE = 1
+    on_this_machine._mark_running = lambda nanny, scheduler: None
     with open_cluster("local", 1) as client:
         (nanny,) = client.cluster.workers.values()
         print(nanny.pid)
@@ -58,11 +57,11 @@ def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
 
 CANNOT_START = """
 import os, shutil, tempfile
-from cluster_setup import ClusterError, closing, open_cluster
-from cluster_setup.on_this_machine import starting
+from cluster_setup import ClusterError, open_cluster, shutdown
+from cluster_setup.on_this_machine import startup
 
 if __name__ == "__main__":
-    starting.SECONDS_TO_START, closing.SECONDS_TO_CLOSE, starting.STARTS = 5, 1, 1
+    startup.SECONDS_TO_START, shutdown.SECONDS_TO_CLOSE, startup.STARTS = 5, 1, 1
     os.chdir(gone := tempfile.mkdtemp())
     shutil.rmtree(gone)  # no process can be started from a folder that is not there
     try:

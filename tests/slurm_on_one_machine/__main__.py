@@ -1,4 +1,4 @@
-"""``python -m cluster_setup.slurm_on_one_machine up`` and ``down``."""
+"""``python -m tests.slurm_on_one_machine up`` and ``down``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.slurm_on_one_machine import FOLDER, down, environment, up
+from tests.slurm_on_one_machine import FOLDER, down, environment, up
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Bring Slurm up or take it down; give the exit status: 0, or 2 with one line on stderr."""
     parser = argparse.ArgumentParser(
-        prog="python -m cluster_setup.slurm_on_one_machine", description=__doc__
+        prog="python -m tests.slurm_on_one_machine", description=__doc__
     )
     parser.add_argument("what", choices=("up", "down"))
     parser.add_argument(

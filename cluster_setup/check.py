@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-import dask
-import distributed
 import numpy as np
 import psutil
 import pynvml
@@ -22,6 +18,7 @@ from cluster_setup import open_cluster, resolve_kind
 from cluster_setup.on_this_machine.devices import available_cores
 
 MEGABYTES = 64
+ALIKE = ("python", "dask", "distributed", "cloudpickle", "numpy")  # here and on workers
 
 
 def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> int:
@@ -38,8 +35,8 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
     with open_cluster(kind, 1, profile=profile, device=device, tls=tls, say=say) as client:
         came = time.time()
         (seen,) = client.run(look_around).values()
+        versions = client.get_versions()
         to_worker, back = _transfer_speeds(client)
-    here = versions()
     ran = max(submitted, seen["started"])
     say(
         f"queue      {ran - submitted:.1f} s until the job ran, "
@@ -50,10 +47,16 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
     for package in ("cuml", "torch"):
         say(f"{package:10} {seen[package]}")
     say(f"transfer   {to_worker:.0f} MB/s to the worker, {back:.0f} MB/s back")
-    wrong = [name for name, version in here.items() if seen["versions"].get(name) != version]
-    for name, version in here.items():
-        there = seen["versions"].get(name)
-        say(f"{name:10} {version}" + (f" here, {there} there" if name in wrong else ", the same"))
+    (worker,) = versions["workers"].values()
+    wrong = []
+    for name in ALIKE:
+        here, there = (
+            str(side["packages"][name]).removesuffix(".final.0")  # 3.11.7.final.0
+            for side in (versions["client"], worker)
+        )
+        if here != there:
+            wrong.append(name)
+        say(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
     if wrong:
         say(
             f"attention  {', '.join(wrong)} must be the same here and there: the python of the "
@@ -62,19 +65,8 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
     return 1 if wrong else 0
 
 
-def versions() -> dict[str, str]:
-    """Versions of what both sides must have alike."""
-    return {
-        "python": platform.python_version(),
-        "dask": dask.__version__,
-        "distributed": distributed.__version__,
-        "cloudpickle": cloudpickle.__version__,
-        "numpy": np.__version__,
-    }
-
-
 def look_around() -> dict[str, Any]:
-    """Runs on the worker."""
+    """Return what a worker, which runs this, sees."""
     return {
         "host": socket.gethostname(),
         "cores": available_cores(),
@@ -82,8 +74,7 @@ def look_around() -> dict[str, Any]:
         "started": psutil.Process(os.getppid()).create_time(),  # the nanny, the job's program
         "gpu": _gpu(),
         "cuml": _imported("cuml"),
-        "torch": _torch(),
-        "versions": versions(),
+        "torch": _imported("torch"),
     }
 
 
@@ -107,19 +98,15 @@ def _gpu() -> str:
 
 def _imported(package: str) -> str:
     try:
-        return str(importlib.import_module(package).__version__)
+        module = importlib.import_module(package)
+        if package == "torch":
+            sees = "sees the GPU" if module.cuda.is_available() else "sees no GPU"
+            return f"{module.__version__}, {sees}"
+        return str(module.__version__)
     except ImportError as error:
         return "not installed" if error.name == package else f"cannot be imported: {error}"
     except Exception as error:  # a GPU library without its driver raises anything
         return f"cannot be imported: {' '.join(str(error).split())}"
-
-
-def _torch() -> str:
-    version = _imported("torch")
-    if not version[0].isdigit():
-        return version
-    torch = importlib.import_module("torch")
-    return f"{version}, " + ("sees the GPU" if torch.cuda.is_available() else "sees no GPU")
 
 
 def _transfer_speeds(client: Client) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.slurm_on_one_machine.configuration import (
+from tests.slurm_on_one_machine.configuration import (
     GPUS_PER_NODE,
     NODES,
     gres_conf,
@@ -71,7 +71,7 @@ def up(folder: Path = FOLDER) -> None:
     if _running(folder):
         raise ClusterError(
             f"slurm_on_one_machine runs already in {folder}; "
-            "end it with python -m cluster_setup.slurm_on_one_machine down"
+            "end it with python -m tests.slurm_on_one_machine down"
         )
     shutil.rmtree(folder, ignore_errors=True)
     _write_configuration(folder)

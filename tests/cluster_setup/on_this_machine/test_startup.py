@@ -13,8 +13,8 @@ from unittest.mock import Mock
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.on_this_machine.keeper import kept
-from cluster_setup.on_this_machine.starting import STARTS
+from cluster_setup.on_this_machine.startup import STARTS, started
+from cluster_setup.shutdown import HANDLED
 from pipelines.run.signals import interrupted_once
 
 from .nannies import next_is_killed
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 
 def test_workers_that_die_while_they_start_are_started_again() -> None:
-    start = Mock(side_effect=[RuntimeError("Nanny failed to start."), started := Mock()])
-    with kept("local", start) as cluster:
-        assert cluster is started
-        assert not started.close.called
+    start = Mock(side_effect=[RuntimeError("Nanny failed to start."), whole := Mock()])
+    with started("local", start) as cluster:
+        assert cluster is whole
+        assert not whole.close.called
     assert start.call_count == 2
-    assert started.close.call_count == 1
+    assert whole.close.call_count == 1
 
 
 def test_workers_that_never_start_are_one_line() -> None:
     error = RuntimeError("Cluster failed to start")
     error.__cause__ = MemoryError("no\nmore")
     start = Mock(side_effect=error)
-    with pytest.raises(ClusterError) as caught, kept("local", start):
+    with pytest.raises(ClusterError) as caught, started("local", start):
         pass
     assert start.call_count == STARTS
     assert str(caught.value) == (
@@ -45,15 +45,17 @@ def test_workers_that_never_start_are_one_line() -> None:
 
 
 @pytest.fixture
-def pythons_own_handler() -> Iterator[None]:
-    """Whatever a library or a shell has put in its place."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def default_signals() -> Iterator[None]:
+    """Python's own handlers, whatever a library, a shell or nohup has put in their place."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("pythons_own_handler")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", HANDLED, ids=lambda number: number.name)
 def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int) -> None:
     closed = []
 
@@ -65,19 +67,19 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int)
         def close(self, timeout: float) -> None:
             closed.append(self.whole)
 
-    with pytest.raises(KeyboardInterrupt), interrupted_once(), kept("local", Slow):
+    with pytest.raises(KeyboardInterrupt), interrupted_once(), started("local", Slow):
         pytest.fail("it was not interrupted")
     assert closed == [True]
 
 
-@pytest.mark.usefixtures("pythons_own_handler")
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
     def fails() -> None:
         signal.raise_signal(signal.SIGINT)
         raise RuntimeError("Cluster failed to start")
 
     start = Mock(side_effect=fails)
-    with pytest.raises(KeyboardInterrupt), kept("local", start):
+    with pytest.raises(KeyboardInterrupt), started("local", start):
         pytest.fail("it was not interrupted")
     assert start.call_count == 1
 

@@ -1,4 +1,4 @@
-"""The end of a cluster of ours, whatever its kind: asked for by a signal, it comes in time."""
+"""Signals that end a run, and the closing of a cluster within a time limit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SECONDS_TO_CLOSE = 60
 
 
 @contextmanager
-def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """While the block runs, ``handler`` answers Ctrl-C, SIGTERM and SIGHUP.
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let ``handler`` handle Ctrl-C, SIGTERM and SIGHUP while the block runs.
 
     A SIGHUP that is ignored stays so, as ``nohup`` asks. Has no effect outside the main thread,
     which alone may set handlers.
@@ -24,9 +24,9 @@ def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    heeded = [number for number in HANDLED if hangs_up or number != signal.SIGHUP]
-    previous = {number: signal.signal(number, handler) for number in heeded}
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    handled = set(HANDLED) - ({signal.SIGHUP} if ignored else set())
+    previous = {number: signal.signal(number, handler) for number in handled}
     try:
         yield
     finally:
@@ -34,8 +34,8 @@ def answering(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
             signal.signal(number, before)
 
 
-def close_in_time(cluster: Any) -> None:
-    """Close a cluster, by killing its workers if need be: what is done stays done.
+def close_or_kill(cluster: Any) -> None:
+    """Close a cluster; kill its workers when that takes longer than ``SECONDS_TO_CLOSE``.
 
     Dask gives a worker five seconds to end, which are few on a busy machine, and some of what it
     awaits has no time limit.

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.slurm_on_one_machine import MISSING, down, environment, missing, up
+from tests.slurm_on_one_machine import MISSING, down, environment, missing, up
 
 PROFILE = """\
 base: generic-slurm

@@ -12,7 +12,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.kinds.srun import gpus_per_task
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.queue.job import wants_gpu
+from cluster_setup.queue.jobs import wants_gpu
 
 PACKAGE = "pipelines"  # where a command without a dot is looked for
 SECONDS_TO_STOP = 120  # before the walltime: what is finished is on disk, and how to go on is said
@@ -21,7 +21,7 @@ SECONDS_TO_STOP = 120  # before the walltime: what is finished is on disk, and h
 def script(
     command: str, arguments: Sequence[str], *, profile: str | None, workers: int | None, device: str
 ) -> str:
-    """The text of a job that runs ``python -m pipelines.COMMAND`` inside its own allocation.
+    """Return the text of a job that runs ``python -m pipelines.COMMAND`` inside its own allocation.
 
     Raises
     ------
@@ -47,7 +47,14 @@ def script(
     words += [] if profile is None else ["--profile", profile]
     words += arguments
     if module.startswith(f"{PACKAGE}."):
-        _ask(module, words)
+        # Its options are read now: after hours in a queue is late for a mistake.
+        check = getattr(importlib.import_module(module), "check", None)
+        if check is None:
+            raise ClusterError(f"sbatch needs a command such as svm_grid, got {module!r}")
+        try:
+            check(words)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
     run = [site.python or shlex.quote(sys.executable), "-m", module, *map(shlex.quote, words)]
     lines = [
         "#!/usr/bin/env bash",
@@ -57,17 +64,6 @@ def script(
         f"exec {' '.join(run)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _ask(module: str, words: list[str]) -> None:
-    """Let a command read its options now: after hours in a queue is late for a mistake."""
-    check = getattr(importlib.import_module(module), "check", None)
-    if check is None:
-        raise ClusterError(f"sbatch needs a command such as svm_grid, got {module!r}")
-    try:
-        check(words)
-    except ValueError as error:
-        raise ClusterError(str(error)) from None
 
 
 def _header(site: Profile, gpu: bool, n_workers: int, name: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_setup import ClusterError
 from cluster_setup.__main__ import main
-from cluster_setup.tools.sbatch import script
+from cluster_setup.sbatch import script
 
 pytestmark = pytest.mark.skipif(
     find_spec("dask_jobqueue") is None, reason="no job scripts: dask-jobqueue is not installed"

@@ -10,10 +10,10 @@ from pathlib import Path
 PROGRAM = """
 import gc, os, signal
 from multiprocessing import get_context, resource_tracker
-from cluster_setup.on_this_machine.tracker import remember
+from cluster_setup.on_this_machine.startup import keep_tracker_informed
 
 if __name__ == "__main__":
-    remember()
+    keep_tracker_informed()
     locks = [get_context("spawn").Lock() for _ in range(3)]
     tracker = resource_tracker._resource_tracker
     os.kill(tracker._pid, signal.SIGKILL)

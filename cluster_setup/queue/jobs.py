@@ -1,0 +1,216 @@
+"""A batch system and its jobs: one job is one worker, with one thread, on one GPU or none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cluster_setup.errors import ClusterError
+from cluster_setup.options import ClusterOptions
+from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.security import key_files, named_keys
+from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment
+
+# A worker's web pages are for the node itself.
+NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
+SECONDS_TO_ANSWER = 60
+NONE_IS_KNOWN = ("invalid job id", "unknown job", "has finished")
+
+
+@dataclass(frozen=True)
+class JobState:
+    """Whether a job waits in the queue, and why."""
+
+    waits: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One batch system.
+
+    Attributes
+    ----------
+    kind : str
+        As in ``KINDS``.
+    cluster_class : str
+        Its class in ``dask_jobqueue``.
+    submit, cancel : str
+        Commands.
+    states_command : function of job ids
+        The command that prints the states of jobs.
+    parse_states : function of the command's output
+        Job id -> state, of the jobs that have not ended.
+    job_options : function of profile, whether with a GPU, and the folder for logs
+        Arguments of this queue's job class in dask-jobqueue beside those that all take.
+    """
+
+    kind: str
+    cluster_class: str
+    submit: str
+    cancel: str
+    states_command: Callable[[Sequence[str]], list[str]]
+    parse_states: Callable[[str], dict[str, JobState]]
+    job_options: Callable[[Profile, bool, Path], Mapping[str, Any]]
+
+    async def states(self, jobs: Sequence[str]) -> dict[str, JobState] | None:
+        """Ask for the states of ``jobs``: one that is missing has ended. None: no answer."""
+        if not jobs:
+            return {}
+        with suppress(OSError, TimeoutError, ValueError, IndexError):
+            asked = await asyncio.create_subprocess_exec(
+                *self.states_command(jobs),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            try:
+                out, err = await asyncio.wait_for(asked.communicate(), SECONDS_TO_ANSWER)
+            except TimeoutError:
+                asked.kill()
+                raise
+            # qstat and squeue fail, too, when none of the jobs is known any more.
+            error = err.decode(errors="replace").lower()
+            if asked.returncode == 0 or any(words in error for words in NONE_IS_KNOWN):
+                return self.parse_states(out.decode(errors="replace"))
+        return None
+
+    def cancel_all(self, jobs: Sequence[str]) -> None:
+        """Cancel jobs at once; those that have ended do not matter."""
+        if jobs:
+            with suppress(OSError, subprocess.SubprocessError):
+                subprocess.run([self.cancel, *jobs], capture_output=True, timeout=SECONDS_TO_ANSWER)
+
+
+def job_script(queue: Queue, options: ClusterOptions) -> str:
+    """Return the job script of one worker, as text; nothing is made or submitted."""
+    profile = load_profile(options.profile, queue.kind)
+    folder = profile.shared_path / "RUN"
+    arguments = job_arguments(queue, profile, wants_gpu(options, profile), folder)
+    protocol, keys = "tcp://", None
+    if options.tls:
+        protocol, keys = "tls://", named_keys(*key_files(folder))
+    job = cluster_class(queue).job_cls(
+        f"{protocol}SCHEDULER", name="WORKER", protocol=protocol, security=keys, **arguments
+    )
+    return str(job.job_script())
+
+
+def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
+    """Return whether jobs ask for a GPU: as ``device`` says, else when the profile has one."""
+    if options.device == "gpu" and profile.gres is None:
+        raise ClusterError(
+            f"--device gpu needs gres in the profile, {profile.name} has none; "
+            "add it, or use --device cpu"
+        )
+    return options.device != "cpu" and profile.gres is not None
+
+
+def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> dict[str, Any]:
+    """Return the arguments of dask-jobqueue's job: one process, one thread, one GPU or none."""
+    # By its environment, since dask cuda worker lacks the options: a worker leaves before the
+    # queue ends its job, and not all workers leave at once.
+    walltime = profile.walltime_seconds
+    slack = min(600, max(5, walltime // 20))
+    settings = {
+        "distributed.worker.lifetime.duration": f"{walltime - 2 * slack}s",
+        "distributed.worker.lifetime.stagger": f"{slack}s",
+        **OF_WORKERS,
+    }
+    exports = [f"export {name}={value}" for name, value in as_environment(settings).items()]
+    return {
+        "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
+        "python": profile.python or shlex.quote(sys.executable),
+        # dask-jobqueue gives each worker cores / processes threads: a worker has one thread.
+        "cores": 1,
+        "processes": 1,
+        "memory": profile.memory,
+        "walltime": profile.walltime,
+        "interface": profile.interface,
+        "death_timeout": profile.death_timeout,
+        "local_directory": profile.local_directory,
+        "job_name": "pleasingly",
+        "worker_extra_args": list(NO_WEB_PAGES),
+        "job_script_prologue": [*exports, *profile.prologue],
+        "job_directives_skip": list(profile.skip_directives),
+        **queue.job_options(profile, gpu, folder),
+    }
+
+
+def worker_flags(profile: Profile, gpu: bool) -> list[str]:
+    """Return the flags of ``dask worker``, where it is not dask-jobqueue that writes them."""
+    given = {
+        "--nthreads": 1,
+        "--memory-limit": profile.memory,
+        "--death-timeout": profile.death_timeout,
+        "--interface": profile.interface,
+        "--local-directory": profile.local_directory,
+    }
+    flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
+    return [*flags, *NO_WEB_PAGES]
+
+
+def cluster_class(queue: Queue) -> Any:
+    """Return dask-jobqueue's class for ``queue``, which keeps refusals and registrations."""
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError:
+        raise ClusterError(
+            f"--cluster {queue.kind} needs dask-jobqueue, which is not installed here; "
+            "run pip install -c constraints.txt '.[hpc]'"
+        ) from None
+    # Its import makes Ctrl-C end the program at once, and with exit status 0.
+    if signal.getsignal(signal.SIGINT) is not on_interrupt:
+        signal.signal(signal.SIGINT, on_interrupt)
+    return _noting_class(getattr(dask_jobqueue, queue.cluster_class))
+
+
+@cache
+def _noting_class(base: Any) -> Any:
+    """Return a subclass of a cluster of dask-jobqueue that keeps refusals and registrations."""
+    from distributed.deploy.spec import ProcessInterface
+
+    class NotingJob(base.job_cls):
+        refused: str | None = None
+
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except (RuntimeError, OSError, ValueError) as error:
+                text = str(error)  # dask-jobqueue's, with the queue's own words in it
+                self.refused = " ".join((text.partition("stderr:")[2] or text).split())
+                await ProcessInterface.start(self)  # for Dask, it runs and may be closed
+
+        async def close(self) -> None:
+            await super().close()
+            await ProcessInterface.close(self)
+
+    class NotingCluster(base):
+        job_cls = NotingJob
+
+        def __init__(self, **options: Any) -> None:
+            self.registered: set[str] = set()
+            self._numbers = itertools.count()
+            super().__init__(**options)
+
+        def _new_worker_name(self, worker_number: int) -> str:
+            # Never the same twice: Dask closes a lost worker's job by name, and later than
+            # another may have taken its place.
+            return f"worker-{next(self._numbers)}"
+
+        def _update_worker_status(self, op: str, msg: Any) -> None:
+            if op == "add":
+                self.registered |= {worker["name"] for worker in msg["workers"].values()}
+            super()._update_worker_status(op, msg)
+
+    return NotingCluster
