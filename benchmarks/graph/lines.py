@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pagerank_study import ScipyArrays, rank_by_matrices
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Problem, Stop
-from pipelines.graph.variants import VARIANTS, run
-from pipelines.graph.walk import Walk
+from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop
+from pipelines.graph.pull import pull_ranks
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Lines:
     missing: list[str]
 
 
-def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
+def make_lines(graph: Graph, tol: float, n_threads: int) -> Lines:
     """All lines that can be run here, each with its own form of the graph.
 
     Parameters
@@ -57,9 +57,11 @@ def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
     """
     target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.rows.first))
     source = graph.rows.source
+    surfer, stop, scipy = RandomSurfer(graph.n_nodes), Stop(tol), ScipyArrays("cpu")
+    start = surfer.start()
     lines: dict[str, Line] = {
-        "pull": lambda: _ours("pull", graph, alpha, tol, n_threads),
-        "scipy": lambda: _ours("scipy-sparse-broadcast", graph, alpha, tol, n_threads),
+        "pull": lambda: _ran(pull_ranks(graph, surfer, start, stop, n_threads)),
+        "scipy": lambda: _ran(rank_by_matrices(scipy, "sparse", "broadcast", graph, stop)),
     }
     making, missing = {"pull": 0.0, "scipy": 0.0}, []
     peers = {"networkit": _networkit, "igraph": _igraph, "networkx": _networkx}
@@ -68,16 +70,13 @@ def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
             missing.append(name)
             continue
         began = time.perf_counter()
-        lines[name] = make(graph.n_nodes, source, target, alpha, tol, n_threads)
+        lines[name] = make(graph.n_nodes, source, target, surfer.alpha, tol, n_threads)
         making[name] = time.perf_counter() - began
     return Lines(lines, making, missing)
 
 
-def _ours(variant: str, graph: Graph, alpha: float, tol: float, n_threads: int) -> Ran:
-    walk = Walk(graph.n_nodes, alpha)
-    problem = Problem(graph, walk, walk.start(), Stop(tol), n_threads=n_threads)
-    done = run(VARIANTS[variant], problem)
-    return Ran(done.ranks[:, 0], len(done.changes), done.preparing, sum(done.seconds))
+def _ran(done: IterationResult) -> Ran:
+    return Ran(done.ranks[:, 0], len(done.changes), done.setup_seconds, sum(done.seconds))
 
 
 def _networkit(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:

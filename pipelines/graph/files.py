@@ -24,7 +24,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Block, make_block, refuse_many
+from pipelines.graph.edges import Block, check_node_count, make_block
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
 PART_BYTES = 16 << 20
@@ -314,7 +314,7 @@ def _matrix_head(path: Path, kind: str) -> Head:
             f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
             f"columns; a row and a column are one node"
         )
-    refuse_many(n_rows)
+    check_node_count(n_rows)
     more = {"begin": begin, "blanks": True, "n_nodes": n_rows, "symmetric": symmetry == "symmetric"}
     if field == "pattern":
         return ("row", "column"), more
