@@ -49,9 +49,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of every line, how far its ranks are from the reference, and the floor."""
     import numpy as np
 
-    from benchmarks.graph.bandwidth import iteration_bytes, read_bandwidth
-    from benchmarks.graph.lines import Ran, make_lines
     from benchmarks.machine import installed
+    from benchmarks.pagerank_peers import Ran, iteration_bytes, make_lines, read_bandwidth
     from benchmarks.timing import in_turn, ratios
     from pipelines.graph import pagerank
     from pipelines.graph.graph import graph_of

@@ -241,12 +241,12 @@ def cell_ends(n_cells: int, n_nodes: int) -> NDArray[np.int64]:
 
 def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Ranges of cells with at most ``EDGES_AT_ONCE`` edges, or one cell with more."""
-    groups, begin, held = list[tuple[int, int]](), 0, 0
+    groups, begin, total = list[tuple[int, int]](), 0, 0
     for cell, n_edges in enumerate(n_in):
-        if cell > begin and held + n_edges > EDGES_AT_ONCE:
+        if cell > begin and total + n_edges > EDGES_AT_ONCE:
             groups.append((begin, cell))
-            begin, held = cell, 0
-        held += int(n_edges)
+            begin, total = cell, 0
+        total += int(n_edges)
     return [*groups, (begin, len(n_in))]
 
 

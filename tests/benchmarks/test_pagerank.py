@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import pagerank, pagerank_study
-from benchmarks.graph.bandwidth import iteration_bytes
-from benchmarks.graph.lines import make_lines
+from benchmarks.pagerank_peers import iteration_bytes, make_lines
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
 

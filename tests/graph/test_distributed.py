@@ -30,16 +30,16 @@ from pipelines.run.errors import RunStopped
 
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     graph = RandomGraph("rmat", 50_000, 6, 2)
-    heard: list[int] = []
+    called: list[int] = []
     ours = distributed_pagerank(
-        four_workers, graph, tmp_path, callback=lambda number, change: heard.append(number)
+        four_workers, graph, tmp_path, callback=lambda number, change: called.append(number)
     )
     alone = pagerank(graph)
     assert ours.n_partitions == 4
     assert ours.n_edges == 300_000
     assert ours.iterated.converged
     assert len(ours.iterated.changes) == len(alone.iterated.changes)
-    assert heard == list(range(1, len(heard) + 1))
+    assert called == list(range(1, len(called) + 1))
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-9
 
 
@@ -61,26 +61,26 @@ def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 
-def test_what_is_dealt_is_not_dealt_again_and_ranks_go_on(four_workers, tmp_path):
+def test_partitions_are_written_once_and_ranks_go_on(four_workers, tmp_path):
     graph = RandomGraph("erdos", 4000, 5, 7)
     first = distributed_pagerank(four_workers, graph, tmp_path, stop=Stop(1e-9, 6))
-    dealt = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/source.npy")}
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/source.npy")}
     assert not first.iterated.converged
-    heard: list[int] = []
+    called: list[int] = []
     both = distributed_pagerank(
         four_workers, graph, tmp_path, stop=Stop(1e-9),
-        callback=lambda number, change: heard.append(number),
+        callback=lambda number, change: called.append(number),
     )  # fmt: skip
-    assert heard[0] == 7
-    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+    assert called[0] == 7
+    assert {path: path.stat().st_mtime_ns for path in written} == written
     assert np.abs(both.iterated.ranks - pagerank(graph, tol=1e-9).values).sum() < 1e-12
     # Another alpha begins anew, on the same partitions.
     other = distributed_pagerank(four_workers, graph, tmp_path, alpha=0.5)
     assert np.abs(other.iterated.ranks - pagerank(graph, alpha=0.5).values).sum() < 1e-8
-    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+    assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
-def test_a_changed_file_is_dealt_anew(four_workers, tmp_path):
+def test_a_changed_file_is_written_anew(four_workers, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("1 2\n2 3\n3 1\n")
     distributed_pagerank(four_workers, open_edges(path), tmp_path / "work", n_partitions=2)

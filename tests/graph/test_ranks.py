@@ -102,10 +102,10 @@ def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
 
 def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     n, edges = FAMILIES["R-MAT"]
-    heard: list[tuple[int, float]] = []
-    ranks = pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: heard.append(one))
-    changes = [change for _, change in heard]
-    assert [number for number, _ in heard] == list(range(1, len(changes) + 1))
+    called: list[tuple[int, float]] = []
+    ranks = pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: called.append(one))
+    changes = [change for _, change in called]
+    assert [number for number, _ in called] == list(range(1, len(changes) + 1))
     assert changes == ranks.iterated.changes
     assert all(after <= 0.85 * before * 1.0001 for before, after in pairwise(changes))
     assert changes[-1] <= 1e-9 < changes[-2]

@@ -47,13 +47,14 @@ def _iterate(partitioning: Partitioning, tol: float, precision: type) -> np.ndar
     states = [tasks.read_state(partitions[p], partitioning, p, 0) for p in everyone]
     total = tasks.add_up(None, tol, *map(tasks.sums, states))
     for _ in range(200):
-        handed = [
+        received = [
             [tasks.contributions_to(partitions[q], states[q], total, p, precision)
              for q in everyone if q != p]
             for p in everyone
         ]  # fmt: skip
         states = [
-            tasks.advance(partitions[p], states[p], total, precision, *handed[p]) for p in everyone
+            tasks.advance(partitions[p], states[p], total, precision, *received[p])
+            for p in everyone
         ]
         total = tasks.add_up(total, tol, *map(tasks.sums, states))
     assert total.done

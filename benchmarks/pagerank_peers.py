@@ -1,8 +1,9 @@
-"""The lines of the comparison: each takes a graph, made before, to ranks.
+"""The lines of ``benchmarks.pagerank``: each takes a graph, made before, to ranks.
 
 All are brought to end by one rule: an iteration whose ranks differ from those before by at most
 ``tol`` in the L1 norm is the last. How each is made to follow it stands at its function. Peers are
-optional: one that is not installed is named and left out.
+optional: one that is not installed is named and left out. And how fast this machine reads its
+memory, which an iteration is held against.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from benchmarks.pagerank_study import ScipyArrays, rank_by_matrices
 from pipelines.graph.graph import Graph
 from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop
 from pipelines.graph.pull import pull_ranks
+
+ARRAY_BYTES = 1 << 28  # larger than any cache
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,33 @@ def _networkx(n: int, source: Any, target: Any, alpha: float, tol: float, n_thre
         return Ran(np.fromiter(found.values(), np.float64, n), None)
 
     return rank
+
+
+@njit(nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _total(values: np.ndarray) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def read_bandwidth(n_threads: int, repeats: int = 5) -> float:
+    """Bytes a second that ``n_threads`` read together from arrays of their own, the best turn."""
+    arrays = [np.ones(ARRAY_BYTES // 8) for _ in range(n_threads)]
+    _total(arrays[0][:8])
+    best = 0.0
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in range(repeats):
+            began = time.perf_counter()
+            list(pool.map(_total, arrays))
+            best = max(best, n_threads * ARRAY_BYTES / (time.perf_counter() - began))
+    return best
+
+
+def iteration_bytes(graph: Graph) -> int:
+    """What an iteration of ``pull`` must read and write at least, each byte once.
+
+    For an edge its source (int32); for a node where its row begins (int64), 1 / weight (float64),
+    its rank, read and written (float64), what it handed out and hands out (float32).
+    """
+    return 4 * graph.n_edges + (8 + 8 + 16 + 8) * graph.n_nodes
