@@ -49,21 +49,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of every line, how far its ranks are from the reference, and the floor."""
     import numpy as np
 
-    from benchmarks.graph.bandwidth import iteration_bytes, read_bandwidth
-    from benchmarks.graph.lines import Ran, make_lines
     from benchmarks.machine import installed
+    from benchmarks.pagerank_peers import Ran, iteration_bytes, make_lines, read_bandwidth
     from benchmarks.timing import in_turn, ratios
     from pipelines.graph import pagerank
+    from pipelines.graph.graph import graph_of
     from pipelines.graph.random_graphs import RandomGraph
-    from pipelines.graph.ranks import graph_of
     from pipelines.run.environment import versions
 
-    alpha = 0.85
     drawn = RandomGraph("rmat", options.nodes, options.degree, options.seed)
     # Not every peer takes an edge twice.
     graph = graph_of(drawn, repeated="once")
-    reference = pagerank(graph, alpha=alpha, tol=1e-10, variant="scipy-sparse-inside").values[:, 0]
-    made = make_lines(graph, alpha, options.tol, options.threads)
+    reference = pagerank(graph, tol=1e-10).values[:, 0]
+    made = make_lines(graph, options.tol, options.threads)
     for line in made.lines.values():  # to compile, and to fill caches of their own
         line()
     timed = in_turn(made.lines, options.repeat)
@@ -86,7 +84,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "pagerank",
         n_nodes=graph.n_nodes,
         n_edges=graph.n_edges,
-        alpha=alpha,
+        alpha=0.85,
         tol=options.tol,
         threads=options.threads,
         lines=lines,

@@ -88,12 +88,12 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     ):  # fmt: skip
         began = time.perf_counter()
 
-        def told(iteration: int, change: float) -> None:
+        def show(iteration: int, change: float) -> None:
             spent = time.perf_counter() - began
             print(f"{spent:.0f} s, iteration {iteration}: change {change:.2g}", flush=True)
 
         pids = set(client.run(_pid).values())
-        ours = distributed_pagerank(client, open_edges(path), folder / "work", told=told)
+        ours = distributed_pagerank(client, open_edges(path), folder / "work", callback=show)
         seconds = time.perf_counter() - began
         peaks = client.run(peak_bytes)
         survived = set(client.run(_pid).values()) == pids

@@ -8,16 +8,27 @@ save 200 times n². What it did not try: the same by multiplying columns, which 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import add_count, add_results, exit_status
 from benchmarks.keep import keep, markdown_table, stamped
+from pipelines.graph import cugraph
+from pipelines.graph.graph import Graph, graph_of
+from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
+from pipelines.graph.pull import reciprocal_of
+from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.ranks import Problem
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.pagerank_study"
+Variant = Callable[[Graph, Stop], IterationResult]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,36 +66,160 @@ def time_on_gpu() -> None:
     note(_lesson(record))
 
 
+class ScipyArrays:
+    """scipy.sparse on a CPU, and the same calls in cupy on a GPU."""
+
+    def __init__(self, device: str) -> None:
+        if device == "gpu":
+            import cupy as xp
+            from cupyx.scipy import sparse
+        else:
+            import numpy as xp
+            from scipy import sparse
+        self._sparse, self.array = sparse, xp.asarray
+
+    def host(self, values: Any) -> Any:
+        return values.get() if hasattr(values, "get") else values
+
+    def csr(self, weight: Any, source: Any, first: Any) -> Any:
+        n = len(first) - 1
+        return self._sparse.csr_matrix((weight, source, first), shape=(n, n))
+
+    def dense(self, matrix: Any) -> Any:
+        return matrix.toarray()
+
+
+class TorchArrays:
+    """PyTorch on a CPU or a GPU."""
+
+    def __init__(self, device: str) -> None:
+        self._device = "cuda" if device == "gpu" else "cpu"
+
+    def array(self, values: Any) -> Any:
+        import torch
+
+        return torch.as_tensor(values, device=self._device)
+
+    def host(self, values: Any) -> Any:
+        return values.cpu().numpy()
+
+    def csr(self, weight: Any, source: Any, first: Any) -> Any:
+        import torch
+
+        n = len(first) - 1
+        with warnings.catch_warnings():  # torch says that its sparse tensors are young
+            warnings.filterwarnings("ignore", "Sparse (CSR tensor|invariant checks)", UserWarning)
+            return torch.sparse_csr_tensor(first, source, weight, (n, n))
+
+    def dense(self, matrix: Any) -> Any:
+        return matrix.to_dense()
+
+
+def rank_by_matrices(
+    arrays: ScipyArrays | TorchArrays, layout: str, scaling: str, graph: Graph, stop: Stop
+) -> IterationResult:
+    """PageRank by products of a matrix and a vector, in float64, from ranks that are all alike.
+
+    Parameters
+    ----------
+    layout : "sparse" or "dense"
+    scaling : where ranks are divided by the number of edges that leave their node: "inside" the
+        loop; or before it, in the matrix, by a "product" with a diagonal matrix (n³ operations
+        where it is dense) or a "broadcast" over its columns (n²)
+    graph : unweighted
+    """
+    import numpy as np
+
+    began = time.perf_counter()
+    n, rows, alpha = graph.n_nodes, graph.rows, RandomSurfer(graph.n_nodes).alpha
+    reciprocal = reciprocal_of(graph.out_weight)
+    factors, dangling = arrays.array(reciprocal), arrays.array((reciprocal == 0).astype(float))
+    weight = reciprocal[rows.source] if scaling == "broadcast" and layout == "sparse" else None
+    matrix = arrays.csr(
+        arrays.array(np.ones(rows.n_edges) if weight is None else weight),
+        arrays.array(rows.source), arrays.array(rows.first.astype(np.int32)),
+    )  # fmt: skip
+    nbytes = 12 * rows.n_edges + 4 * n
+    diagonal = None
+    if scaling == "product":
+        places = np.arange(n + 1, dtype=np.int32)
+        diagonal = arrays.csr(factors, arrays.array(places[:-1]), arrays.array(places))
+    if layout == "dense":
+        matrix, nbytes = arrays.dense(matrix), 8 * n**2
+        diagonal = None if diagonal is None else arrays.dense(diagonal)
+        matrix = matrix * factors if scaling == "broadcast" else matrix
+    matrix = matrix if diagonal is None else matrix @ diagonal
+    ranks = arrays.array(np.full(n, 1 / n))
+    setup_seconds = time.perf_counter() - began
+    changes, seconds = list[float](), list[float]()
+    while not stop.reached(changes) and len(changes) < stop.most(alpha):
+        began, before = time.perf_counter(), ranks
+        scaled = factors * ranks if scaling == "inside" else ranks
+        ranks = alpha * (matrix @ scaled) + (1 - alpha + alpha * (dangling @ ranks)) / n
+        changes.append(float(abs(ranks - before).sum()))
+        seconds.append(time.perf_counter() - began)
+    error = rounding_error(np.diff(rows.first))
+    return IterationResult(
+        arrays.host(ranks)[:, None], changes, stop.reached(changes), error, seconds,
+        setup_seconds, nbytes,
+    )  # fmt: skip
+
+
+def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
+    """Every way to rank that can run on a device, by name, and why others cannot."""
+    matrices = "scipy" if device == "cpu" else "cupy"
+    libraries: dict[str, type[ScipyArrays | TorchArrays]] = {
+        matrices: ScipyArrays, "torch": TorchArrays
+    }  # fmt: skip
+    able: dict[str, Variant] = {}
+    missing: dict[str, str] = {}
+    if device == "cpu":
+        able["pull"] = lambda graph, stop: _solve(graph, stop, "cpu")
+    elif cugraph.can_rank("uniform", personal=False):
+        able["cugraph"] = lambda graph, stop: _solve(graph, stop, "gpu")
+    else:
+        missing["cugraph"] = "cugraph or cudf is not installed"
+    for library, kind in libraries.items():
+        if importlib.util.find_spec(library) is None:
+            missing[library] = f"{library} is not installed"
+            continue
+        arrays = kind(device)
+        for layout in ("sparse", "dense"):
+            for scaling in ("inside", "product", "broadcast"):
+                variant = partial(rank_by_matrices, arrays, layout, scaling)
+                able[f"{library}-{layout}-{scaling}"] = variant
+    return able, missing
+
+
+def _solve(graph: Graph, stop: Stop, device: str) -> IterationResult:
+    surfer = RandomSurfer(graph.n_nodes)
+    return Problem(graph, surfer, ["rank"], surfer.start(), stop, device).solve().iterated
+
+
 def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict[str, Any]:
     """Every variant that can run on the device, once to warm up on a small graph, then once."""
     import numpy as np
 
-    from pipelines.graph.iteration import Problem, Stop
-    from pipelines.graph.random_graphs import RandomGraph
-    from pipelines.graph.ranks import graph_of
-    from pipelines.graph.variants import VARIANTS, choose_variants, run
-    from pipelines.graph.walk import Walk
-
-    chosen, left_out = choose_variants("all", device, n_nodes, None)
+    able, left_out = variants(device)
     stop, lines = Stop(None, n_iterations), list[dict[str, Any]]()
     for nodes in (100, n_nodes):
         graph = graph_of(RandomGraph("erdos", nodes, min(degree, nodes / 2)))
-        walk, first = Walk(nodes), None
         lines.clear()
-        for name in chosen:
-            done = run(VARIANTS[name], Problem(graph, walk, walk.start(), stop, device))
+        first = None
+        for name, variant in able.items():
+            done = variant(graph, stop)
             first = done.ranks if first is None else first
             lines.append(
                 {
                     "variant": name,
-                    "preparing_seconds": done.preparing,
+                    "preparing_seconds": done.setup_seconds,
                     "iterating_seconds": sum(done.seconds),
                     "memory_bytes": done.nbytes,
                     "differs_from_first": float(np.abs(done.ranks - first).sum()),
                 }
             )
             if nodes == n_nodes:
-                print(f"{name}: {done.preparing:.2f} s, then {sum(done.seconds):.2f} s")
+                print(f"{name}: {done.setup_seconds:.2f} s, then {sum(done.seconds):.2f} s")
     return stamped(
         "pagerank_study",
         n_nodes=n_nodes,

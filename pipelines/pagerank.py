@@ -1,232 +1,301 @@
-"""PageRank of a graph, in one way or in all: ``python -m pipelines.pagerank``."""
+"""PageRank of a graph: ``python -m pipelines.pagerank``."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.errors import InputError
-from pipelines.graph.options import GraphOptions
+from pipelines.errors import InputError, opt
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, number, option
+from pipelines.run.options import at_least, inside_unit_interval, number, option
 from pipelines.run.summary import wall_time
+from pipelines.run_folder import names
 
 if TYPE_CHECKING:
-    from pipelines.graph.iteration import Array
-    from pipelines.graph.source import GraphSource
+    import pandas as pd
+
+    from pipelines.graph.iteration import Array, Stop
+    from pipelines.graph.ranks import Ranks
+    from pipelines.graph.source import EdgeSource
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
-BY_VARIANT = "by_variant"  # folder of each variant's ranks, until they have been compared
+TOP = 100
+BINS = 60
 
 
 @dataclass(frozen=True)
-class Options(GraphOptions, RunOptions):
-    """Options of ``pagerank``."""
+class Options(RunOptions):
+    """Which graph, how the surfer walks on it, when the iteration ends, and where it runs."""
 
-    group: ClassVar[str] = "variant"
+    group: ClassVar[str] = "graph"
 
-    variant: str = option(
-        "auto",
-        "how it is computed: a variant, all (side by side), or auto: pull on CPU cores, cuGraph "
-        "on a GPU where it is installed",
-        metavar="NAME",
+    edges: str | None = option(
+        None,
+        "edge list: .csv or .tsv with a header line, .txt as of SNAP, .mtx (Matrix Market) or "
+        ".parquet; without it a random graph",
+        metavar="PATH", path="file",
+    )  # fmt: skip
+    source: str | None = option(
+        None, "column of the nodes that edges leave (default: the first; those of a .txt are "
+        "called 1, 2, ...)", metavar="COLUMN",
+    )  # fmt: skip
+    target: str | None = option(
+        None, "column of the nodes that edges point at (default: the second)", metavar="COLUMN"
     )
-    memory: float = option(
-        8.0, "GiB that a variant's dense matrices may take", parse=float, check=at_least(0.001),
-        metavar="GIB", changes_results=False,
+    weight: str | None = option(
+        None, "column of weights (default: every edge counts 1; a matrix: its values)",
+        metavar="COLUMN",
+    )  # fmt: skip
+    random: str = option("rmat", "the random graph", choices=("erdos", "rmat", "ring"))
+    nodes: int = option(
+        100_000, "nodes of the random graph", parse=int, check=at_least(2), metavar="N"
+    )
+    degree: float = option(
+        8.0, "edges that leave a node of the random graph, on average",
+        parse=float, check=at_least(1), metavar="NUMBER",
+    )  # fmt: skip
+    self_loops: str = option(
+        "keep", "what becomes of edges from a node to itself", choices=("keep", "drop")
+    )
+    repeated: str = option(
+        "sum", "an edge that stands there more than once counts as often, or once",
+        choices=("sum", "once"),
+    )  # fmt: skip
+    alpha: float = option(
+        0.85, "damping: how likely the surfer follows an edge", parse=float,
+        check=inside_unit_interval, metavar="NUMBER",
+    )  # fmt: skip
+    personalise: str | None = option(
+        None,
+        "where to jump: a table whose first column names nodes and whose others are vectors",
+        metavar="FILE", path="file",
+    )  # fmt: skip
+    dangling: str = option(
+        "uniform", "where the surfer goes from a node that no edge leaves",
+        choices=("uniform", "personalised", "none"),
+    )  # fmt: skip
+    tol: float = option(
+        1e-6, "end when the L1 norm of the change is this small; 0: never", parse=float,
+        check=at_least(0), metavar="NUMBER",
+    )  # fmt: skip
+    iterations: int | None = option(
+        None, "at most (default: as many as --tol can need)", parse=int, check=at_least(1),
+        metavar="N",
+    )  # fmt: skip
+    start: str | None = option(
+        None, "begin with the ranks of an earlier run, of a graph that has changed since",
+        metavar="RUN", path="folder",
     )  # fmt: skip
     distributed: bool = option(
-        False, "deal the edges to all workers; for a graph larger than one machine"
+        False, "write the edges to partitions, one for each worker; for a graph larger than memory"
     )
     checkpoint_every: int = number(
         10, "with --distributed: iterations between checkpoints of the ranks",
         changes_results=False,
     )  # fmt: skip
 
+    def stop(self) -> Stop:
+        """When the iteration ends; raises InputError where the two do not go together."""
+        from pipelines.graph.iteration import Stop
+
+        return Stop(self.tol or None, self.iterations)
+
+    def earlier_ranks(self) -> pd.DataFrame | None:
+        """The ranks of ``--start``, by node.
+
+        Raises
+        ------
+        InputError
+            It is no run that has ranks.
+        """
+        if self.start is None:
+            return None
+        import pandas as pd
+
+        path = Path(self.start) / names.RANKS
+        if not path.is_file():
+            raise InputError(
+                f"{opt('start')} must be the folder of a finished run of pagerank, got "
+                f"{self.start}, which has no {names.RANKS}; name another, or leave it out"
+            )
+        try:
+            return pd.read_parquet(path).set_index("node")
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{opt('start')} must hold ranks by node in {names.RANKS}, got {path} "
+                f"({' '.join(str(error).split())}); leave it out"
+            ) from None
+
 
 class PageRank(job.Job[Options]):
-    """Ranks of all nodes by the walk of a surfer who follows edges and sometimes jumps."""
+    """Ranks of all nodes: where a surfer is who follows edges and sometimes jumps."""
 
     command = "pagerank"
-    description = "PageRank of a graph: an edge list or a random one, in one variant or in all."
+    description = "PageRank of a graph: an edge list or a random one."
     kind_of_options = Options
     examples = (
         "--edges links.csv",
-        "--random rmat --nodes 100000 --degree 8 --variant all",
+        "--edges links.csv --personalise topics.csv",
         "--edges huge.tsv --distributed --cluster slurm --workers 4",
     )
 
-    def load(self, kind: str) -> GraphSource:
+    def load(self, kind: str) -> EdgeSource:
         """The head of the file; edges are read by ``plan``, or by the workers."""
-        self.options.stop()  # what is wrong with these is said before anything is read
-        return self.options.graph_source(self.options.seed)
+        from pipelines.graph.files import open_edges
+        from pipelines.graph.random_graphs import RandomGraph
+        from pipelines.graph.source import EdgeSource
 
-    def plan(self, data: GraphSource) -> list[str]:
+        options = self.options
+        options.stop()  # what is wrong with these is said before anything is read
+        if options.edges is None:
+            graph = RandomGraph(options.random, options.nodes, options.degree, options.seed)
+            return EdgeSource(graph)
+        file = open_edges(options.edges, options.source, options.target, options.weight)
+        return EdgeSource(file)
+
+    def plan(self, data: EdgeSource) -> list[str]:
         """Read the graph and the vectors, but for a run on many workers."""
         options, self.source = self.options, data
-        walk = f"walk       alpha {options.alpha:g}, dangling {options.dangling}"
+        surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
         if options.distributed:
-            if options.variant not in ("auto", "pull", "cugraph"):
-                raise InputError(
-                    f"--variant must be pull with --distributed, or cugraph on GPUs, got "
-                    f"{options.variant}; leave it out"
-                )
-            if options.variant == "cugraph":
-                from pipelines.graph import on_gpus
+            return [f"graph      {data.name}, in partitions on all workers", surfer]
+        from pipelines.graph.graph import graph_of
+        from pipelines.graph.personalisation import surfer_on
+        from pipelines.graph.ranks import Problem
 
-                on_gpus.refuse(options.dangling, options.personalise is not None)
-            return [f"graph      {data.name}, dealt to all workers", walk]
-        self.problem, self.vectors = options.problem(data)
-        graph = self.problem.graph
-        also = "" if self.vectors == ["rank"] else f", {len(self.vectors)} personal vectors"
+        graph = graph_of(data.edges, self_loops=options.self_loops, repeated=options.repeated)
+        given = surfer_on(
+            graph.nodes, options.alpha, options.dangling, options.personalise,
+            options.earlier_ranks(),
+        )  # fmt: skip
+        self.problem = Problem(graph, *given, options.stop())
+        vectors = self.problem.vectors
+        also = "" if vectors == ["rank"] else f", {len(vectors)} personal vectors"
         return [
             f"graph      {data.name}: {graph.n_nodes:,} nodes, {graph.n_edges:,} edges",
-            walk + also,
+            surfer + also,
         ]
 
     def n_workers(self, kind: str) -> int | None:
-        """One process with all threads, unless edges are dealt to many."""
+        """One process with all threads, unless edges go to many."""
         if self.options.workers is None and kind == "local" and not self.options.distributed:
             return 1
         return self.options.workers
 
-    def recall(self, session: Session) -> None:
-        """Rows of variants that were run before."""
-        self.rows = {
-            row["variant"]: row
-            for record in session.journal.records
-            for row in record["rows"]
-            if not row["status"].startswith("failed")
-        }
-
     def settle(self, cluster: Cluster) -> dict[str, Any]:
-        """The variants, by what the workers have."""
+        """cuGraph where the workers have GPUs and it computes what is asked for."""
+        from pipelines.graph import cugraph
+
         options = self.options
-        if options.distributed:
-            from pipelines.graph import on_gpus
-            from pipelines.graph.variants import find_variant
-
-            self.chosen, self.together = ["distributed"], options.variant
-            left_out: dict[str, str] = {}
-            if options.variant == "auto":
-                fits = on_gpus.spreads(options.dangling, options.personalise is not None)
-                able = cluster.device == "gpu" and fits and on_gpus.lacks() is None
-                self.together = "cugraph" if able else "pull"
-            elif options.variant == "cugraph":
-                find_variant("cugraph", cluster.device, 0, None)
-        else:
-            from pipelines.graph.variants import choose_variants
-
-            self.chosen, left_out = choose_variants(
-                self.options.variant, cluster.device, self.problem.graph.n_nodes,
-                int(self.options.memory * 2**30),
-            )  # fmt: skip
-        return {"solver": ", ".join(self.chosen), "left_out": left_out}
+        needs = cugraph.NEEDS_ON_SEVERAL if options.distributed else cugraph.NEEDS
+        able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
+        self.device = "gpu" if able and cluster.device == "gpu" else "cpu"
+        return {"solver": "cugraph" if self.device == "gpu" else "pull"}
 
     def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Run what is left of the variants, or the one iteration of all workers."""
+        """Iterate on one worker, or on all; these go on from what an earlier session left."""
+        from pipelines.graph.ranks import RankTask, rank_nodes
+
         if self.options.distributed:
-            return self._work_together(session, cluster)
-        import numpy as np
-
-        from pipelines.graph.units import VariantUnit, run_variant
-
-        for name, why in session.record.get("left_out", {}).items():
-            session.say(f"left out   {name}: {why}")
-        ranks = session.path / BY_VARIANT
-        ranks.mkdir(exist_ok=True)
-        todo = [
-            VariantUnit(name) for name in self.chosen
-            if name not in self.rows or not (ranks / f"{name}.npy").exists()
-        ]  # fmt: skip
-        problem = self.problem.on(cluster.device, cluster.threads)
+            return self._work_on_all(session, cluster)
+        problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
+        todo = [RankTask()]
         with session.books(cluster, todo) as books:
-            for outcome in cluster.runner.outcomes(run_variant, problem, todo):
-                name = outcome.unit.variant
-                if outcome.error is None:
-                    np.save(ranks / f"{name}.npy", outcome.result.iterated.ranks)
-                    row = outcome.result.row(name, self.options.alpha, outcome.worker)
-                else:
-                    row = {"variant": name, "worker": outcome.worker,
-                           "status": f"failed: {outcome.error}"}  # fmt: skip
-                books.enter(outcome, [row])
-                self.rows[name] = row
+            for outcome in cluster.runner.outcomes(rank_nodes, problem, todo):
+                if outcome.error is not None:
+                    status = f"failed: {outcome.error}"
+                    books.enter(outcome, [{"worker": outcome.worker, "status": status}])
+                    raise RunStopped(f"there are no ranks: {status}")
+                self.ranks: Ranks = outcome.result
+                books.enter(outcome, [{"worker": outcome.worker, "status": "ok"}])
         return {}
 
-    def _work_together(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Edges dealt to all workers; what a session leaves, the next goes on from."""
+    def _work_on_all(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         from pipelines.graph.distributed import distributed_pagerank
 
         options, every = self.options, self.options.checkpoint_every
 
-        def told(iteration: int, change: float) -> None:
+        def show(iteration: int, change: float) -> None:
             if iteration % every == 0:
                 session.say(f"iteration  {iteration:,}: change {change:.2g}")
 
         try:
-            done = distributed_pagerank(
+            ranks = distributed_pagerank(
                 cluster.client, self.source.edges, session.path / PARTITIONS,
                 self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
                 personalise=options.personalise, dangling=options.dangling, stop=options.stop(),
-                start=options.earlier_ranks(), checkpoint_every=every, variant=self.together,
-                told=told,
+                start=options.earlier_ranks(), checkpoint_every=every, device=self.device,
+                callback=show,
             )  # fmt: skip
         except InputError as error:
             session.folder.update(status="stopped", reason=str(error))
             raise
-        self.done = done
-        self.rows = {"distributed": done.row("distributed", options.alpha)}
-        return {"n_partitions": done.n_partitions}
+        self.ranks = ranks
+        return {"n_partitions": ranks.n_partitions}
 
     def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Compare the variants, write ranks and tables, name the highest."""
-        from pipelines.graph import answer
+        """Write ranks and iterations; name the highest ranks, and say how exact they are."""
+        import pandas as pd
 
-        path, rows = session.path, [self.rows[name] for name in self.chosen]
-        if self.options.distributed:
-            facts = answer.write(
-                path, rows, self.done.nodes, self.done.iterated.ranks, self.done.vectors,
-                self.done.n_edges,
-            )  # fmt: skip
-            shutil.rmtree(path / PARTITIONS)
-            return facts
-        import numpy as np
-
-        by_variant: dict[str, Array] = {
-            row["variant"]: np.load(path / BY_VARIANT / f"{row['variant']}.npy", mmap_mode="r")
-            for row in rows
-            if not row["status"].startswith("failed")
+        ranks, iterated = self.ranks, self.ranks.iterated
+        frame = pd.DataFrame(ranks.values, columns=ranks.vectors)
+        frame.insert(0, "node", ranks.nodes)
+        frame.to_parquet(session.path / names.RANKS, index=False)
+        steps = enumerate(zip(iterated.changes, iterated.seconds, strict=True), 1)
+        table = [(i, change, seconds) for i, (change, seconds) in steps]
+        iterations = pd.DataFrame(table, columns=["iteration", "change", "seconds"])
+        iterations.to_parquet(session.path / names.ITERATIONS, index=False)
+        shutil.rmtree(session.path / PARTITIONS, ignore_errors=True)
+        return {
+            "n_nodes": len(ranks.nodes),
+            "n_edges": ranks.n_edges,
+            "vectors": ranks.vectors,
+            "n_cells": 1,
+            "n_iterations": len(iterated.changes),
+            "change": ranks.change,
+            "residual": ranks.residual,
+            "bound": ranks.bound,
+            "converged": ranks.converged,
+            "setup_seconds": iterated.setup_seconds,
+            "iterating_seconds": sum(iterated.seconds),
+            "memory_bytes": iterated.nbytes,
+            "top": [
+                {"node": str(node), "rank": float(rank)} for node, rank in ranks.top(TOP).items()
+            ],
+            "distribution": distribution(ranks.values[:, 0]),
         }
-        if not by_variant:
-            raise RunStopped(f"no variant gave ranks: {rows[0]['status']}")
-        first = next(iter(by_variant.values()))
-        for row in rows:
-            if row["variant"] in by_variant:
-                differs = abs(by_variant[row["variant"]] - first).sum(axis=0).max()
-                row["differs_from_first"] = float(differs)
-        graph = self.problem.graph
-        facts = answer.write(path, rows, graph.nodes, np.array(first), self.vectors, graph.n_edges)
-        shutil.rmtree(path / BY_VARIANT)
-        return facts
 
     def lines(self, record: Mapping[str, Any]) -> list[str]:
         """The highest ranks, how exact they are, the time."""
         top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
         end = "" if record["converged"] else "; the iteration ended before --tol was reached"
-        failed = f"; {record['n_failed']} of {record['n_cells']} variants failed"
         return [
             f"highest    {top}",
             f"exact to   {record['bound']:.2g} (L1), residual {record['residual']:.2g}, after "
             f"{record['n_iterations']} iterations, change {record['change']:.2g}{end}",
-            wall_time(record) + (failed if record["n_failed"] else ""),
+            wall_time(record),
         ]
+
+
+def distribution(ranks: Array) -> dict[str, list[float]]:
+    """How many nodes have a rank within each of some bins of equal width on a logarithmic axis."""
+    import numpy as np
+
+    positive = ranks[ranks > 0]
+    if not len(positive):
+        return {"bounds": [], "counts": []}
+    low, high = float(positive.min()), float(positive.max())
+    bounds = np.geomspace(low * (1 - 1e-9), high * (1 + 1e-9), BINS + 1)
+    counts, _ = np.histogram(positive, bounds)
+    return {"bounds": bounds.tolist(), "counts": counts.tolist()}
 
 
 main, run, check = PageRank.main, PageRank.run, PageRank.check

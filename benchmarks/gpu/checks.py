@@ -76,9 +76,7 @@ CHECKS = (
         ("torch", "sklearn", "yaml", "safetensors"),
         35,
     ),
-    Check(
-        "every variant of PageRank agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 20
-    ),
+    Check("PageRank on a GPU agrees with the CPU's", "tests/gpu/test_pagerank.py", GRAPH, 20),
     Check("time of the study's PageRank", "benchmarks.pagerank_study:time_on_gpu", GRAPH, 25),
     Check("a worker for each GPU", "tests/gpu/test_cuda_cluster.py", CLUSTER, 20),
     Check(

@@ -1,4 +1,4 @@
-"""PageRank: graphs, the ways to compute it, and the iteration on many workers."""
+"""PageRank: graphs, the power iteration on one machine, on many workers and on GPUs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def make_block(source: Any, target: Any, weight: Any = None, where: str = "") ->
     InputError
         A name is missing, or a weight is missing, negative, infinite or not a number.
     """
-    source, target = _of_one_type([_arrow(source, where), _arrow(target, where)])
+    source, target = _to_one_type([_arrow(source, where), _arrow(target, where)])
     for names, role in ((source, "source"), (target, "target")):
         missing = pc.is_null(names, nan_is_null=True)
         n_missing = pc.sum(missing).as_py() or 0
@@ -96,13 +96,13 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
     """
     pieces = [(*_by_name(block), block.weight) for block in blocks]
     if not sum(len(codes) for _, codes, _ in pieces):
-        raise no_edges()
+        raise no_edges_error()
     if nodes is None:
         nodes = sorted_names([names for names, _, _ in pieces])
-    refuse_many(len(nodes))
+    check_node_count(len(nodes))
     sources, targets, weights = [], [], []
     for names, codes, weight in pieces:
-        numbers = find(names, nodes)[codes]
+        numbers = positions_of(names, nodes)[codes]
         sources.append(numbers[: len(codes) // 2])
         targets.append(numbers[len(codes) // 2 :])
         weights.append(weight)
@@ -116,7 +116,7 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
 
 def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
     """All names that occur in one of several arrays, sorted: int64, or as arrow sorts them."""
-    pieces = _of_one_type(list(names))
+    pieces = _to_one_type(list(names))
     union = pc.unique(pa.chunked_array(pieces))
     if pa.types.is_integer(union.type):
         return pd.Index(np.sort(union.to_numpy(zero_copy_only=False)))
@@ -128,7 +128,7 @@ def names_in(block: Block) -> pa.Array:
     return _by_name(block)[0]
 
 
-def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
+def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     """Positions of names among the nodes.
 
     Raises
@@ -152,19 +152,19 @@ def find(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     if len(unknown):
         raise InputError(
             f"{opt('edges')} must run between the {len(nodes)} known nodes, got "
-            f"{shown(wanted[unknown[0]])}; leave it out, or name it among the nodes"
+            f"{short_repr(wanted[unknown[0]])}; leave it out, or name it among the nodes"
         )
     return positions.astype(np.int32)
 
 
-def no_edges() -> InputError:
+def no_edges_error() -> InputError:
     """The error of a graph without edges."""
     return InputError(
         f"{opt('edges')} must hold at least one edge, got none; check where they come from"
     )
 
 
-def refuse_many(n_nodes: int) -> None:
+def check_node_count(n_nodes: int) -> None:
     """Raise InputError where nodes cannot be numbered in int32."""
     if n_nodes > MOST_NODES:
         raise InputError(
@@ -173,7 +173,15 @@ def refuse_many(n_nodes: int) -> None:
         )
 
 
-def shown(value: object) -> str:
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise InputError where a value is none of the choices."""
+    if value not in choices:
+        raise InputError(
+            f"{opt(name)} must be one of {', '.join(choices)}, got {value!r}; choose one"
+        )
+
+
+def short_repr(value: object) -> str:
     """One line of at most some thirty characters, whatever the value."""
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
 
@@ -203,7 +211,7 @@ def _arrow(column: Any, where: str) -> pa.Array:
     return array
 
 
-def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
+def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
     """Whole numbers as int64; what differs in type, or is text, as text."""
     if all(pa.types.is_integer(array.type) for array in arrays):
         try:

@@ -24,7 +24,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Block, make_block, refuse_many
+from pipelines.graph.edges import Block, check_node_count, make_block
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
 PART_BYTES = 16 << 20
@@ -233,10 +233,24 @@ def open_edges(
         columns, more = heads.get(kind, _table_head)(path, kind)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(str(path), error) from None
-    _refuse_few(path, columns)
+    if not columns:
+        raise InputError(
+            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
+            f"written in full"
+        )
+    if len(columns) < 2:
+        raise InputError(
+            f"{opt('edges')} must have a column of sources and one of targets, '{path}' has only "
+            f"{columns[0]!r}; check what stands between columns"
+        )
     for role, name in (("source", source), ("target", target), ("weight", weight)):
         if name is not None and name not in columns:
-            raise _no_column(role, name, path, columns)
+            near = get_close_matches(name, columns, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InputError(
+                f"{opt(role)} must be the name of a column of '{path}', got {name!r}; {hint}there "
+                f"are {', '.join(map(repr, columns[:10]))}"
+            )
     usual = more.pop("weight", None)
     return EdgeFile(
         str(path), kind, columns, source or columns[0], target or columns[1], weight or usual,
@@ -314,7 +328,7 @@ def _matrix_head(path: Path, kind: str) -> Head:
             f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
             f"columns; a row and a column are one node"
         )
-    refuse_many(n_rows)
+    check_node_count(n_rows)
     more = {"begin": begin, "blanks": True, "n_nodes": n_rows, "symmetric": symmetry == "symmetric"}
     if field == "pattern":
         return ("row", "column"), more
@@ -325,28 +339,6 @@ def _parquet_files(path: str) -> list[Path]:
     """A file, or the parts in a folder as Dask and Spark write it."""
     whole = Path(path)
     return sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
-
-
-def _refuse_few(path: Path, columns: tuple[str, ...]) -> None:
-    if not columns:
-        raise InputError(
-            f"{opt('edges')} must hold at least one edge, '{path}' has none; check that it was "
-            f"written in full"
-        )
-    if len(columns) < 2:
-        raise InputError(
-            f"{opt('edges')} must have a column of sources and one of targets, '{path}' has only "
-            f"{columns[0]!r}; check what stands between columns"
-        )
-
-
-def _no_column(role: str, name: str, path: Path, columns: tuple[str, ...]) -> InputError:
-    near = get_close_matches(name, columns, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(
-        f"{opt(role)} must be the name of a column of '{path}', got {name!r}; {hint}there are "
-        f"{', '.join(map(repr, columns[:10]))}"
-    )
 
 
 def _is_number(field: str) -> bool:

@@ -1,17 +1,29 @@
-"""A graph in compressed rows by destination: who points at whom."""
+"""A graph in compressed rows by destination: who points at whom; made of whatever has edges."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Edges
+from pipelines.graph.edges import (
+    Block,
+    Edges,
+    check_choice,
+    check_node_count,
+    make_block,
+    number_nodes,
+)
+from pipelines.graph.files import EdgeFile, NamesAreText, open_edges
+from pipelines.graph.random_graphs import RandomGraph
 from pipelines.svm.compiled import compiled
 
 Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
@@ -69,32 +81,38 @@ class Graph:
     @cached_property
     def out_weight(self) -> NDArray[np.float64]:
         """Sum of the weights of the edges that leave a node, of shape (n,)."""
-        return weights_out(self.rows, self.n_nodes)
+        out = np.zeros(self.n_nodes)
+        add_out(self.rows.source, self.rows.weight, out)
+        return out
 
 
-def make_graph(edges: Edges, self_loops: str = "keep", repeated: str = "sum") -> Graph:
-    """Sort edges into rows by destination.
-
-    Parameters
-    ----------
-    self_loops : "keep", or "drop" edges from a node to itself
-    repeated : "sum" counts an edge as often as it stands there (its weights are added); "once"
-        takes it once, with the weight that stands first
-
-    Raises
-    ------
-    InputError
-        The rule is unknown, or no edge is left.
-    """
-    known("self_loops", self_loops, SELF_LOOPS)
-    known("repeated", repeated, REPEATED)
-    pieces = [(edges.source, edges.target, edges.weight)]
-    rows = make_rows(lambda: pieces, len(edges.nodes), 0, self_loops, repeated)
+def graph_of(
+    edges: Any,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    nodes: int | None = None,
+    self_loops: str = "keep",
+    repeated: str = "sum",
+) -> Graph:
+    """The graph of what ``pagerank`` takes as edges, or of an ``EdgeFile``; raises as it does."""
+    if isinstance(edges, Graph):
+        return edges
+    check_choice("self_loops", self_loops, SELF_LOOPS)
+    check_choice("repeated", repeated, REPEATED)
+    if nodes is not None:
+        check_node_count(nodes)
+        if nodes < 1:
+            raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
+    known = None if nodes is None else pd.RangeIndex(nodes)
+    numbered = _edges(edges, source, target, weight, known)
+    pieces = [(numbered.source, numbered.target, numbered.weight)]
+    rows = make_rows(lambda: pieces, len(numbered.nodes), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError(
             f"{opt('edges')} must hold an edge that is no self-loop, got none; keep self-loops"
         )
-    return Graph(edges.nodes, rows)
+    return Graph(numbered.nodes, rows)
 
 
 def make_rows(
@@ -110,47 +128,97 @@ def make_rows(
     ----------
     pieces : gives all pieces, twice the same: sources, targets (int32), weights (float64 or None)
     n_rows : targets are the nodes first_node to first_node + n_rows - 1
+    self_loops : "keep", or "drop" edges from a node to itself
+    repeated : "sum" counts an edge as often as it stands there (its weights are added); "once"
+        takes it once, with the weight that stands first
     """
+
+    def wanted() -> Iterable[Piece]:
+        for source, target, weight in pieces():
+            if self_loops == "keep":
+                yield source, target, weight
+            else:
+                some = source != target
+                yield source[some], target[some], None if weight is None else weight[some]
+
     n_in = np.zeros(n_rows, np.int64)
     weighted = False
-    for _, target, weight in pieces():
+    for _, target, weight in wanted():
         n_in += np.bincount(target - first_node, minlength=n_rows)
         weighted = weight is not None
     first = np.concatenate(([0], np.cumsum(n_in)))
-    del n_in
     source = np.empty(first[-1], np.int32)
     weights = np.empty(first[-1]) if weighted else None
     place = first[:-1].copy()
-    for some_source, target, weight in pieces():
+    for some_source, target, weight in wanted():
         _fill(place, first_node, some_source, target, weight, source, weights)
-    rows = Rows(first, source, weights)
-    if self_loops == "drop":
-        rows = _only(rows, _no_loop(first, source, first_node))
-    if repeated == "once":
-        _sort_rows(rows.first, rows.source, rows.weight)
-        rows = _only(rows, _no_repeat(rows.first, rows.source))
-    return rows
-
-
-def known(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise InputError where a value is none of the choices."""
-    if value not in choices:
-        raise InputError(
-            f"{opt(name)} must be one of {', '.join(choices)}, got {value!r}; choose one"
-        )
-
-
-def weights_out(rows: Rows, n_nodes: int) -> NDArray[np.float64]:
-    """For each of ``n_nodes`` the sum of the weights of the rows' edges that leave it."""
-    out = np.zeros(n_nodes)
-    add_out(rows.source, rows.weight, out)
-    return out
-
-
-def _only(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
+    if repeated == "sum":
+        return Rows(first, source, weights)
+    _sort_rows(first, source, weights)
+    kept = np.append(True, source[1:] != source[:-1])[: len(source)]
+    kept[first[:-1][n_in > 0]] = True
     before = np.concatenate(([0], np.cumsum(kept)))
-    weight = None if rows.weight is None else rows.weight[kept]
-    return Rows(before[rows.first], rows.source[kept], weight)
+    return Rows(before[first], source[kept], None if weights is None else weights[kept])
+
+
+def _edges(
+    edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
+) -> Edges:
+    if isinstance(edges, str | Path):
+        edges = open_edges(edges, source, target, weight)
+    if isinstance(edges, EdgeFile):
+        return read_edges(edges, nodes)
+    if isinstance(edges, RandomGraph):
+        sources, targets = (np.concatenate(part) for part in zip(*edges.blocks(), strict=True))
+        return Edges(sources, targets, None, pd.RangeIndex(edges.n_nodes))
+    if hasattr(edges, "tocoo"):
+        rows, columns = edges.shape
+        if rows != columns:
+            raise InputError(
+                f"{opt('edges')} must be a square matrix, got {rows} rows and {columns} columns; "
+                f"a row and a column are one node"
+            )
+        check_node_count(rows)
+        entries = edges.tocoo()
+        block = make_block(entries.row, entries.col, entries.data)
+        return number_nodes([block], pd.RangeIndex(rows))
+    return number_nodes([_block(edges, source, target, weight)], nodes)
+
+
+def read_edges(file: EdgeFile, nodes: pd.Index | None = None) -> Edges:
+    """All edges of a file; names are whole numbers where all of them are."""
+    known = file.nodes if nodes is None else nodes
+    try:
+        return number_nodes(file.blocks(), known)
+    except NamesAreText:
+        return number_nodes(file.blocks(text=True), known)
+
+
+def _block(edges: Any, source: str | None, target: str | None, weight: str | None) -> Block:
+    if isinstance(edges, pd.DataFrame | pa.Table):
+        columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
+        if len(columns) < 2:
+            raise InputError(
+                f"{opt('edges')} must have two columns, got {columns}; name nodes in both"
+            )
+        chosen = {"source": source or columns[0], "target": target or columns[1], "weight": weight}
+        for role, name in chosen.items():
+            if name is not None and name not in columns:
+                raise InputError(
+                    f"{opt(role)} must be the name of a column, got {name!r}; there are "
+                    f"{', '.join(map(repr, columns[:10]))}"
+                )
+        parts = {role: None if name is None else edges[name] for role, name in chosen.items()}
+        return make_block(parts["source"], parts["target"], parts["weight"])
+    if isinstance(edges, tuple) and len(edges) in (2, 3):
+        return make_block(*edges)
+    pairs = np.asarray(edges)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(
+            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, "
+            f"2), got {type(edges).__name__}; pass one of these"
+        )
+    return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
 
 @compiled()
@@ -194,21 +262,3 @@ def _sort_rows(first: np.ndarray, source: np.ndarray, weight: np.ndarray | None)
             order = np.argsort(source[begin:end], kind="mergesort")
             source[begin:end] = source[begin:end][order]
             weight[begin:end] = weight[begin:end][order]
-
-
-@compiled()
-def _no_loop(first: np.ndarray, source: np.ndarray, first_node: int) -> np.ndarray:
-    kept = np.ones(len(source), np.bool_)
-    for row in range(len(first) - 1):
-        for k in range(first[row], first[row + 1]):
-            kept[k] = source[k] != row + first_node
-    return kept
-
-
-@compiled()
-def _no_repeat(first: np.ndarray, source: np.ndarray) -> np.ndarray:
-    kept = np.ones(len(source), np.bool_)
-    for row in range(len(first) - 1):
-        for k in range(first[row] + 1, first[row + 1]):
-            kept[k] = source[k] != source[k - 1]
-    return kept

@@ -1,48 +1,98 @@
-"""The power iteration that all variants share, when it ends, and how far off it may be."""
+"""The random surfer, when the power iteration ends, and how far off its ranks may be."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.graph import Graph, Rows
-from pipelines.graph.walk import Walk
+from pipelines.graph.edges import check_choice
 
 Array = NDArray[np.float64]
 
-Told = Callable[[int, float], None]
+# Called with the number of each iteration, from 1, and its change.
+Callback = Callable[[int, float], None]
 
 DOUBLE = 2.0**-53
 SINGLE = 2.0**-24
+DANGLING = ("uniform", "personalised", "none")
 
 
-class Step(Protocol):
-    """Ranks somewhere, and how they get on.
+def ignore(iteration: int, change: float) -> None:
+    """The callback that does nothing."""
 
-    nbytes : what is held between iterations
-    roundoff : of one iteration, as the L1 norm of what it adds to a vector of ranks
+
+@dataclass(frozen=True, eq=False)
+class RandomSurfer:
+    """Follow an edge with probability alpha, in proportion to its weight, else jump.
+
+    Attributes
+    ----------
+    alpha : float
+        The damping factor, strictly between 0 and 1.
+    personalisation : float64 of shape (n_nodes, k), or None
+        Where to jump: k vectors, each at least 0 and of sum 1. None: anywhere alike, k = 1.
+    dangling : str
+        What happens at a dangling node, which no weight leaves: a jump anywhere alike ("uniform")
+        or as ``personalisation`` says ("personalised"); "none": the surfer is lost, and ranks add
+        up to less than 1.
+
+    Raises
+    ------
+    InputError
+        alpha is not between 0 and 1, or the rule is unknown.
     """
 
-    @property
-    def nbytes(self) -> int: ...
+    n_nodes: int
+    alpha: float = 0.85
+    personalisation: Array | None = None
+    dangling: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise InputError(
+                f"{opt('alpha')} must lie strictly between 0 and 1, got {self.alpha}; 0.85 is usual"
+            )
+        check_choice("dangling", self.dangling, DANGLING)
 
     @property
-    def roundoff(self) -> float: ...
+    def n_vectors(self) -> int:
+        return 1 if self.personalisation is None else self.personalisation.shape[1]
 
-    def advance(self) -> Array:
-        """One iteration; the L1 norm of the change of each vector, of shape (k,)."""
-        ...
+    @cached_property
+    def jump(self) -> Array:
+        """Where to jump, of shape (n_nodes, k), or (1, 1) where that is anywhere alike."""
+        if self.personalisation is None:
+            return np.full((1, 1), 1 / self.n_nodes)
+        return self.personalisation
 
-    def ranks(self) -> Array:
-        """On the host, of shape (n, k)."""
-        ...
+    def start(self) -> Array:
+        """Ranks to begin with, of shape (n_nodes, k): a jump from nowhere."""
+        return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
+
+    def jump_weights(self, dangling_rank: Array) -> tuple[Array, Array]:
+        """What a node gets by jumps: ``first * jump + second``.
+
+        Parameters
+        ----------
+        dangling_rank : of shape (k,)
+            The sum of the ranks of dangling nodes.
+
+        Returns
+        -------
+        first, second : of shape (k,)
+        """
+        first = np.full_like(dangling_rank, 1 - self.alpha)
+        if self.dangling == "none":
+            return first, np.zeros_like(dangling_rank)
+        if self.personalisation is None or self.dangling == "personalised":
+            return first + self.alpha * dangling_rank, np.zeros_like(dangling_rank)
+        return first, self.alpha * dangling_rank / self.n_nodes
 
 
 @dataclass(frozen=True)
@@ -88,46 +138,39 @@ class Stop:
         assert self.tol is not None
         return math.ceil(math.log(self.tol / 2) / math.log(alpha)) + 10
 
+    def reached(self, changes: list[float]) -> bool:
+        """Whether the last change fell to ``tol``."""
+        return self.tol is not None and bool(changes) and changes[-1] <= self.tol
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What a variant is given: the same for all variants of a run, scattered once.
+    def precision(self, alpha: float) -> type:
+        """Of contributions: float32 where its rounding cannot keep the change above ``tol``.
 
-    start : float64 of shape (n_nodes, k)
-    device : "cpu" or "gpu"
-    n_threads : of ``pull``; None: every core this process may use
-    """
-
-    graph: Graph
-    walk: Walk
-    start: Array
-    stop: Stop
-    device: str = "cpu"
-    n_threads: int | None = None
-
-    def on(self, device: str, n_threads: int) -> Problem:
-        """The same, to be computed by workers of a kind."""
-        return replace(self, device=device, n_threads=n_threads)
+        Ranks may end in a cycle of roundings. Each adds at most SINGLE to either of two vectors
+        that an iteration brings closer by alpha: their distance ends below
+        2 SINGLE / (1 - alpha).
+        """
+        single = self.tol is not None and self.tol >= 2 * SINGLE / (1 - alpha)
+        return np.float32 if single else np.float64
 
 
 @dataclass(frozen=True)
-class Iterated:
+class IterationResult:
     """What an iteration gave.
 
     ranks : float64 of shape (n, k)
     changes : the L1 norm of each iteration's change, the largest of the k vectors'
+    rounding : of the last iteration, as the L1 norm of what it adds to a vector of ranks
     seconds : of each iteration
-    preparing : seconds before the first
+    setup_seconds : before the first
     nbytes : what was held between iterations
-    roundoff : of the last iteration
     """
 
     ranks: Array
     changes: list[float]
     converged: bool
-    roundoff: float
+    rounding: float
     seconds: list[float] = field(default_factory=list)
-    preparing: float = 0.0
+    setup_seconds: float = 0.0
     nbytes: int = 0
 
     def bound(self, alpha: float) -> float:
@@ -137,39 +180,15 @@ class Iterated:
         most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
         1 / (1 - alpha) times itself.
         """
-        return (alpha * self.changes[-1] + self.roundoff) / (1 - alpha)
+        return (alpha * self.changes[-1] + self.rounding) / (1 - alpha)
 
 
-def rounding(rows: Rows) -> float:
-    """Of an iteration whose sums are made in float64, to first order."""
-    return rounding_of(int(np.diff(rows.first).max(initial=0)))
-
-
-def rounding_of(longest: int) -> float:
-    """The same, where the longest sum has so many terms."""
-    return DOUBLE * (longest + 4)
-
-
-def iterate(make_step: Callable[[], Step], problem: Problem, told: Told) -> Iterated:
-    """Iterate until the problem's ``stop`` says so.
+def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:
+    """Of an iteration whose sums are made in float64, to first order.
 
     Parameters
     ----------
-    make_step : makes what is needed before the first iteration; timed apart
-    told : hears the number of each iteration, from 1, and its change
+    n_in : how many edges point at each node
+    precision : of the contributions
     """
-    began = time.perf_counter()
-    step, stop = make_step(), problem.stop
-    preparing = time.perf_counter() - began
-    changes: list[float] = []
-    seconds: list[float] = []
-    converged = False
-    while not converged and len(changes) < stop.most(problem.walk.alpha):
-        began = time.perf_counter()
-        changes.append(float(step.advance().max()))
-        seconds.append(time.perf_counter() - began)
-        converged = stop.tol is not None and changes[-1] <= stop.tol
-        told(len(changes), changes[-1])
-    return Iterated(
-        step.ranks(), changes, converged, step.roundoff, seconds, preparing, step.nbytes
-    )
+    return DOUBLE * (int(n_in.max(initial=0)) + 4) + (SINGLE if precision is np.float32 else 0)

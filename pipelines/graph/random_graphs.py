@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import refuse_many
+from pipelines.graph.edges import check_node_count
 
 KINDS = ("erdos", "rmat", "ring")
 
@@ -48,7 +48,7 @@ class RandomGraph:
             raise InputError(
                 f"{opt('nodes')} must be at least 2, got {self.n_nodes}; make it larger"
             )
-        refuse_many(self.n_nodes)
+        check_node_count(self.n_nodes)
         if not 1 <= self.degree < self.n_nodes:
             raise InputError(
                 f"{opt('degree')} must be at least 1 and below nodes ({self.n_nodes}), got "

@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+from scipy import sparse
 
-from pipelines.errors import InputError, opt
-from pipelines.graph import variants
-from pipelines.graph.edges import Block, Edges, make_block, number_nodes, refuse_many
-from pipelines.graph.files import EdgeFile, NamesAreText, open_edges
-from pipelines.graph.graph import Graph, make_graph
-from pipelines.graph.iteration import Array, Iterated, Problem, Stop, Told
-from pipelines.graph.personal import walk_over
-from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.walk import Walk, inverse
+from pipelines.graph import cugraph
+from pipelines.graph.edges import check_choice
+from pipelines.graph.graph import Graph, graph_of
+from pipelines.graph.iteration import (
+    Array,
+    Callback,
+    IterationResult,
+    RandomSurfer,
+    Stop,
+    ignore,
+)
+from pipelines.graph.personalisation import surfer_on
+from pipelines.graph.pull import pull_ranks, reciprocal_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranks:
     """The answer.
 
     Attributes
     ----------
     nodes : pandas Index of the n names
-    values : float64 of shape (n, k)
-        k is 1 without personalisation; each column adds up to 1 (less with dangling "none").
     vectors : list of str
-        Names of the k columns.
-    iterated : Iterated
+        Names of the k columns of ``values``.
+    iterated : IterationResult
         Changes, times, memory.
     residual : float
         The L1 norm of what one more iteration in float64 would change, largest of the vectors.
     """
 
     nodes: pd.Index
-    values: Array
     vectors: list[str]
-    iterated: Iterated
+    iterated: IterationResult
     alpha: float
     residual: float
+    n_edges: int
+
+    @property
+    def values(self) -> Array:
+        """Ranks, float64 of shape (n, k); k is 1 without personalisation.
+
+        Each column adds up to 1 (less with dangling "none").
+        """
+        return self.iterated.ranks
 
     @property
     def converged(self) -> bool:
@@ -57,7 +66,7 @@ class Ranks:
 
     @property
     def bound(self) -> float:
-        """How far ranks may be from the exact ones, as an L1 norm: see ``Iterated.bound``."""
+        """How far ranks may be from the exact ones, as an L1 norm."""
         return self.iterated.bound(self.alpha)
 
     def frame(self) -> pd.DataFrame:
@@ -87,11 +96,9 @@ def pagerank(
     tol: float | None = 1e-6,
     iterations: int | None = None,
     start: Ranks | pd.DataFrame | pd.Series | None = None,
-    variant: str = variants.DEFAULT,
     device: str = "cpu",
     n_threads: int | None = None,
-    memory_bytes: int | None = None,
-    told: Told = lambda iteration, change: None,
+    callback: Callback = ignore,
 ) -> Ranks:
     """PageRank of a graph (Page, Brin, Motwani and Winograd 1998).
 
@@ -114,11 +121,9 @@ def pagerank(
     tol : ends when the L1 norm of the change is this small; None: never
     iterations : at most; None: as many as ``tol`` can need
     start : ranks of an earlier graph, to begin with
-    variant : how it is computed: a name in ``pipelines.graph.variants.VARIANTS``
-    device : "cpu" or "gpu"
-    n_threads : of the variant "pull"; by default every core
-    memory_bytes : for dense matrices; None: no limit
-    told : hears the number of each iteration and its change
+    device : "cpu", by compressed rows in numba, or "gpu", by cuGraph
+    n_threads : on a CPU; by default every core
+    callback : called with the number of each iteration and its change; cuGraph tells of none
 
     Returns
     -------
@@ -130,112 +135,66 @@ def pagerank(
         Edges or a parameter break a rule; one line that names it.
     """
     stop = Stop(tol, iterations)
-    Walk(1, alpha, None, dangling)  # before edges are read
+    RandomSurfer(1, alpha, None, dangling)  # before edges are read
+    check_choice("device", device, ("cpu", "gpu"))
+    if device == "gpu":
+        cugraph.check(dangling, personalise is not None)
     graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
     earlier = start.frame() if isinstance(start, Ranks) else start
     earlier = None if earlier is None else pd.DataFrame(earlier)
-    walk, names, begin = walk_over(graph.nodes, alpha, dangling, personalise, earlier)
-    chosen = variants.find_variant(variant, device, graph.n_nodes, memory_bytes)
-    problem = Problem(graph, walk, begin, stop, device, n_threads)
-    iterated = variants.run(chosen, problem, told)
-    return Ranks(
-        graph.nodes, iterated.ranks, names, iterated, alpha, residual(graph, walk, iterated.ranks)
-    )
+    given = surfer_on(graph.nodes, alpha, dangling, personalise, earlier)
+    return Problem(graph, *given, stop, device, n_threads).solve(callback)
 
 
-def residual(graph: Graph, walk: Walk, ranks: Array) -> float:
-    """The L1 norm of what one more iteration in float64 changes, the largest of the vectors'."""
-    return float(abs(advanced(graph, walk, ranks) - ranks).sum(axis=0).max())
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A graph in memory, how its ranks are defined, and where they are computed.
+
+    vectors : names of the k vectors
+    start : float64 of shape (n_nodes, k)
+    """
+
+    graph: Graph
+    surfer: RandomSurfer
+    vectors: list[str]
+    start: Array
+    stop: Stop
+    device: str = "cpu"
+    n_threads: int | None = None
+
+    def solve(self, callback: Callback = ignore) -> Ranks:
+        """The ranks."""
+        graph, surfer = self.graph, self.surfer
+        if self.device == "gpu":
+            iterated = cugraph.rank_graph(graph, surfer, self.start, self.stop)
+        else:
+            iterated = pull_ranks(graph, surfer, self.start, self.stop, self.n_threads, callback)
+        error = residual(graph, surfer, iterated.ranks)
+        return Ranks(graph.nodes, self.vectors, iterated, surfer.alpha, error, graph.n_edges)
 
 
-def advanced(graph: Graph, walk: Walk, ranks: Array) -> Array:
-    """One iteration in float64, by scipy: ranks of shape (n, k) to ranks of shape (n, k)."""
-    from pipelines.graph.variants.on_scipy import OnCPU
+@dataclass(frozen=True)
+class RankTask:
+    """The one task of a run on one worker."""
 
-    factors = inverse(graph.out_weight)
-    onto_jump, everywhere = walk.shares(ranks[factors == 0].sum(axis=0))
-    pulled = OnCPU().sparse(graph) @ (factors[:, None] * ranks)
-    return np.asarray(walk.alpha * pulled + (walk.jump * onto_jump + everywhere))
+    name: str = "pagerank"
+    cost: float = 1.0
 
 
-def graph_of(
-    edges: Any,
-    source: str | None = None,
-    target: str | None = None,
-    weight: str | None = None,
-    nodes: int | None = None,
-    self_loops: str = "keep",
-    repeated: str = "sum",
-) -> Graph:
-    """The graph of what ``pagerank`` takes as edges, or of an ``EdgeFile``; raises as it does."""
-    if isinstance(edges, Graph):
-        return edges
-    if nodes is not None:
-        refuse_many(nodes)
-        if nodes < 1:
-            raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
-    known = None if nodes is None else pd.RangeIndex(nodes)
-    return make_graph(_edges(edges, source, target, weight, known), self_loops, repeated)
+def rank_nodes(problem: Problem, task: RankTask) -> Ranks:
+    """Solve a problem on a worker."""
+    return problem.solve()
 
 
-def _edges(
-    edges: Any, source: str | None, target: str | None, weight: str | None, nodes: pd.Index | None
-) -> Edges:
-    if isinstance(edges, str | Path):
-        edges = open_edges(edges, source, target, weight)
-    if isinstance(edges, EdgeFile):
-        return read_edges(edges, nodes)
-    if isinstance(edges, RandomGraph):
-        sources, targets = (np.concatenate(part) for part in zip(*edges.blocks(), strict=True))
-        return Edges(sources, targets, None, pd.RangeIndex(edges.n_nodes))
-    if hasattr(edges, "tocoo"):
-        return _edges_of_matrix(edges)
-    return number_nodes([_block(edges, source, target, weight)], nodes)
+def residual(graph: Graph, surfer: RandomSurfer, ranks: Array) -> float:
+    """The L1 norm of what one more iteration in float64 changes, the largest of the vectors'.
 
-
-def read_edges(file: EdgeFile, nodes: pd.Index | None = None) -> Edges:
-    """All edges of a file; names are whole numbers where all of them are."""
-    known = file.nodes if nodes is None else nodes
-    try:
-        return number_nodes(file.blocks(), known)
-    except NamesAreText:
-        return number_nodes(file.blocks(text=True), known)
-
-
-def _edges_of_matrix(matrix: Any) -> Edges:
-    entries = matrix.tocoo()
-    if entries.shape[0] != entries.shape[1]:
-        raise InputError(
-            f"{opt('edges')} must be a square matrix, got {entries.shape[0]} rows and "
-            f"{entries.shape[1]} columns; a row and a column are one node"
-        )
-    refuse_many(entries.shape[0])
-    block = make_block(entries.row, entries.col, entries.data)
-    return number_nodes([block], pd.RangeIndex(entries.shape[0]))
-
-
-def _block(edges: Any, source: str | None, target: str | None, weight: str | None) -> Block:
-    if isinstance(edges, pd.DataFrame | pa.Table):
-        columns = list(edges.columns if isinstance(edges, pd.DataFrame) else edges.column_names)
-        if len(columns) < 2:
-            raise InputError(
-                f"{opt('edges')} must have two columns, got {columns}; name nodes in both"
-            )
-        chosen = {"source": source or columns[0], "target": target or columns[1], "weight": weight}
-        for role, name in chosen.items():
-            if name is not None and name not in columns:
-                raise InputError(
-                    f"{opt(role)} must be the name of a column, got {name!r}; there are "
-                    f"{', '.join(map(repr, columns[:10]))}"
-                )
-        parts = {role: None if name is None else edges[name] for role, name in chosen.items()}
-        return make_block(parts["source"], parts["target"], parts["weight"])
-    if isinstance(edges, tuple) and len(edges) in (2, 3):
-        return make_block(*edges)
-    pairs = np.asarray(edges)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(
-            f"{opt('edges')} must be a path, a table, a tuple of columns or an array of shape (m, "
-            f"2), got {type(edges).__name__}; pass one of these"
-        )
-    return make_block(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+    By scipy, so that it does not share the code that made the ranks.
+    """
+    rows, n = graph.rows, graph.n_nodes
+    weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight
+    matrix = sparse.csr_matrix((weight, rows.source, rows.first), shape=(n, n))
+    reciprocal = reciprocal_of(graph.out_weight)
+    first, second = surfer.jump_weights(ranks[reciprocal == 0].sum(axis=0))
+    after = surfer.alpha * (matrix @ (reciprocal[:, None] * ranks)) + surfer.jump * first + second
+    return float(abs(after - ranks).sum(axis=0).max())

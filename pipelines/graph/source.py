@@ -1,22 +1,36 @@
-"""What a run of PageRank is about: a file of edges or a random graph, named and fingerprinted."""
+"""Edges that are yet to be read or drawn: a file, or a random graph; named and fingerprinted."""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pipelines.graph.files import EdgeFile
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipelines.graph.edges import names_in, number_nodes
+from pipelines.graph.files import EdgeFile, Part
 from pipelines.graph.random_graphs import RandomGraph
 
 
 @dataclass(frozen=True)
-class GraphSource:
-    """Edges that are yet to be read or drawn."""
+class EdgeSource:
+    """A file, read in parts, or a random graph, drawn in blocks.
+
+    text : whether names are text; else whole numbers, where the file does not say
+    """
 
     edges: EdgeFile | RandomGraph
+    text: bool = False
 
     @property
     def name(self) -> str:
@@ -48,3 +62,52 @@ class GraphSource:
         if isinstance(self.edges, EdgeFile):
             return described | {"path": self.edges.path, "weight": self.edges.weight}
         return described
+
+    def parts(self, part_bytes: int) -> list[Part | int]:
+        """Pieces of about ``part_bytes``, or the numbers of the blocks."""
+        if isinstance(self.edges, RandomGraph):
+            return list(range(self.edges.n_blocks))
+        return list(self.edges.parts(part_bytes))
+
+    def names(self, part: Part | int) -> pa.Array:
+        """The nodes that occur in a part of a file."""
+        assert isinstance(self.edges, EdgeFile)
+        assert isinstance(part, Part)
+        with trim_memory():
+            return names_in(self.edges.read(part, self.text))
+
+    def read(
+        self, part: Part | int, nodes: pd.Index
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]:
+        """Sources, targets and weights of a part, between numbered nodes."""
+        if isinstance(self.edges, RandomGraph):
+            assert isinstance(part, int)
+            return (*self.edges.block(part), None)
+        assert isinstance(part, Part)
+        with trim_memory():
+            block = self.edges.read(part, self.text)
+            if not len(block.source):
+                none = np.empty(0, np.int32)
+                return none, none, None if block.weight is None else np.empty(0)
+            edges = number_nodes([block], nodes)
+            return edges.source, edges.target, edges.weight
+
+
+@contextmanager
+def trim_memory() -> Iterator[None]:
+    """Afterwards pyarrow and the C library keep none of the memory that was used and is free.
+
+    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
+    """
+    try:
+        yield
+    finally:
+        pa.default_memory_pool().release_unused()
+        if malloc_trim := _malloc_trim():
+            malloc_trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    """glibc's; other C libraries have none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None

@@ -23,7 +23,6 @@ CONTENT = {
     names.SIZES: "errors of subsets of the members",
     names.EXPLAINED: "certainty of the members, of the points that are drawn",
     names.RANKS: "the ranks of all nodes",
-    names.VARIANTS: "a row for each variant",
     names.ITERATIONS: "the change of every iteration",
     names.COMPARISON: "algorithms compared in pairs",
     names.LEARNING_CURVE: "scores on shares of the training rows",

@@ -2,65 +2,83 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pipelines.report.figures import Made, of_any_run
-from pipelines.report.graph_figures import convergence, distribution, times
 from pipelines.report.kind import Answer, Kind
-from pipelines.report.table import Table, Value
-from pipelines.report.wording import count, significant
+from pipelines.report.style import INK, VERMILLION, one_axes, powers_of_ten
+from pipelines.report.table import Table
+from pipelines.report.wording import significant
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
-from pipelines.run_folder.reading import Run, Unit, read_run
+from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.records.pagerank import GraphRecord
 from pipelines.run_folder.tables import read_table
-
-PLACE = ("variant",)
 
 
 @dataclass(frozen=True)
 class GraphRun(Run[GraphRecord]):
-    """A run of PageRank: ``cells`` has a row for each variant, ``iterations`` one for each step."""
+    """A run of PageRank; ``iterations`` is None until it is finished."""
 
-    iterations: pd.DataFrame
+    iterations: pd.DataFrame | None
 
 
 def read_graph_run(folder: Path) -> GraphRun:
     """Read the folder of a run of ``pagerank``; raises what ``read_run`` raises."""
-    run = read_run(folder, place=PLACE, cells_file=names.VARIANTS)
-    iterations = read_table(run.path / names.ITERATIONS, Iteration)
-    return GraphRun(
-        **vars(run), iterations=_iterations_of(run.units) if iterations is None else iterations
-    )
+    run = read_run(folder)
+    return GraphRun(**vars(run), iterations=read_table(run.path / names.ITERATIONS, Iteration))
 
 
-def _iterations_of(units: tuple[Unit, ...]) -> pd.DataFrame:
-    """The iterations of a run that ended before it wrote their table."""
-    found = [
-        (row["variant"], i + 1, change, seconds)
-        for unit in units
-        for row in unit.rows
-        for i, (change, seconds) in enumerate(
-            zip(row.get("changes", ()), row.get("seconds", ()), strict=False)
-        )
-    ]
-    return pd.DataFrame(found, columns=list(Iteration.columns()))
+def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
+    """The L1 norm of the change against the iteration.
+
+    Parameters
+    ----------
+    iterations : DataFrame
+        iteration, change.
+    tol : float or None
+        The change that ends the iteration.
+    """
+    figure, axes = one_axes(3.6, xlabel="iteration", ylabel="L1 norm of the change", yscale="log")
+    shown = iterations[iterations["change"] > 0]
+    marker = "." if len(shown) < 60 else None
+    axes.plot(shown["iteration"], shown["change"], marker=marker, color=VERMILLION)
+    if tol:
+        axes.axhline(tol, color=INK, linewidth=0.8, linestyle="--")
+        axes.annotate(f"tol {tol:g}", (1, tol), xytext=(0, 4), textcoords="offset points")
+    powers_of_ten(axes.yaxis)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
+    """How many nodes have which rank, both on logarithmic axes.
+
+    Parameters
+    ----------
+    bounds : float64 of shape (n + 1,)
+    counts : of shape (n,)
+    """
+    figure, axes = one_axes(3.6, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
+    axes.stairs(counts, bounds, fill=True, color=VERMILLION, alpha=0.75, baseline=0.5)
+    axes.set_ylim(0.5, 2 * max(1.0, float(counts.max(initial=1))))
+    powers_of_ten(axes.xaxis)
+    powers_of_ten(axes.yaxis)
+    axes.grid(alpha=0.3)
+    return figure
 
 
 def _convergence(run: GraphRun) -> Made:
-    if run.iterations.empty:
+    if run.iterations is None or run.iterations.empty:
         return None
-    n_variants = run.iterations["variant"].nunique()
-    alt = (
-        f"The L1 norm of the change against the iteration, {count(n_variants, 'line')}; the last "
-        f"is {significant(float(run.iterations['change'].iloc[-1]))}."
-    )
+    last = significant(float(run.iterations["change"].iloc[-1]))
+    alt = f"The L1 norm of the change against the iteration; the last is {last}."
     return convergence(run.iterations, run.record.options.tol), alt
 
 
@@ -73,29 +91,6 @@ def _distribution(run: GraphRun) -> Made:
         f"{significant(found.bounds[-1])}."
     )
     return distribution(np.array(found.bounds), np.array(found.counts, float)), alt
-
-
-def _times(run: GraphRun) -> Made:
-    table = _done(run)
-    if len(table) < 2:
-        return None
-    fastest = table.sort_values("iteration_ms").iloc[0]
-    alt = (
-        f"Milliseconds of an iteration of {len(table)} variants; the fastest is "
-        f"{fastest['variant']} with {significant(float(fastest['iteration_ms']))}."
-    )
-    return times(table), alt
-
-
-def _done(run: GraphRun) -> pd.DataFrame:
-    """Variants that gave ranks, with milliseconds."""
-    if "iterating_seconds" not in run.cells:
-        return run.cells.iloc[:0]
-    done = run.cells[run.cells["iterations"].notna()]
-    return done.assign(
-        iteration_ms=1000 * done["iterating_seconds"] / done["iterations"],
-        preparing_ms=1000 * done["preparing_seconds"],
-    )
 
 
 def _size(run: GraphRun) -> str:
@@ -131,34 +126,18 @@ def _top(run: GraphRun) -> Table:
     return Table.of(("place", "node", "rank"), rows)
 
 
-def _variants(run: GraphRun) -> Table:
-    rows: list[list[Value]] = []
-    for row in _done(run).to_dict("records"):
-        measures = [
-            float(row.get(name, math.nan)) for name in ("residual", "bound", "differs_from_first")
-        ]
-        rows.append(
-            [
-                str(row["variant"]),
-                (float(row["iterations"]), f"{row['iterations']:,.0f}"),
-                row["iteration_ms"],
-                row["preparing_ms"],
-                row["memory_bytes"] / 2**20,
-                *((value, f"{value:.1e}") for value in measures),
-            ]
-        )
-    return Table.of(
-        ("variant", "iterations", "ms an iteration", "ms before", "MiB held", "residual",
-         "bound on the error", "differs from the first by"), rows,
-    )  # fmt: skip
-
-
 def _content(run: GraphRun) -> dict[str, Any]:
-    return {
-        "top": _top(run),
-        "variants": _variants(run),
-        "left_out": sorted(run.record.left_out.items()),
-    }
+    record = run.record
+    costs = [
+        (name, f"{value:.3g} {unit}")
+        for name, value, unit in (
+            ("before the first iteration", record.setup_seconds, "s"),
+            ("iterations", record.iterating_seconds, "s"),
+            ("held between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),
+        )
+        if value
+    ]
+    return {"top": _top(run), "costs": costs}
 
 
 GRAPH = Kind(
@@ -168,12 +147,9 @@ GRAPH = Kind(
     figures={
         "convergence": _convergence,
         "distribution": _distribution,
-        "times": _times,
         "timeline": of_any_run()["timeline"],
     },
     size=_size,
     answers=_answers,
     content=_content,
-    place=PLACE,
-    cell_name=lambda cell: str(cell["variant"]),
 )

@@ -90,32 +90,11 @@ class BaggingRow(Row):
     status: str
 
 
-class VariantRow(Row):
-    """A way of computing PageRank: what it found and what it cost; little of one that failed."""
+class RankingRow(Row):
+    """The one task of ``pagerank`` on one worker."""
 
-    variant: str
-    iterations: Count | None = None
-    change: Number | None = None
-    residual: Number | None = None
-    bound: Number | None = None
-    preparing_seconds: Seconds | None = None
-    iterating_seconds: Seconds | None = None
-    memory_bytes: Count | None = None
-    differs_from_first: Number | None = None
     worker: str = ""
     status: str
-
-
-class JournalledVariant(VariantRow):
-    """The same with all its iterations, as the journal has it."""
-
-    changes: list[Number] = Field(default_factory=list)
-    seconds: list[Seconds] = Field(default_factory=list)
-
-    @classmethod
-    def columns(cls) -> dict[str, Column]:
-        """The columns of the table, which has no lists."""
-        return VariantRow.columns()
 
 
 class SearchRow(Row):
@@ -206,9 +185,8 @@ class Residual(Row):
 
 
 class Iteration(Row):
-    """An iteration of a variant of PageRank."""
+    """An iteration of PageRank."""
 
-    variant: str
     iteration: Count
     change: Number
     seconds: Seconds
@@ -242,7 +220,7 @@ class EpochRow(Row):
 
 
 ROWS: dict[str, type[Row]] = {
-    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": JournalledVariant,
+    "svm_grid": SvmRow, "nn_bagging": BaggingRow, "pagerank": RankingRow,
     "cross_validate": SearchRow, "data_parallel": EpochRow,
 }  # fmt: skip
 OF_SEARCH, OF_BAGGING = (

@@ -22,7 +22,6 @@ REFERRAL = "referral.safetensors"
 
 # Of pagerank.
 RANKS = "ranks.parquet"
-VARIANTS = "variants.parquet"
 ITERATIONS = "iterations.parquet"
 
 # Of cross_validate.

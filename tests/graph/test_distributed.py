@@ -21,23 +21,25 @@ from pipelines.graph import pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
-from pipelines.graph.memory import memory_given_back
 from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.source import trim_memory
+from pipelines.graph.tasks import n_loaded
+from pipelines.graph.worker_partitions import workers_of
 from pipelines.run.errors import RunStopped
 
 
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     graph = RandomGraph("rmat", 50_000, 6, 2)
-    heard: list[int] = []
+    called: list[int] = []
     ours = distributed_pagerank(
-        four_workers, graph, tmp_path, told=lambda number, change: heard.append(number)
+        four_workers, graph, tmp_path, callback=lambda number, change: called.append(number)
     )
     alone = pagerank(graph)
     assert ours.n_partitions == 4
     assert ours.n_edges == 300_000
     assert ours.iterated.converged
     assert len(ours.iterated.changes) == len(alone.iterated.changes)
-    assert heard == list(range(1, len(heard) + 1))
+    assert called == list(range(1, len(called) + 1))
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-9
 
 
@@ -59,26 +61,26 @@ def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 
-def test_what_is_dealt_is_not_dealt_again_and_ranks_go_on(four_workers, tmp_path):
+def test_partitions_are_written_once_and_ranks_go_on(four_workers, tmp_path):
     graph = RandomGraph("erdos", 4000, 5, 7)
     first = distributed_pagerank(four_workers, graph, tmp_path, stop=Stop(1e-9, 6))
-    dealt = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/source.npy")}
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/source.npy")}
     assert not first.iterated.converged
-    heard: list[int] = []
+    called: list[int] = []
     both = distributed_pagerank(
         four_workers, graph, tmp_path, stop=Stop(1e-9),
-        told=lambda number, change: heard.append(number),
+        callback=lambda number, change: called.append(number),
     )  # fmt: skip
-    assert heard[0] == 7
-    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+    assert called[0] == 7
+    assert {path: path.stat().st_mtime_ns for path in written} == written
     assert np.abs(both.iterated.ranks - pagerank(graph, tol=1e-9).values).sum() < 1e-12
     # Another alpha begins anew, on the same partitions.
     other = distributed_pagerank(four_workers, graph, tmp_path, alpha=0.5)
     assert np.abs(other.iterated.ranks - pagerank(graph, alpha=0.5).values).sum() < 1e-8
-    assert {path: path.stat().st_mtime_ns for path in dealt} == dealt
+    assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
-def test_a_changed_file_is_dealt_anew(four_workers, tmp_path):
+def test_a_changed_file_is_written_anew(four_workers, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("1 2\n2 3\n3 1\n")
     distributed_pagerank(four_workers, open_edges(path), tmp_path / "work", n_partitions=2)
@@ -143,13 +145,12 @@ def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_pat
     undisturbed = distributed_pagerank(
         pausing, graph, tmp_path / "undisturbed", stop=stop, checkpoint_every=4
     )
-    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
+    paused = sorted(workers_of(pausing))[1]
     resume = threading.Timer(3, pausing.run, (_pause_above, 0.8), {"workers": [paused]})
-    held: dict[int, list[int]] = {}
+    loaded: dict[int, list[int]] = {}
 
-    def told(number: int, change: float) -> None:
-        holders = pausing.has_what().values()
-        held[number] = [sum("load-" in str(key) for key in keys) for keys in holders]
+    def callback(number: int, change: float) -> None:
+        loaded[number] = list(pausing.run(n_loaded).values())
         if number == 4:
             pausing.run(_pause_above, 1e-9, workers=[paused])
             while _status(pausing, paused) != "paused":
@@ -158,19 +159,19 @@ def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_pat
 
     try:
         ours = distributed_pagerank(
-            pausing, graph, tmp_path, stop=stop, checkpoint_every=4, told=told
+            pausing, graph, tmp_path, stop=stop, checkpoint_every=4, callback=callback
         )
     finally:
         resume.join()
-    assert held[1] == held[8] == [1, 1, 1, 1]
+    assert loaded[1] == loaded[8] == [1, 1, 1, 1]
     assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
 
 
 def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.graph.held.SECONDS_PAUSED", 2)
-    paused = sorted(pausing.scheduler_info(n_workers=-1)["workers"])[1]
+    monkeypatch.setattr("pipelines.graph.worker_partitions.SECONDS_PAUSED", 2)
+    paused = sorted(workers_of(pausing))[1]
 
-    def told(number: int, change: float) -> None:
+    def callback(number: int, change: float) -> None:
         if number == 4:
             pausing.run(_pause_above, 1e-9, workers=[paused])
 
@@ -178,7 +179,7 @@ def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, mon
         with pytest.raises(RunStopped, match=rf"worker {paused} has been paused for 2 s"):
             distributed_pagerank(
                 pausing, RandomGraph("rmat", 20_000, 6, 5), tmp_path, checkpoint_every=4,
-                stop=Stop(tol=None, iterations=8), told=told,
+                stop=Stop(tol=None, iterations=8), callback=callback,
             )  # fmt: skip
     finally:
         pausing.run(_pause_above, 0.8, workers=[paused])
@@ -188,7 +189,7 @@ def test_memory_that_was_used_and_is_free_is_given_back():
     small = [np.ones(1000) for _ in range(30_000)]  # 240 MB that the C library may keep
     keep = [small[i] for i in range(0, 30_000, 1000)]
     before = _resident()
-    with memory_given_back():
+    with trim_memory():
         del small
     assert _resident() < before - 150e6
     assert len(keep) == 30
@@ -216,7 +217,9 @@ def test_what_is_wrong_with_a_file_reaches_the_caller(four_workers, tmp_path):
 
 
 def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.graph.partition.sees", lambda path: False)  # goes to workers
+    monkeypatch.setattr(
+        "pipelines.graph.partitions.file_exists", lambda path: False
+    )  # goes to workers
     with pytest.raises(InputError, match=r"must be one that all workers reach.*4 of 4"):
         distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -227,7 +230,7 @@ def _pause_above(fraction: float, dask_worker: Any) -> None:
 
 
 def _status(client: Client, worker: str) -> str:
-    return client.scheduler_info(n_workers=-1)["workers"][worker]["status"]
+    return workers_of(client)[worker]["status"]
 
 
 def _resident() -> float:

@@ -13,8 +13,8 @@ from scipy import io, sparse
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.files import open_edges
+from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.ranks import graph_of, read_edges
 
 SOURCE, TARGET = RandomGraph("erdos", 200, 6, 3).block(0)
 WEIGHT = np.round(np.random.default_rng(0).random(len(SOURCE)), 6)
@@ -95,7 +95,7 @@ def test_matrix_market(tmp_path, field, symmetry):
 def test_names_that_are_text_further_down_are_text_from_the_top(tmp_path):
     path = tmp_path / "edges.csv"
     path.write_text("a,b\n007,8\n8,x\n")
-    assert list(read_edges(open_edges(path)).nodes) == ["007", "8", "x"]
+    assert list(graph_of(path).nodes) == ["007", "8", "x"]
 
 
 def test_names_of_any_kind():
@@ -111,7 +111,7 @@ def test_names_of_any_kind():
 def test_a_node_called_na_is_read_from_a_file(tmp_path):
     path = tmp_path / "edges.csv"
     path.write_text('a,b\nNA,"x,y"\nnull,NA\n')
-    assert list(read_edges(open_edges(path)).nodes) == ["NA", "null", "x,y"]
+    assert list(graph_of(path).nodes) == ["NA", "null", "x,y"]
 
 
 def test_columns_are_chosen_by_name(tmp_path):

@@ -24,23 +24,9 @@ SMALL = ["--nodes", "500", "--degree", "4", "--cluster", "local", "--dashboard",
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "all"
-    assert main([*SMALL, "--variant", "all", "--results", str(folder), "--quiet"]) == 0
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main([*SMALL, "--results", str(folder), "--quiet"]) == 0
     return folder
-
-
-def test_all_variants_side_by_side_give_the_same_ranks(finished):
-    table = pd.read_parquet(finished / "variants.parquet")
-    assert len(table) >= 7
-    assert table["variant"].iloc[0] == "pull"
-    assert (table["status"] == "ok").all()
-    assert (table["differs_from_first"] < 1e-6).all()
-    assert (table["memory_bytes"] > 0).all()
-    run = record(finished)
-    assert run["left_out"]["cugraph"] == "it runs on gpu only"
-    assert run["n_nodes"] == 500
-    assert run["n_edges"] == 2000
-    assert not (finished / "by_variant").exists()
 
 
 def test_ranks_are_those_of_the_function(finished):
@@ -49,22 +35,28 @@ def test_ranks_are_those_of_the_function(finished):
     assert (ranks["node"] == np.arange(500)).all()
     assert (ranks["rank"] == expected.values[:, 0]).all()
     run = record(finished)
+    assert run["solver"] == "pull"
+    assert run["n_nodes"] == 500
+    assert run["n_edges"] == 2000
+    assert run["memory_bytes"] > 0
+    steps = pd.read_parquet(finished / "iterations.parquet")
+    assert steps["change"].tolist() == expected.iterated.changes
     assert run["residual"] == expected.residual
     assert run["bound"] == expected.bound
     assert [one["rank"] for one in run["top"][:10]] == expected.top(10).tolist()
     assert sum(run["distribution"]["counts"]) == 500
 
 
-def test_the_page_shows_convergence_ranks_and_variants(finished):
+def test_the_page_shows_convergence_and_ranks(finished):
     page = (finished / "report.html").read_text()
-    for words in ("PageRank", "Highest ranks", "Left out", "scipy-sparse-broadcast", "error at mo"):
+    for words in ("PageRank", "Highest ranks", "Time and memory", "solver pull", "error at mo"):
         assert words in page
-    for figure in ("convergence", "distribution", "times"):
+    for figure in ("convergence", "distribution"):
         assert (finished / f"{figure}.svg").exists()
         assert "mathdefault" not in (finished / f"{figure}.svg").read_text()
 
 
-def test_a_resumed_run_runs_no_variant_twice(finished, tmp_path):
+def test_a_finished_run_is_not_run_again(finished, tmp_path):
     journal = (finished / "journal.jsonl").read_text().splitlines()
     assert main(["--resume", str(finished), "--quiet"]) == 0
     assert (finished / "journal.jsonl").read_text().splitlines() == journal
@@ -111,8 +103,6 @@ def test_distributed_and_killed_it_goes_on_where_it_was(tmp_path):
 BAD = {
     "alpha": (["--alpha", "1"], "--alpha must be between 0 and 1, got 1.0"),
     "alpha of NaN": (["--alpha", "nan"], "--alpha must be between 0 and 1, got nan"),
-    "variant": (["--variant", "pul"], "--variant must be one of pull, .*did you mean pull?"),
-    "no GPU": (["--variant", "cugraph"], "--variant must be one that can run on this cpu"),
     "file": (["--edges", "none.csv"], "--edges must be an existing file"),
     "nodes": (["--nodes", "3000000000"], "--nodes must be at most 2147483647"),
     "degree": (["--nodes", "5", "--degree", "9"], "--degree must be at least 1 and below nodes"),
@@ -120,18 +110,8 @@ BAD = {
     "no end": (["--tol", "0"], "--tol or --iterations must be given, got neither"),
     "start": (["--start", "nowhere"], "--start must be the folder of a finished run of pagerank"),
     "personalise": (["--personalise", "none.csv"], "--personalise must be an existing .csv"),
-    "both": (
-        ["--distributed", "--variant", "torch-dense-inside"],
-        "--variant must be pull with --distributed, or cugraph on GPUs, got torch-dense-inside",
-    ),
-    "no cugraph": (
-        ["--distributed", "--variant", "cugraph"],
-        "--variant must be pull where cugraph.dask cannot run, got cugraph: cugraph is not",
-    ),
-    "memory": (
-        ["--variant", "scipy-dense-product", "--memory", "0.001"],
-        "--variant .* it takes 0.0 GiB of 0.0 GiB|--variant must be one that can run",
-    ),
+    "variant": (["--variant", "pull"], "--variant is not an option of this command"),
+    "checkpoint": (["--checkpoint-every", "0"], "--checkpoint-every must be at least 1, got 0"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import model_validator
 
 from pipelines.run_folder.records.base import OptionFacts, Record
-from pipelines.run_folder.schema import Count, Number, Part, Positive, Share
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Seconds, Share
 
 
 class GraphOptions(OptionFacts):
@@ -55,4 +55,6 @@ class GraphRecord(Record):
     converged: bool | None = None
     top: list[RankedNode] | None = None
     distribution: Distribution = Distribution()
-    left_out: dict[str, str] = {}
+    setup_seconds: Seconds | None = None
+    iterating_seconds: Seconds | None = None
+    memory_bytes: Count | None = None

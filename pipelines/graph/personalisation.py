@@ -13,9 +13,8 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import shown
-from pipelines.graph.iteration import Array
-from pipelines.graph.walk import Walk
+from pipelines.graph.edges import short_repr
+from pipelines.graph.iteration import Array, RandomSurfer
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -60,9 +59,9 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
 
 
-def walk_over(
+def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: pd.DataFrame | None
-) -> tuple[Walk, list[str], Array]:
+) -> tuple[RandomSurfer, list[str], Array]:
     """The surfer on these nodes, the names of the vectors, and the ranks to begin with.
 
     The parameters are those of ``pagerank``, and so is what is raised.
@@ -70,9 +69,9 @@ def walk_over(
     personal, names = None, ["rank"]
     if personalise is not None:
         personal, names = personal_vectors(personalise, nodes)
-    walk = Walk(len(nodes), alpha, personal, dangling)
-    cold = walk.start()
-    return walk, names, cold if start is None else warm_start(start, nodes, cold)
+    surfer = RandomSurfer(len(nodes), alpha, personal, dangling)
+    cold = surfer.start()
+    return surfer, names, cold if start is None else warm_start(start, nodes, cold)
 
 
 def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
@@ -100,21 +99,21 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     if frame.index.has_duplicates:
         twice = frame.index[frame.index.duplicated()][0]
         raise InputError(
-            f"{opt('personalise')} must name a node once, {shown(twice)} stands there twice"
+            f"{opt('personalise')} must name a node once, {short_repr(twice)} stands there twice"
         )
     positions = _positions(frame.index, nodes)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
             f"{opt('personalise')} must name nodes of the graph, got "
-            f"{shown(frame.index[unknown[0]])}, which is none; drop it or add an edge"
+            f"{short_repr(frame.index[unknown[0]])}, which is none; drop it or add an edge"
         )
     bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         row, column = bad[0]
         raise InputError(
             f"{opt('personalise')} must hold finite numbers of at least 0, got "
-            f"{values[row, column]} for {shown(frame.index[row])}; mend it"
+            f"{values[row, column]} for {short_repr(frame.index[row])}; mend it"
         )
     vectors = np.zeros((len(nodes), values.shape[1]))
     vectors[positions] = values
@@ -123,8 +122,8 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
     if not (sums > 0).all():
         empty = names[int(np.argmin(sums))]
         raise InputError(
-            f"{opt('personalise')} must have a number above 0 in every vector, {shown(empty)} has "
-            f"none; name a node to jump to"
+            f"{opt('personalise')} must have a number above 0 in every vector, "
+            f"{short_repr(empty)} has none; name a node to jump to"
         )
     return vectors / sums, names
 

@@ -1,4 +1,4 @@
-"""PageRank by ``cugraph.dask`` without a GPU: modules that stand in note what they are given.
+"""PageRank by cuGraph without a GPU: modules that stand in note what they are given.
 
 What they cannot show is that cuGraph takes it; ``tests/gpu`` does on a card.
 """
@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 from pipelines.errors import InputError
-from pipelines.graph import on_gpus, pagerank
+from pipelines.graph import cugraph, pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
@@ -43,13 +43,15 @@ class MultiGraph:
     def __init__(self, directed: bool):
         assert directed
 
-    def from_dask_cudf_edgelist(
+    def from_cudf_edgelist(
         self, edges: Frame, *, source: str, destination: str, edge_attr: str, renumber: bool,
         store_transposed: bool,
     ) -> None:  # fmt: skip
         assert renumber
         assert store_transposed
         self.edges = edges[[source, destination, edge_attr]].to_numpy().T
+
+    from_dask_cudf_edgelist = from_cudf_edgelist
 
 
 def stand_in_pagerank(
@@ -94,6 +96,7 @@ def comms(monkeypatch):
         [future.result() for future in futures]
     )
     modules["cugraph"].MultiGraph = MultiGraph
+    modules["cugraph"].pagerank = stand_in_pagerank
     modules["cugraph"].dask = modules["cugraph.dask"]
     modules["cugraph.dask"].pagerank = stand_in_pagerank
     modules["cugraph.dask.comms"].comms = modules["cugraph.dask.comms.comms"]
@@ -113,7 +116,7 @@ def two_workers():
 
 def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(comms, two_workers, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(two_workers, graph, tmp_path, variant="cugraph", stop=Stop(1e-11))
+    ours = distributed_pagerank(two_workers, graph, tmp_path, device="gpu", stop=Stop(1e-11))
     assert np.abs(ours.iterated.ranks - pagerank(graph, tol=1e-12).values).sum() < 1e-10
     assert ours.iterated.converged
     assert ours.residual < 1e-10
@@ -128,7 +131,7 @@ def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
     vectors = pd.DataFrame({"x": {3: 1.0}, "y": {4: 1.0, 5: 3.0}}).fillna(0)
     common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised"}
     ours = distributed_pagerank(
-        two_workers, open_edges(path, weight="w"), tmp_path / "work", variant="cugraph",
+        two_workers, open_edges(path, weight="w"), tmp_path / "work", device="gpu",
         stop=Stop(1e-11), part_bytes=1000, **common,
     )  # fmt: skip
     alone = pagerank(path, weight="w", tol=1e-12, **common)
@@ -136,24 +139,32 @@ def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-10
 
 
+@pytest.mark.parametrize("personalise", [None, {3: 1.0, 7: 2.0}])
+def test_one_gpu(comms, personalise):
+    graph = RandomGraph("erdos", 300, 2, 3)
+    common: dict[str, Any] = {"personalise": personalise, "dangling": "personalised"}
+    ours = pagerank(graph, device="gpu", tol=1e-11, **common)
+    assert ours.converged
+    assert np.abs(ours.values - pagerank(graph, tol=1e-12, **common).values).sum() < 1e-10
+    assert comms == []
+
+
 def test_what_did_not_converge_is_said(comms, two_workers, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(
-        two_workers, graph, tmp_path, variant="cugraph", stop=Stop(1e-11, 3)
-    )
+    ours = distributed_pagerank(two_workers, graph, tmp_path, device="gpu", stop=Stop(1e-11, 3))
     assert not ours.iterated.converged
     assert ours.residual > 1e-4
 
 
 def test_another_rule_for_dangling_nodes_is_refused(comms):
-    on_gpus.refuse("uniform", False)
-    on_gpus.refuse("personalised", True)
-    with pytest.raises(InputError, match="dangling must be personalised for variant cugraph"):
-        on_gpus.refuse("uniform", True)
+    cugraph.check("uniform", False)
+    cugraph.check("personalised", True)
+    with pytest.raises(InputError, match="dangling must be personalised for cuGraph"):
+        cugraph.check("uniform", True)
     with pytest.raises(InputError, match=r"dangling must be personalised.*got none"):
-        on_gpus.refuse("none", False)
+        cugraph.check("none", False)
 
 
 def test_it_is_refused_where_it_is_not_installed(tmp_path):
-    with pytest.raises(InputError, match="got cugraph: cugraph is not installed; leave it out"):
-        distributed_pagerank(None, RandomGraph("ring", 10, 1), tmp_path, variant="cugraph")
+    with pytest.raises(InputError, match="got gpu: cugraph is not installed; leave it out"):
+        distributed_pagerank(None, RandomGraph("ring", 10, 1), tmp_path, device="gpu")

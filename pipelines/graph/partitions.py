@@ -1,4 +1,4 @@
-"""A graph in partitions by destination, on disk: how many workers make them.
+"""A graph in partitions by destination, on disk, and the tasks that write them.
 
 A partition has the nodes of one range, the edges that point at them, and their ranks
 (``tasks``). All functions are plain.
@@ -20,11 +20,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.graph.edges import names_in, number_nodes, sorted_names
-from pipelines.graph.files import EdgeFile, NamesAreText, Part
+from pipelines.graph.edges import sorted_names
+from pipelines.graph.files import NamesAreText, Part
 from pipelines.graph.graph import Piece, add_out, make_rows
-from pipelines.graph.memory import memory_given_back
-from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.iteration import rounding_error
+from pipelines.graph.source import EdgeSource, trim_memory
 from pipelines.svm.compiled import compiled
 
 NODES = "nodes.parquet"
@@ -36,72 +36,51 @@ EDGES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where edges come from: a file, read in parts, or a random graph, drawn in blocks."""
+class Partitioning:
+    """A graph in partitions: p has the nodes bounds[p] to bounds[p + 1] - 1.
 
-    edges: EdgeFile | RandomGraph
-    text: bool = False
-
-    def parts(self, part_bytes: int) -> list[Part | int]:
-        if isinstance(self.edges, RandomGraph):
-            return list(range(self.edges.n_blocks))
-        return list(self.edges.parts(part_bytes))
-
-    def names(self, part: Part | int) -> pa.Array:
-        """The nodes that occur in a part."""
-        assert isinstance(self.edges, EdgeFile)
-        assert isinstance(part, Part)
-        with memory_given_back():
-            return names_in(self.edges.read(part, self.text))
-
-    def read(self, part: Part | int, nodes: pd.Index) -> Piece:
-        """The edges of a part between numbered nodes."""
-        if isinstance(self.edges, RandomGraph):
-            assert isinstance(part, int)
-            source, target = self.edges.block(part)
-            return source, target, None
-        assert isinstance(part, Part)
-        with memory_given_back():
-            return self._numbered(part, nodes)
-
-    def _numbered(self, part: Part, nodes: pd.Index) -> Piece:
-        assert isinstance(self.edges, EdgeFile)
-        block = self.edges.read(part, self.text)
-        if not len(block.source):
-            none = np.empty(0, np.int32)
-            return none, none, None if block.weight is None else np.empty(0)
-        edges = number_nodes([block], nodes)
-        return edges.source, edges.target, edges.weight
-
-
-@dataclass(frozen=True)
-class Split:
-    """How nodes are dealt to partitions: p has the nodes bounds[p] to bounds[p + 1] - 1."""
+    first_node : the nodes are the whole numbers from this one on; None: they have names of their
+        own, which are in the folder
+    """
 
     folder: str
     bounds: tuple[int, ...]
-    self_loops: str = "keep"
-    repeated: str = "sum"
+    weighted: bool = False
+    first_node: int | None = None
+    n_edges: int = 0
 
     @property
     def n_partitions(self) -> int:
         return len(self.bounds) - 1
 
-    def size(self, p: int) -> int:
-        return self.bounds[p + 1] - self.bounds[p]
+    @property
+    def n_nodes(self) -> int:
+        return self.bounds[-1]
 
     def path(self, p: int, name: str) -> Path:
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
 
+    def checkpoint(self, p: int, iteration: int) -> Path:
+        """The file of a partition's ranks after an iteration."""
+        return self.path(p, f"ranks-{iteration:06d}")
 
-def sees(path: str) -> bool:
-    """Whether a file is there, for who asks from elsewhere."""
+    def nbytes(self, p: int) -> int:
+        """Of the files that an iteration reads."""
+        files = [self.path(p, name) for name in ("first", "source", "weight")]
+        return sum(path.stat().st_size for path in files if path.exists())
+
+    def rounding_error(self, p: int, precision: type = np.float64) -> float:
+        """Of an iteration of a partition; see ``iteration.rounding_error``."""
+        return rounding_error(np.diff(np.load(self.path(p, "first"), mmap_mode="r")), precision)
+
+
+def file_exists(path: str) -> bool:
+    """Whether a worker sees a file."""
     return Path(path).is_file()
 
 
-def survey(source: Source, part: Part | int) -> pa.Array | None:
-    """The names of a part, for ``union``; None where they are not the whole numbers they were
-    taken for."""
+def names_in_part(source: EdgeSource, part: Part | int) -> pa.Array | None:
+    """The names of a part, for ``union``; None where they are no whole numbers, as was assumed."""
     try:
         return source.names(part)
     except NamesAreText:
@@ -118,9 +97,9 @@ def union(names: Iterable[pa.Array | None]) -> pa.Array | None:
 def write_nodes(folder: str, nodes: pd.Index) -> None:
     """The names of all nodes, for all workers."""
     if nodes.dtype == np.int64:
-        save(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
+        save_array(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
     else:
-        with whole(Path(folder) / NODES) as path:
+        with atomic_write(Path(folder) / NODES) as path:
             pd.DataFrame({"node": nodes}).to_parquet(path)
 
 
@@ -130,20 +109,20 @@ def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
         return pd.RangeIndex(first, first + n_nodes)
     numbers = Path(folder) / WHOLE_NUMBERS
     path = numbers if numbers.exists() else Path(folder) / NODES
-    return _kept_nodes(path, path.stat().st_mtime_ns)
+    return _cached_nodes(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _kept_nodes(path: Path, written: int) -> pd.Index:
+def _cached_nodes(path: Path, written: int) -> pd.Index:
     if path.name == WHOLE_NUMBERS:
         return pd.Index(np.load(path))
     return pd.Index(pd.read_parquet(path)["node"])
 
 
-@memory_given_back()
-def forget_nodes() -> None:
-    """Edges are numbered: names, and the table that finds them, may go."""
-    _kept_nodes.cache_clear()
+@trim_memory()
+def clear_node_cache() -> None:
+    """Once edges are numbered names, and the table that finds them, may go."""
+    _cached_nodes.cache_clear()
 
 
 def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
@@ -160,8 +139,8 @@ def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) ->
     return (0, *(int(bound) for bound in inner), n_nodes)
 
 
-def deal(
-    source: Source,
+def write_edges_by_cell(
+    source: EdgeSource,
     folder: str,
     read: Callable[[], pd.Index],
     n_cells: int,
@@ -186,13 +165,20 @@ def deal(
     order = np.argsort(cell, kind="stable")
     for name, values in zip(PIECE, piece, strict=True):
         if values is not None:
-            save(_piece(folder, number, name), values[order])
-    save(_piece(folder, number, "ends"), np.concatenate(([0], np.cumsum(counts))))
+            save_array(_piece(folder, number, name), values[order])
+    save_array(_piece(folder, number, "ends"), np.concatenate(([0], np.cumsum(counts))))
     return counts
 
 
-@memory_given_back()
-def compress(split: Split, n_in: NDArray[np.int64], n_pieces: int, p: int) -> int:
+@trim_memory()
+def write_rows(
+    partitioning: Partitioning,
+    self_loops: str,
+    repeated: str,
+    n_in: NDArray[np.int64],
+    n_pieces: int,
+    p: int,
+) -> int:
     """Turn a partition's edges into rows, with sources in its own numbers, and write them.
 
     Some cells at a time, so that no process holds all edges of a partition. Its own nodes come
@@ -201,49 +187,50 @@ def compress(split: Split, n_in: NDArray[np.int64], n_pieces: int, p: int) -> in
 
     Parameters
     ----------
-    n_in : edges that point into each cell, as all calls of ``deal`` gave it
+    n_in : edges that point into each cell, as all calls of ``write_edges_by_cell`` gave it
 
     Returns
     -------
     the number of edges
     """
-    begin, end, n_nodes = split.bounds[p], split.bounds[p + 1], split.bounds[-1]
+    begin, end = partitioning.bounds[p], partitioning.bounds[p + 1]
+    n_nodes = partitioning.n_nodes
     ends = cell_ends(len(n_in), n_nodes)
     cells = np.searchsorted(ends, [begin, end])
     out, occurs, lengths = np.zeros(n_nodes), np.zeros(n_nodes, np.bool_), [np.zeros(1, np.int64)]
     groups = _groups(n_in[cells[0] : cells[1]])
     for number, (low, high) in enumerate(groups):
         low, high = int(cells[0]) + low, int(cells[0]) + high
-        pieces = partial(_pieces, split.folder, n_pieces, low, high)
+        pieces = partial(_pieces, partitioning.folder, n_pieces, low, high)
         some = slice(int(ends[low]), int(ends[high]))
-        rows = make_rows(
-            pieces, some.stop - some.start, some.start, split.self_loops, split.repeated
-        )
+        rows = make_rows(pieces, some.stop - some.start, some.start, self_loops, repeated)
         _mark(rows.source, occurs)
         add_out(rows.source, rows.weight, out)
         lengths.append(np.diff(rows.first))
-        save(split.path(p, f"group-{number:06d}-source"), rows.source)
+        save_array(partitioning.path(p, f"group-{number:06d}-source"), rows.source)
         if rows.weight is not None:
-            save(split.path(p, f"group-{number:06d}-weight"), rows.weight)
+            save_array(partitioning.path(p, f"group-{number:06d}-weight"), rows.weight)
     first = np.cumsum(np.concatenate(lengths))
     occurs[begin:end] = False
     others = np.flatnonzero(occurs)
     number_of = np.empty(n_nodes, np.int32)
     number_of[begin:end] = np.arange(end - begin)
     number_of[others] = np.arange(end - begin, end - begin + len(others))
-    save(split.path(p, "out-own"), out[begin:end])
-    cuts = np.searchsorted(others, split.bounds)
-    for q in range(split.n_partitions):
+    save_array(partitioning.path(p, "out-own"), out[begin:end])
+    cuts = np.searchsorted(others, partitioning.bounds)
+    for q in range(partitioning.n_partitions):
         mine = others[cuts[q] : cuts[q + 1]]
-        save(split.path(p, f"needs-{q:03d}"), (mine - split.bounds[q]).astype(np.int32))
-        save(split.path(p, f"out-{q:03d}"), out[mine])
-    save(split.path(p, "first"), first)
-    _join(split, p, "source", len(groups), int(first[-1]), number_of)
-    if split.path(p, "group-000000-weight").exists():
-        _join(split, p, "weight", len(groups), int(first[-1]), None)
+        save_array(
+            partitioning.path(p, f"needs-{q:03d}"), (mine - partitioning.bounds[q]).astype(np.int32)
+        )
+        save_array(partitioning.path(p, f"out-{q:03d}"), out[mine])
+    save_array(partitioning.path(p, "first"), first)
+    _join(partitioning, p, "source", len(groups), int(first[-1]), number_of)
+    if partitioning.path(p, "group-000000-weight").exists():
+        _join(partitioning, p, "weight", len(groups), int(first[-1]), None)
     for number in range(len(groups)):
         for name in ("source", "weight"):
-            split.path(p, f"group-{number:06d}-{name}").unlink(missing_ok=True)
+            partitioning.path(p, f"group-{number:06d}-{name}").unlink(missing_ok=True)
     return int(first[-1])
 
 
@@ -254,23 +241,25 @@ def cell_ends(n_cells: int, n_nodes: int) -> NDArray[np.int64]:
 
 def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Ranges of cells with at most ``EDGES_AT_ONCE`` edges, or one cell with more."""
-    groups, begin, held = list[tuple[int, int]](), 0, 0
+    groups, begin, total = list[tuple[int, int]](), 0, 0
     for cell, n_edges in enumerate(n_in):
-        if cell > begin and held + n_edges > EDGES_AT_ONCE:
+        if cell > begin and total + n_edges > EDGES_AT_ONCE:
             groups.append((begin, cell))
-            begin, held = cell, 0
-        held += int(n_edges)
+            begin, total = cell, 0
+        total += int(n_edges)
     return [*groups, (begin, len(n_in))]
 
 
-def _join(split: Split, p: int, name: str, n_groups: int, n_edges: int, number: Any) -> None:
+def _join(
+    partitioning: Partitioning, p: int, name: str, n_groups: int, n_edges: int, number: Any
+) -> None:
     """The groups' columns in one file, sources by their new numbers."""
     kind = "<i4" if name == "source" else "<f8"
     header = {"descr": kind, "fortran_order": False, "shape": (n_edges,)}
-    with whole(split.path(p, name)) as path, path.open("wb") as file:
+    with atomic_write(partitioning.path(p, name)) as path, path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for group in range(n_groups):
-            values = np.load(split.path(p, f"group-{group:06d}-{name}"))
+            values = np.load(partitioning.path(p, f"group-{group:06d}-{name}"))
             file.write((values if number is None else number[values]).data)
 
 
@@ -285,14 +274,11 @@ def _pieces(folder: str, n_pieces: int, low: int, high: int) -> Iterator[Piece]:
         some = slice(int(ends[low]), int(ends[high]))
         if some.start == some.stop and number:  # the first of them says whether there are weights
             continue
-        yield tuple(_some(_piece(folder, number, name), some) for name in PIECE)  # type: ignore[misc]
-
-
-def _some(path: Path, some: slice) -> NDArray[Any] | None:
-    """A part of an array in a file, or None where there is no file."""
-    if not path.exists():
-        return None
-    return np.array(np.load(path, mmap_mode="r")[some])
+        paths = [_piece(folder, number, name) for name in PIECE]
+        yield tuple(
+            np.array(np.load(path, mmap_mode="r")[some]) if path.exists() else None
+            for path in paths
+        )  # type: ignore[misc]
 
 
 @compiled()
@@ -302,14 +288,14 @@ def _mark(source: np.ndarray, occurs: np.ndarray) -> None:
         occurs[source[k]] = True
 
 
-def save(path: Path, values: NDArray[Any]) -> None:
+def save_array(path: Path, values: NDArray[Any]) -> None:
     """Write a file that is there whole or not at all."""
-    with whole(path) as unfinished, unfinished.open("wb") as file:
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
         np.save(file, values)
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Where to write a file that is to be there whole or not at all.
 
     Whichever of two workers wrote it last.

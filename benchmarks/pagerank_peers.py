@@ -1,8 +1,9 @@
-"""The lines of the comparison: each takes a graph, made before, to ranks.
+"""The lines of ``benchmarks.pagerank``: each takes a graph, made before, to ranks.
 
 All are brought to end by one rule: an iteration whose ranks differ from those before by at most
 ``tol`` in the L1 norm is the last. How each is made to follow it stands at its function. Peers are
-optional: one that is not installed is named and left out.
+optional: one that is not installed is named and left out. And how fast this machine reads its
+memory, which an iteration is held against.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 
+from benchmarks.pagerank_study import ScipyArrays, rank_by_matrices
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, Problem, Stop
-from pipelines.graph.variants import VARIANTS, run
-from pipelines.graph.walk import Walk
+from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop
+from pipelines.graph.pull import pull_ranks
+
+ARRAY_BYTES = 1 << 28  # larger than any cache
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Lines:
     missing: list[str]
 
 
-def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
+def make_lines(graph: Graph, tol: float, n_threads: int) -> Lines:
     """All lines that can be run here, each with its own form of the graph.
 
     Parameters
@@ -57,9 +62,11 @@ def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
     """
     target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.rows.first))
     source = graph.rows.source
+    surfer, stop, scipy = RandomSurfer(graph.n_nodes), Stop(tol), ScipyArrays("cpu")
+    start = surfer.start()
     lines: dict[str, Line] = {
-        "pull": lambda: _ours("pull", graph, alpha, tol, n_threads),
-        "scipy": lambda: _ours("scipy-sparse-broadcast", graph, alpha, tol, n_threads),
+        "pull": lambda: _ran(pull_ranks(graph, surfer, start, stop, n_threads)),
+        "scipy": lambda: _ran(rank_by_matrices(scipy, "sparse", "broadcast", graph, stop)),
     }
     making, missing = {"pull": 0.0, "scipy": 0.0}, []
     peers = {"networkit": _networkit, "igraph": _igraph, "networkx": _networkx}
@@ -68,16 +75,13 @@ def make_lines(graph: Graph, alpha: float, tol: float, n_threads: int) -> Lines:
             missing.append(name)
             continue
         began = time.perf_counter()
-        lines[name] = make(graph.n_nodes, source, target, alpha, tol, n_threads)
+        lines[name] = make(graph.n_nodes, source, target, surfer.alpha, tol, n_threads)
         making[name] = time.perf_counter() - began
     return Lines(lines, making, missing)
 
 
-def _ours(variant: str, graph: Graph, alpha: float, tol: float, n_threads: int) -> Ran:
-    walk = Walk(graph.n_nodes, alpha)
-    problem = Problem(graph, walk, walk.start(), Stop(tol), n_threads=n_threads)
-    done = run(VARIANTS[variant], problem)
-    return Ran(done.ranks[:, 0], len(done.changes), done.preparing, sum(done.seconds))
+def _ran(done: IterationResult) -> Ran:
+    return Ran(done.ranks[:, 0], len(done.changes), done.setup_seconds, sum(done.seconds))
 
 
 def _networkit(n: int, source: Any, target: Any, alpha: float, tol: float, n_threads: int) -> Line:
@@ -120,3 +124,33 @@ def _networkx(n: int, source: Any, target: Any, alpha: float, tol: float, n_thre
         return Ran(np.fromiter(found.values(), np.float64, n), None)
 
     return rank
+
+
+@njit(nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _total(values: np.ndarray) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def read_bandwidth(n_threads: int, repeats: int = 5) -> float:
+    """Bytes a second that ``n_threads`` read together from arrays of their own, the best turn."""
+    arrays = [np.ones(ARRAY_BYTES // 8) for _ in range(n_threads)]
+    _total(arrays[0][:8])
+    best = 0.0
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in range(repeats):
+            began = time.perf_counter()
+            list(pool.map(_total, arrays))
+            best = max(best, n_threads * ARRAY_BYTES / (time.perf_counter() - began))
+    return best
+
+
+def iteration_bytes(graph: Graph) -> int:
+    """What an iteration of ``pull`` must read and write at least, each byte once.
+
+    For an edge its source (int32); for a node where its row begins (int64), 1 / weight (float64),
+    its rank, read and written (float64), what it handed out and hands out (float32).
+    """
+    return 4 * graph.n_edges + (8 + 8 + 16 + 8) * graph.n_nodes

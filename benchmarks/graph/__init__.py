@@ -1,1 +1,0 @@
-"""PageRank beside its peers: the lines, the memory's bandwidth, the page."""

@@ -1,0 +1,173 @@
+"""PageRank by cuGraph, on one GPU or several: the one file that knows RAPIDS.
+
+cuGraph does all iterations in one call, so of the changes only the last is known to lie below
+``tol``, and what dangling nodes hold goes where the surfer jumps: it knows no other rule.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import InputError, opt
+from pipelines.graph.graph import Graph
+from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop, rounding_error
+from pipelines.graph.partitions import Partitioning
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+NEEDS = ("cugraph", "cudf")
+NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf")
+
+
+def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> bool:
+    """Whether it is installed and its rule for dangling nodes is the one that is asked for."""
+    return not _missing(needs) and _same_rule(dangling, personal)
+
+
+def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None:
+    """Raise InputError where it cannot be run here, or would compute something else."""
+    if missing := _missing(needs):
+        raise InputError(
+            f"{opt('device')} must be cpu where cuGraph cannot run, got gpu: {missing[0]} is not "
+            f"installed; leave it out"
+        )
+    if not _same_rule(dangling, personal):
+        raise InputError(
+            f"{opt('dangling')} must be personalised for cuGraph, or uniform without personal "
+            f"vectors, got {dangling}; take the CPU"
+        )
+
+
+def rank_graph(graph: Graph, surfer: RandomSurfer, start: Array, stop: Stop) -> IterationResult:
+    """Ranks of a graph in memory, on one GPU."""
+    import cudf
+    import cugraph
+
+    began = time.perf_counter()
+    rows = graph.rows
+    n_in = np.diff(rows.first)
+    target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), n_in)
+    weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight
+    alone = np.flatnonzero(n_in == 0).astype(np.int32)
+    edges = cugraph.MultiGraph(directed=True)
+    edges.from_cudf_edgelist(cudf.DataFrame(_columns(rows.source, target, weight, alone)), **NAMES)
+    setup_seconds = time.perf_counter() - began
+    error = rounding_error(n_in)
+    return _rank(cugraph.pagerank, edges, surfer, start, stop, error, setup_seconds, rows.nbytes)
+
+
+def rank_partitions(
+    client: Client, partitioning: Partitioning, surfer: RandomSurfer, start: Array, stop: Stop
+) -> IterationResult:
+    """Ranks of a partitioned graph, by all GPUs of a cluster.
+
+    Parameters
+    ----------
+    start : float64 of shape (n, k)
+    """
+    import cugraph
+    import cugraph.dask as mg
+    import dask_cudf
+    from cugraph.dask.comms import comms
+
+    began = time.perf_counter()
+    everyone = range(partitioning.n_partitions)
+    with client.as_current():
+        comms.initialize(p2p=True)
+        try:
+            read = [partitioning] * partitioning.n_partitions, everyone
+            frames = client.map(read_edges, *read, pure=False)
+            edges = cugraph.MultiGraph(directed=True)
+            edges.from_dask_cudf_edgelist(dask_cudf.from_delayed(frames), **NAMES)
+            setup_seconds = time.perf_counter() - began
+            error = max(partitioning.rounding_error(p) for p in everyone)
+            nbytes = sum(partitioning.nbytes(p) for p in everyone)
+            return _rank(mg.pagerank, edges, surfer, start, stop, error, setup_seconds, nbytes)
+        finally:
+            comms.destroy()
+
+
+def read_edges(partitioning: Partitioning, p: int) -> Any:
+    """A partition's edges as a frame on this worker's GPU."""
+    import cudf
+
+    begin, end = partitioning.bounds[p], partitioning.bounds[p + 1]
+    everyone = range(partitioning.n_partitions)
+    needs = [np.load(partitioning.path(p, f"needs-{q:03d}")) for q in everyone]
+    others = [some + low for some, low in zip(needs, partitioning.bounds, strict=False)]
+    name = np.concatenate([np.arange(begin, end), *others]).astype(np.int32)
+    n_in = np.diff(np.load(partitioning.path(p, "first")))
+    source = name[np.load(partitioning.path(p, "source"))]
+    target = np.repeat(name[: end - begin], n_in)
+    path = partitioning.path(p, "weight")
+    weight = np.load(path) if path.exists() else np.ones(len(source))
+    return cudf.DataFrame(_columns(source, target, weight, name[: end - begin][n_in == 0]))
+
+
+NAMES: dict[str, Any] = {
+    "source": "source", "destination": "target", "edge_attr": "weight", "renumber": True,
+    "store_transposed": True,
+}  # fmt: skip
+
+
+def _columns(source: Any, target: Any, weight: Any, alone: NDArray[np.int32]) -> dict[str, Any]:
+    """Columns of edges; cuGraph knows a node by its edges alone.
+
+    alone : nodes without edges that point at them; each gets one of no weight, to itself
+    """
+    return {
+        "source": np.concatenate([source, alone]),
+        "target": np.concatenate([target, alone]),
+        "weight": np.concatenate([weight, np.zeros(len(alone))]),
+    }
+
+
+def _rank(
+    rank: Callable[..., Any],
+    edges: Any,
+    surfer: RandomSurfer,
+    start: Array,
+    stop: Stop,
+    error: float,
+    setup_seconds: float,
+    nbytes: int,
+) -> IterationResult:
+    """All iterations of each vector, by ``cugraph.pagerank`` or ``cugraph.dask.pagerank``."""
+    import cudf
+
+    began = time.perf_counter()
+    nodes = np.arange(surfer.n_nodes, dtype=np.int32)
+    ranks, converged = np.zeros(start.shape), stop.tol is not None
+    for vector in range(surfer.n_vectors):
+        personalization = None
+        if surfer.personalisation is not None:
+            some = np.flatnonzero(surfer.personalisation[:, vector]).astype(np.int32)
+            values = surfer.personalisation[some, vector]
+            personalization = cudf.DataFrame({"vertex": some, "values": values})
+        begin = cudf.DataFrame({"vertex": nodes, "values": start[:, vector].copy()})
+        answer, done = rank(
+            edges, alpha=surfer.alpha, personalization=personalization, nstart=begin,
+            max_iter=stop.most(surfer.alpha), tol=stop.tol or 1e-300,
+            fail_on_nonconvergence=False,
+        )  # fmt: skip
+        found = (answer.compute() if hasattr(answer, "compute") else answer).to_pandas()
+        ranks[found["vertex"].to_numpy(), vector] = found["pagerank"].to_numpy()
+        converged &= bool(done)
+    change = stop.tol if converged and stop.tol is not None else float("nan")
+    seconds = [time.perf_counter() - began]
+    return IterationResult(ranks, [change], converged, error, seconds, setup_seconds, nbytes)
+
+
+def _missing(needs: tuple[str, ...]) -> list[str]:
+    return [name for name in needs if importlib.util.find_spec(name) is None]
+
+
+def _same_rule(dangling: str, personal: bool) -> bool:
+    return dangling == "personalised" or (dangling == "uniform" and not personal)
