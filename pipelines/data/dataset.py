@@ -123,6 +123,7 @@ class Dataset:
         """What a run records about its data; every value can be written as JSON."""
         return {
             "name": self.name,
+            "task": self.task,
             "n_train": len(self.y_train),
             "n_test": len(self.y_test),
             "n_features": self.X_train.shape[1],

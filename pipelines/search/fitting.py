@@ -261,7 +261,7 @@ def _fit_together(
         parts = [decompose(estimator) for estimator in mine]
         finals = [part[1] for part in parts if part is not None]
         steps: list[tuple[str, Any]] = []
-        rows: WholeRows | PreparedRows = whole.some(at)
+        rows: WholeRows | PreparedRows = whole if together else whole.alone(at[0])
         n_made, step_seconds = 0, 0.0
         if group.most:
             started = time.perf_counter()
@@ -274,7 +274,7 @@ def _fit_together(
             X, y = rows.train(0)
             key = whole.data.token, whole.name, whole.numbers[at[0]]
             steps, made, n_made = prepare(asked, Rows(X, rows.asked(0)), y, key)
-            rows = PreparedRows(whole.some(at), made)
+            rows = PreparedRows(whole.alone(at[0]), made)
             step_seconds = (time.perf_counter() - started) / len(mine)
 
         def respond(
@@ -324,12 +324,11 @@ class WholeRows:
         self.n_splits = len(numbers)
         self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
 
-    def some(self, at: Sequence[int]) -> WholeRows:
-        """The rows of some of these splits, by their places."""
-        if len(at) == self.n_splits:
-            return self
+    def alone(self, split: int) -> WholeRows:
+        """The rows of one split that shares no array with others."""
+        number = self.numbers[split]
         return WholeRows(
-            self.data, self.name, self.splits, [self.numbers[i] for i in at], self.scorer,
+            self.data, (self.name, number), [self.splits[number]], [0], self.scorer,
             self.n_threads, self._estimator,
         )  # fmt: skip
 
@@ -372,9 +371,8 @@ class WholeRows:
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
         """See ``SplitRows.matrix``."""
-        learned_on = None
-        if self.data.scaling.learns:
-            learned_on = self.splits[self.numbers[0]][0]
+        # Where the scaling learns these are the rows of one split.
+        learned_on = self.splits[0][0] if self.data.scaling.learns else None
         splits = list(self.splits)
         if self.scorer.train_scores:
             # Made once for all tasks, which know splits by their arrays.

@@ -29,6 +29,7 @@ from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import PRECOMPUTED
 from pipelines.svm.parameters import (
     CONSTRAINTS,
+    factors_by_code,
     positive,
     refuse_overlap,
     rows_that_count,
@@ -346,6 +347,9 @@ class SVMGridSearch(GridSearch):
                     f"param_grid must hold kernels that have a name, got {kernel!r}; "
                     "give it as kernel instead"
                 )
+            weight = params.get("class_weight", self.class_weight)
+            if isinstance(weight, dict):
+                factors_by_code(weight, classes)
             if (solver, device) == ("path", "cpu"):
                 continue
             others = sorted(params.keys() - SHARED)
@@ -356,7 +360,6 @@ class SVMGridSearch(GridSearch):
                     f"solver must be 'path' on a CPU for {what}, got {solver!r} on a "
                     f"{device.upper()}"
                 )
-            weight = params.get("class_weight", self.class_weight)
             rest = params.get("decision", self.decision) == "ovr" and len(classes) > 2
             if isinstance(weight, dict) and rest and solver != "path":
                 raise ValueError(
