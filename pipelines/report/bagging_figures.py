@@ -312,7 +312,9 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     numbers = np.unique(candidates["member"].to_numpy(dtype=int))
     figure, axes = one_axes(3.8, WIDE, xlabel="member", ylabel="error")
     errors = candidates["error_mean"].to_numpy(dtype=float)
-    percent_y_axis(axes, _shown_errors(errors, members))
+    tested = np.empty(0) if members is None else members["test_error"].to_numpy(dtype=float)
+    every = np.concatenate([errors, tested])
+    percent_y_axis(axes, every[np.isfinite(every)])
     place = np.searchsorted(numbers, candidates["member"].to_numpy(dtype=int))
     best = candidates["is_best"].to_numpy(dtype=bool)
     axes.scatter(place[~best], errors[~best], s=16, color=SKY, edgecolor=BLUE, lw=0.6,
@@ -339,12 +341,6 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     axes.set_axisbelow(True)
     title_and_key(figure, "The search of every member", key)
     return figure
-
-
-def _shown_errors(errors: np.ndarray, members: pd.DataFrame | None) -> np.ndarray:
-    tested = np.empty(0) if members is None else members["test_error"].to_numpy(dtype=float)
-    every = np.concatenate([errors, tested])
-    return every[np.isfinite(every)]
 
 
 def member_losses(losses: Mapping[int, Sequence[float]], best: int | None) -> Figure:

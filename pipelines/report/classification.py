@@ -269,7 +269,8 @@ def class_table(run: Run[Any]) -> Table:
 
 def test_section(run: Run[Any]) -> Section:
     """The section of the test points of any classifier."""
-    classes: list[Part] = [Text("Classes", "h3"), Listing("Classes", class_table(run))]
+    table = class_table(run)
+    classes: list[Part] = [Text("Classes", "h3"), Listing("Classes", table)]
     wrong: list[Part] = [
         Text("Wrong test points", "h3"),
         Text(wrong_note(run)),
@@ -281,6 +282,6 @@ def test_section(run: Run[Any]) -> Section:
         "test", "Test points",
         [
             Columns([Chart("confusion_matrix", matrix, wide=True), Chart("test_errors", images)]),
-            Columns([classes, wrong] if class_table(run) else [wrong]),
+            Columns([classes, wrong] if table else [wrong]),
         ],
     )  # fmt: skip

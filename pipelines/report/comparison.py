@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.report.data_sets import draw, rank_over_sets, scores_of
@@ -251,19 +250,16 @@ def _draw(runs: Sequence[Compared]) -> Figure:
     errors.set(xlabel="error", yticks=places, yticklabels=[compared.name for compared in runs])
     percent_labels(errors.xaxis)
     figure.legend(*errors.get_legend_handles_labels(), loc="outside upper left", ncols=2)
-    _draw_times(times, places, [compared.wall_seconds for compared in runs])
+    seconds = [compared.wall_seconds for compared in runs]
+    times.barh(places, np.nan_to_num(seconds), height=0.5, color=SKY)
+    for place, value in zip(places, seconds, strict=True):
+        times.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
+    times.set(xlabel="wall time in seconds")
+    times.margins(x=0.25)
+    times.tick_params(axis="y", length=0)
     errors.invert_yaxis()
     errors.margins(y=0.5 / len(runs))
     return figure
-
-
-def _draw_times(axes: Axes, places: np.ndarray, seconds: Sequence[float]) -> None:
-    axes.barh(places, np.nan_to_num(seconds), height=0.5, color=SKY)
-    for place, value in zip(places, seconds, strict=True):
-        axes.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
-    axes.set(xlabel="wall time in seconds")
-    axes.margins(x=0.25)
-    axes.tick_params(axis="y", length=0)
 
 
 def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:

@@ -429,8 +429,10 @@ def _answers(run: SvmRun) -> list[Answer]:
                 if best.error_std is not None
                 else "mean over the folds",
             ),
-            *_score_answer(run, best),
         ]
+        if run.scoring != ACCURACY and best.score_mean is not None:
+            note = f"± {best.score_std or 0:.4f}; it chose the best candidate"
+            answers.append(Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note))
     record = run.record
     if (test_error := record.test_error) is not None:
         n_wrong, n_test = record.n_test_errors, record.dataset.n_test
@@ -465,14 +467,6 @@ def _rivals(run: SvmRun) -> str:
         f"the simplest of all these has C = {C}, gamma = {gamma} and a cv error of {error}"
         " (rule of one standard error: smaller C, then smaller gamma)",
     )  # fmt: skip
-
-
-def _score_answer(run: SvmRun, best: BestOfSvm) -> list[Answer]:
-    """The score that chose the best candidate, where it was not the error."""
-    if run.scoring == ACCURACY or best.score_mean is None:
-        return []
-    note = f"± {best.score_std or 0:.4f}; it chose the best candidate"
-    return [Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note)]
 
 
 def _candidates(run: SvmRun) -> Table:
