@@ -16,8 +16,7 @@ from pipelines.bagging.referral import lines_of, lines_of_all, stored_referral
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
-from pipelines.report.bagging_folder import ExplainedPoint
-from pipelines.report.certainty import certainty_panels
+from pipelines.report.bagging_figures import ExplainedPoint, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.say import aloud, complain

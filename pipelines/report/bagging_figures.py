@@ -1,19 +1,24 @@
-"""The figures of an ensemble: its size, its certainty, and how its members were found."""
+"""The figures of an ensemble: its certainty, its size, and how its members were found."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from pipelines.report.boxes import grid_lines, mark_failed, title_and_key
+from pipelines.report.charts import add_boxes, grid_lines, mark_failed, title_and_key
+from pipelines.report.classification import class_name
 from pipelines.report.style import (
     BLUE,
+    GREY,
     INK,
     NARROW,
     PALE,
@@ -26,8 +31,127 @@ from pipelines.report.style import (
     percent_labels,
     percent_y_axis,
 )
-from pipelines.report.wording import percent
+from pipelines.report.wording import percent, shortened, significant
 from pipelines.run_folder.judgement import wilson
+
+MOST_LABELS = 20  # classes whose names have room under their boxes
+# Of a panel, in inches.
+HEIGHT, TITLE, FOOT, IMAGE, AXIS, EDGE = 1.55, 0.42, 0.42, 1.3, 0.6, 0.12
+
+
+@dataclass(frozen=True)
+class ExplainedPoint:
+    """A point, and how certain every member is of every class.
+
+    Attributes
+    ----------
+    name : str
+    true : int, or None where nobody knows
+    image : array of shape (h, w), or None for a row of a table
+    probabilities : float array of shape (n_members, n_classes)
+    vote : int, class code
+    refer : bool
+        Whether the rule leaves the point to a person.
+    """
+
+    name: str
+    true: int | None
+    image: np.ndarray | None
+    probabilities: np.ndarray
+    vote: int
+    refer: bool
+
+    @property
+    def n_agree(self) -> int:
+        """Members whose most probable class is the vote."""
+        return int(np.sum(self.probabilities.argmax(axis=1) == self.vote))
+
+
+def certainty_panels(points: Sequence[ExplainedPoint], classes: Sequence[str]) -> Figure:
+    """A panel for each point: its image, and a box of the members' certainty of every class.
+
+    The box of the vote is orange; every member is a dot. After the box plots of
+    the study this program grew from.
+
+    Parameters
+    ----------
+    points : at least one
+    classes : names of the class codes
+    """
+    n_columns = 1 if len(points) == 1 or is_phone() else 2
+    n_rows = -(-len(points) // n_columns)
+    width = fitting(NARROW if n_columns == 1 else WIDE)
+    panel, step = width / n_columns, TITLE + HEIGHT + FOOT
+    height = n_rows * step
+    figure = Figure(figsize=(width, height))
+    for place, point in enumerate(points):
+        left = (place % n_columns) * panel + EDGE
+        bottom = height - (place // n_columns + 1) * step + FOOT
+        if point.image is not None:
+            box = (left / width, (bottom + 0.1) / height, IMAGE / width, (HEIGHT - 0.1) / height)
+            _draw_image(figure.add_axes(box), point.image)
+        start = left + AXIS + (IMAGE if point.image is not None else 0)
+        box = (start / width, bottom / height, (panel - EDGE - start + left - EDGE) / width,
+               HEIGHT / height)  # fmt: skip
+        _draw_boxes(figure.add_axes(box), point, classes)
+        figure.text(
+            left / width, (bottom + HEIGHT + 0.1) / height, _title(point, classes),
+            weight="bold", fontsize=9, color=VERMILLION if point.refer else INK,
+        )  # fmt: skip
+    return figure
+
+
+def said(point: ExplainedPoint, classes: Sequence[str]) -> str:
+    """What the ensemble says of a point, in words."""
+    n_members = len(point.probabilities)
+    text = f"vote {class_name(classes, point.vote)}, {point.n_agree} of {n_members} members"
+    return f"{text}; refer to a person" if point.refer else text
+
+
+def _title(point: ExplainedPoint, classes: Sequence[str]) -> str:
+    true = "" if point.true is None else f", true {shortened(class_name(classes, point.true), 8)}"
+    between = ":\n" if is_phone() else ": "  # no room for it in one line
+    return f"{shortened(point.name, 24)}{true}{between}{said(point, classes)}"
+
+
+def _draw_image(axes: Axes, image: np.ndarray) -> None:
+    axes.imshow(image, cmap="gray_r", vmin=0, vmax=max(1.0, float(image.max())),
+                interpolation="none")  # fmt: skip
+    height, width = image.shape
+    axes.add_patch(
+        Rectangle((-0.5, -0.5), width, height, fill=False, edgecolor=GREY, lw=0.5, clip_on=False)
+    )
+    axes.set_axis_off()
+    axes.set_anchor("C")
+
+
+def _draw_boxes(axes: Axes, point: ExplainedPoint, classes: Sequence[str]) -> None:
+    n_members, n_classes = point.probabilities.shape
+    half = 0.36
+    grid_lines(axes)
+    boxes = [
+        (float(code), point.probabilities[:, code], code == point.vote) for code in range(n_classes)
+    ]
+    add_boxes(axes, boxes, half)
+    # Side by side, as points one above the other would hide each other.
+    offsets = np.linspace(-0.7, 0.7, n_members) * half if n_members > 1 else np.zeros(1)
+    axes.scatter(
+        (np.arange(n_classes) + offsets[:, None]).ravel(), point.probabilities.ravel(),
+        s=max(2.0, min(9.0, 90 / n_members)), color=INK, alpha=0.7, lw=0, zorder=4, gid="members",
+        clip_on=False,
+    )  # fmt: skip
+    axes.set(xlim=(-0.6, n_classes - 0.4), ylim=(-0.03, 1.03))
+    axes.set_ylabel("certainty", labelpad=2, fontsize=9)
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8.5)
+    step = -(-n_classes // MOST_LABELS)
+    names = [shortened(class_name(classes, code), 10) for code in range(0, n_classes, step)]
+    is_long = sum(map(len, names)) > 40
+    axes.set_xticks(
+        range(0, n_classes, step), names, fontsize=6.5 if is_long else 8.5,
+        rotation=25 if is_long else 0, ha="right" if is_long else "center",
+    )  # fmt: skip
+    axes.tick_params(axis="x", length=0, pad=2)
+
 
 N_BINS = 15  # of the calibration error
 MOST_MEMBERS_NAMED = 24
@@ -188,7 +312,9 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     numbers = np.unique(candidates["member"].to_numpy(dtype=int))
     figure, axes = one_axes(3.8, WIDE, xlabel="member", ylabel="error")
     errors = candidates["error_mean"].to_numpy(dtype=float)
-    percent_y_axis(axes, _shown_errors(errors, members))
+    tested = np.empty(0) if members is None else members["test_error"].to_numpy(dtype=float)
+    every = np.concatenate([errors, tested])
+    percent_y_axis(axes, every[np.isfinite(every)])
     place = np.searchsorted(numbers, candidates["member"].to_numpy(dtype=int))
     best = candidates["is_best"].to_numpy(dtype=bool)
     axes.scatter(place[~best], errors[~best], s=16, color=SKY, edgecolor=BLUE, lw=0.6,
@@ -217,7 +343,79 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
     return figure
 
 
-def _shown_errors(errors: np.ndarray, members: pd.DataFrame | None) -> np.ndarray:
-    tested = np.empty(0) if members is None else members["test_error"].to_numpy(dtype=float)
-    every = np.concatenate([errors, tested])
-    return every[np.isfinite(every)]
+def member_losses(losses: Mapping[int, Sequence[float]], best: int | None) -> Figure:
+    """Mean training loss of every member after each epoch; the best on the test is orange.
+
+    Parameters
+    ----------
+    losses : of each member, its mean cross-entropy in each epoch
+    """
+    figure, axes = one_axes(3.8, xlabel="epoch", ylabel="mean cross-entropy")
+    for member, values in losses.items():
+        is_best = member == best
+        axes.plot(
+            np.arange(1, len(values) + 1), values, marker=".",
+            color=VERMILLION if is_best else BLUE,
+            alpha=1 if is_best else 0.5, lw=1.8 if is_best else 1.1, zorder=3 if is_best else 2,
+            gid="losses",
+        )  # fmt: skip
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.set_ylim(bottom=0)
+    grid_lines(axes)
+    key = [Line2D([], [], color=BLUE, alpha=0.5, label="a member")]
+    if best in losses:
+        key.append(Line2D([], [], color=VERMILLION, label=f"member {best}, the best on the test"))
+    title_and_key(figure, "Training of the members", key)
+    return figure
+
+
+def parallel_coordinates(candidates: pd.DataFrame, parameters: Sequence[str]) -> Figure:
+    """A line for each candidate through its hyper-parameters, to its error.
+
+    Parameters
+    ----------
+    candidates : ``parameters``, ``error_mean`` (a fraction) and ``is_best``
+    parameters : names of columns of numbers that differ
+    """
+    names = [*parameters, "error_mean"]
+    figure, axes = one_axes(3.6, WIDE)
+    table = candidates[candidates["error_mean"].notna()]
+    columns = [table[name].to_numpy(float) for name in names]
+    heights = np.column_stack([_height(values) for values in columns])
+    best = table["is_best"].to_numpy(bool)
+    # What errs least is drawn last, and darkest.
+    order = np.argsort(-columns[-1], kind="stable")
+    for chosen, colour, width, alpha in ((False, BLUE, 0.9, 0.35), (True, VERMILLION, 1.8, 1.0)):
+        rows = [heights[i] for i in order if best[i] == chosen]
+        lines = [np.column_stack([np.arange(len(names)), row]) for row in rows]
+        axes.add_collection(
+            LineCollection(lines, colors=colour, linewidths=width, alpha=alpha,
+                           gid="chosen" if chosen else "candidates"),
+            autolim=False,
+        )  # fmt: skip
+    for place, (name, values) in enumerate(zip(names, columns, strict=True)):
+        axes.axvline(place, color=GREY, lw=0.8)
+        for value, y in ((values.min(), 0.0), (values.max(), 1.0)):
+            text = percent(value) if name == "error_mean" else significant(value)
+            axes.annotate(text, (place, y), (0, 5 if y else -5), textcoords="offset points",
+                          ha="center", va="bottom" if y else "top", fontsize=8.5,
+                          color=INK)  # fmt: skip
+    labels = [name.removesuffix("_mean").removeprefix("n_").replace("_", " ") for name in names]
+    axes.set_xticks(range(len(names)), labels, rotation=25 if is_phone() else 0)
+    axes.set(xlim=(-0.3, len(names) - 0.7), ylim=(-0.14, 1.14), yticks=[])
+    axes.tick_params(axis="x", length=0, pad=8)
+    axes.spines[:].set_visible(False)
+    key = [
+        Line2D([], [], color=SKY, label="candidate"),
+        Line2D([], [], color=VERMILLION, label="chosen by a member"),
+    ]
+    title_and_key(figure, "Candidates and their errors", key)
+    return figure
+
+
+def _height(values: np.ndarray) -> np.ndarray:
+    """Places between 0 and 1; of the logarithm, where values span more than a decade."""
+    if values.min() > 0 and values.max() > 10 * values.min():
+        values = np.log10(values)
+    span = float(values.max() - values.min())
+    return (values - values.min()) / span if span else np.full(len(values), 0.5)

@@ -1,30 +1,119 @@
-"""The page of a run of ``nn_bagging``: its figures, its answers, its words."""
+"""The page of a run of ``nn_bagging``: its tables, its figures, its answers, its words."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from pipelines.report.bagging_figures import (
+    ExplainedPoint,
     Referred,
     calibration,
+    certainty_panels,
     ensemble_size,
+    member_losses,
     member_searches,
+    parallel_coordinates,
     referral,
+    said,
 )
-from pipelines.report.bagging_folder import BaggingRun, read_bagging_run
-from pipelines.report.certainty import certainty_panels, said
+from pipelines.report.charts import BOX_PLOT
+from pipelines.report.classification import test_section
 from pipelines.report.figures import Made, of_any_run
-from pipelines.report.kind import Answer, Kind
-from pipelines.report.search_figures import member_losses, parallel_coordinates
+from pipelines.report.kind import Answer, Chart, Columns, Kind, Listing, Part, Section, Text
 from pipelines.report.table import table_of
 from pipelines.report.wording import count, percent, wrong_of
-from pipelines.run_folder.columns import BAGGING_CELL
+from pipelines.run_folder import names
+from pipelines.run_folder.arrays import DAMAGE, read_arrays
+from pipelines.run_folder.columns import (
+    BAGGING_CANDIDATE,
+    BAGGING_CELL,
+    BaggingCandidate,
+    MemberErrors,
+    SubsetErrors,
+    VotedPrediction,
+)
+from pipelines.run_folder.reading import Run, read_run
+from pipelines.run_folder.records.nn_bagging import BaggingRecord
+from pipelines.run_folder.schema import damaged, one_line
+from pipelines.run_folder.tables import read_table
+
+EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "refer")
+
+
+@dataclass(frozen=True)
+class BaggingRun(Run[BaggingRecord]):
+    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
+
+    ``members`` is the table of the members, ``sizes`` the errors of subsets of
+    them; ``explained`` has the points of each group (disagreement, chosen, own).
+    """
+
+    members: pd.DataFrame | None
+    sizes: pd.DataFrame | None
+    explained: Mapping[str, list[ExplainedPoint]]
+
+
+def read_bagging_run(folder: Path) -> BaggingRun:
+    """Read the folder of a run of ``nn_bagging``; raises what ``read_run`` raises."""
+    run = read_run(
+        folder, candidate=BaggingCandidate, prediction=VotedPrediction, place=BAGGING_CELL,
+        candidates_of=_candidates_of,
+    )  # fmt: skip
+    return BaggingRun(
+        **vars(run),
+        members=read_table(run.path / names.MEMBERS, MemberErrors),
+        sizes=read_table(run.path / names.SIZES, SubsetErrors),
+        explained=_read_explained(run.path / names.EXPLAINED, run.image_shape),
+    )
+
+
+def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
+    """Mean loss and error of each candidate; none is chosen yet."""
+    if cells.empty:
+        return pd.DataFrame(columns=list(BaggingCandidate.columns()), dtype=float)
+    by_candidate = cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
+    means = by_candidate.mean().where(by_candidate.count() >= n_folds)
+    return means.add_suffix("_mean").assign(is_best=False).reset_index()
+
+
+def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list[ExplainedPoint]]:
+    if not path.is_file():
+        return {}
+    try:
+        name, group, X, true, probabilities, vote, refer = read_arrays(path, EXPLAINED)
+        n_points = len(name)
+        if not all(len(one) == n_points for one in (group, X, true, vote, refer)):
+            raise ValueError("arrays of different lengths")
+        n_members, n_known, n_classes = probabilities.shape
+        if n_known != n_points or not n_members or not ((vote >= 0) & (vote < n_classes)).all():
+            raise ValueError("probabilities of other points or classes")
+        if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
+            raise ValueError("probabilities outside 0 and 1")
+        images = None if shape is None else X.reshape(n_points, *shape)
+        groups: dict[str, list[ExplainedPoint]] = {}
+        for i in range(n_points):
+            point = ExplainedPoint(
+                str(name[i]),
+                int(true[i]) if true[i] >= 0 else None,
+                None if images is None else images[i],
+                probabilities[:, i],
+                int(vote[i]),
+                bool(refer[i]),
+            )
+            groups.setdefault(str(group[i]), []).append(point)
+    except DAMAGE as error:
+        raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None
+    return groups
+
 
 ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
 MOST_POINTS = 40  # of a group, each with a panel
@@ -172,17 +261,68 @@ def _answers(run: BaggingRun) -> list[Answer]:
     return answers
 
 
-def _content(run: BaggingRun) -> dict[str, Any]:
+def _answer(run: BaggingRun) -> list[Part]:
+    rule = "" if run.record.referral is None else run.record.referral.rule
+    none = "No member has been refitted on all its data and tested yet."
+    boxes = f"Every dot is one member's certainty of a class; {BOX_PLOT}. The vote is orange"
+    boxes += ", and so is the title where the rule refers the point to a person." if rule else "."
+    captions = {
+        "own": "Your own images, as the members see them.",
+        "chosen": "The points you chose.",
+        "disagreement": "The test points on which the members disagree most.",
+    }
+    return [
+        *([Text(none)] if run.members is None else []),
+        *(Chart(f"certainty_{group}", f"{what} {boxes}", True) for group, what in captions.items()),
+        *(Text(sentence) for sentence in (rule, *_guarantee_words(run)) if sentence),
+    ]
+
+
+def _sections(run: BaggingRun) -> list[Section]:
     ordered = run.candidates
     if "error_mean" in ordered:
         ordered = ordered.sort_values("error_mean", kind="stable")
-    return {
-        "candidates": table_of(ordered, ("error_mean", "error_std")),
-        "members": None if run.members is None else table_of(run.members, ERRORS),
-        "rule": "" if run.record.referral is None else run.record.referral.rule,
-        "guarantee": _guarantee_words(run),
-        "has_members": run.members is not None,
+    ensemble = {
+        "ensemble_size": "Test error of the vote of so many members; the band goes from the best "
+        "to the worst subset that was drawn.",
+        "referral": "Error among the predictions that are kept when the least certain are left to "
+        "a person; the orange point is the rule of this page.",
+        "calibration": "Share of right answers among the test points of about equal certainty, in "
+        "15 bins, and its 95 % interval; the lower part counts the points.",
     }
+    searches = (
+        "Mean validation error of every candidate over its folds; the one of the smallest "
+        "validation loss was refitted on the whole bootstrap sample."
+    )
+    losses = (
+        "Mean cross-entropy of a member on its bootstrap sample in each epoch of its refit, while "
+        "the weights moved; it ends when the loss falls by less than a fifth."
+    )
+    lines = (
+        "Every candidate is a line through its hyper-parameters to its mean validation error at "
+        "the right; those that a member chose are orange."
+    )
+    members = None if run.members is None else table_of(run.members, ERRORS)
+    candidates = table_of(ordered, ("error_mean", "error_std"))
+    return [
+        Section(
+            "ensemble", "The ensemble",
+            [Columns([Chart(name, caption) for name, caption in ensemble.items()])],
+        ),
+        Section(
+            "members", "Members",
+            [
+                Chart("member_searches", searches, wide=True),
+                Listing("Members", members),
+                Chart("member_losses", losses),
+            ],
+        ),
+        Section(
+            "candidates", "Candidates",
+            [Chart("parallel_coordinates", lines, wide=True), Listing("Candidates", candidates)],
+        ),
+        test_section(run),
+    ]  # fmt: skip
 
 
 def _guarantee_words(run: BaggingRun) -> list[str]:
@@ -208,7 +348,6 @@ def _guarantee_words(run: BaggingRun) -> list[str]:
 
 BAGGING = Kind(
     title="Bagging of neural networks",
-    template="nn_bagging.html",
     read=read_bagging_run,
     figures={
         **{f"certainty_{group}": partial(_certainty, group=group) for group in GROUPS},
@@ -224,5 +363,6 @@ BAGGING = Kind(
     sizes=("n_bootstrap", "n_tuning", "folds"),
     answers=_answers,
     place=BAGGING_CELL,
-    content=_content,
+    answer=_answer,
+    sections=_sections,
 )

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.stats import friedmanchisquare, studentized_range
 
-from pipelines.report.validation_figures import critical_difference
-from pipelines.report.validation_folder import ValidationRun
+from pipelines.report.style import BLUE, VERMILLION, WIDE, one_axes
+from pipelines.report.validation_page import ValidationRun
+from pipelines.report.wording import shortened
 
 FEWEST = 3  # data sets, and algorithms, that the Friedman test takes
 LEVEL = 0.05
@@ -96,3 +98,32 @@ def draw(ranks: Ranks) -> tuple[Figure, str]:
         f"less than {ranks.difference:.2f} apart are not told apart (Nemenyi, {LEVEL:g})."
     )
     return critical_difference(ranks.means, ranks.cliques), words
+
+
+def critical_difference(ranks: Mapping[str, float], cliques: Sequence[Sequence[str]]) -> Figure:
+    """Mean ranks over data sets (1 is best); a bar joins those that cannot be told apart.
+
+    Parameters
+    ----------
+    ranks : of each algorithm
+    cliques : names that no test tells apart
+    """
+    names = sorted(ranks, key=lambda name: ranks[name])
+    n, joined = len(names), [clique for clique in cliques if len(clique) > 1]
+    figure, axes = one_axes(
+        1.2 + 0.28 * n + 0.18 * len(joined), WIDE, xlabel="mean rank over the data sets"
+    )
+    places = np.arange(n)
+    axes.plot([ranks[name] for name in names], places, "o", color=BLUE)
+    axes.set_yticks(places, [shortened(name.split(".")[-1], 28) for name in names])
+    for i, clique in enumerate(joined):
+        ends = [ranks[name] for name in clique]
+        axes.plot([min(ends), max(ends)], [n + 0.6 * i] * 2, color=VERMILLION, lw=4,
+                  solid_capstyle="butt")  # fmt: skip
+    handles = [Line2D([], [], color=VERMILLION, lw=4, label="not told apart")] if joined else []
+    if handles:
+        axes.legend(handles=handles, loc="upper right")
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.margins(x=0.08)
+    return figure

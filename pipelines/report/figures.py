@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.report.classification_figures import (
+from pipelines.report.classification import (
     class_name,
     confusion_counts,
     confusion_matrix,
+    wrong_images,
     wrong_test_points,
 )
 from pipelines.report.style import figure_style, on_a_phone, save, svg_of
-from pipelines.report.test_points import wrong_images
 from pipelines.report.timeline import timeline
 from pipelines.report.wording import count
 from pipelines.run_folder.reading import Run

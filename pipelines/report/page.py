@@ -11,23 +11,29 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
-import pandas as pd
 
-from pipelines.report.figures import draw_figures, worker_addresses
-from pipelines.report.files import file_table
-from pipelines.report.kind import Answer, Kind
-from pipelines.report.kinds import kind_of
-from pipelines.report.table import Cell, Table, Value
-from pipelines.report.test_points import class_table, images_note, wrong_note, wrong_table
+from pipelines.report.bagging_page import BAGGING
+from pipelines.report.classification import test_section
+from pipelines.report.figures import draw_figures, of_any_run, worker_addresses
+from pipelines.report.graph_page import GRAPH
+from pipelines.report.kind import Answer, Kind, Listing, Section, Text
+from pipelines.report.svm_page import SVM
+from pipelines.report.table import MOST_ROWS, Cell, Table, Value, table_of
 from pipelines.report.timeline import worker_name
-from pipelines.report.wording import count, duration, moment, plain, scaling_in_words
+from pipelines.report.training_page import TRAINING
+from pipelines.report.validation_page import VALIDATION
+from pipelines.report.wording import count, duration, moment, percent, plain, scaling_in_words
+from pipelines.run_folder import names
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.reading import Run
+from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.record import read_record
+from pipelines.run_folder.records.base import Record
 from pipelines.run_folder.work_time import busy_share, lanes
 
+MOST_FILES = 500
 MOST_FAILED_CELLS = 50
 WORTH_SAYING = 0.5  # seconds of compilation
 
@@ -55,20 +61,17 @@ def write_page(folder: Path) -> Path:
     folder = Path(folder)
     kind = kind_of(read_record(folder)[1])
     run = kind.read(folder)
-    name = run.record.dataset.name
+    name, figures = run.record.dataset.name, draw_figures(run, kind.figures)
     text = template(kind.template).render(
         title=(kind.title or run.record.command) + (f" on {name}" if name else ""),
         sentence=_sentence(kind, run),
         state=_state(kind, run),
         answers=kind.answers(run) + _answers(run),
         warnings=kind.warnings(run),
-        figures=draw_figures(run, kind.figures),
-        n_folds=run.n_folds,
-        wrong=wrong_table(run),
-        wrong_note=wrong_note(run),
-        images_note=images_note(run),
-        classes=class_table(run),
+        figures=figures,
         workers=_workers(run),
+        answer=kind.answer(run),
+        sections=[one for one in kind.sections(run) if one.is_shown(figures)],
         failures=_failures(kind, run),
         command=shlex.join(run.record.argv),
         facts=_facts(run),
@@ -175,29 +178,27 @@ class Failure:
 
 def _failures(kind: Kind, run: Run[Any]) -> list[Failure]:
     """What went wrong and where, the most frequent first; the table of cells knows best."""
-    place = list(kind.place) or _place(run.cells)
+    place = list(kind.place)
+    if not place:  # what tells one cell from another, of a command that does not say
+        columns = list(run.cells.columns)
+        place = columns[: columns.index("fold") + 1 if "fold" in columns else 1]
+
+    def failure_of(status: str, n_cells: int, cells: Sequence[Any]) -> Failure:
+        named = [kind.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]]
+        return Failure(status, n_cells, named)
+
     if "status" in run.cells and len(run.cells):
         wrong = run.cells[run.cells["status"] != "ok"]
         found = [
-            _failure(kind, str(status), len(group), group[place].to_dict("records"))
+            failure_of(str(status), len(group), group[place].to_dict("records"))
             for status, group in wrong.groupby("status", dropna=False)
         ]
     else:
         found = [
-            _failure(kind, failure.status, failure.count or len(failure.cells), failure.cells)
+            failure_of(failure.status, failure.count or len(failure.cells), failure.cells)
             for failure in run.record.failures
         ]
     return sorted(found, key=lambda failure: (-failure.n_cells, failure.status))
-
-
-def _place(cells: pd.DataFrame) -> list[str]:
-    """What tells one cell from another, of a command that does not say."""
-    columns = list(cells.columns)
-    return columns[: columns.index("fold") + 1 if "fold" in columns else 1]
-
-
-def _failure(kind: Kind, status: str, n_cells: int, cells: Sequence[Any]) -> Failure:
-    return Failure(status, n_cells, [kind.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]])
 
 
 def _facts(run: Run[Any]) -> list[tuple[str, str]]:
@@ -224,3 +225,81 @@ def _facts(run: Run[Any]) -> list[tuple[str, str]]:
 
 def _pairs(section: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(str(key), plain(value)) for key, value in section.items()]
+
+
+CONTENT = {
+    names.RECORD: "options, seed, versions, devices, times, the answer",
+    names.JOURNAL: "every unit as it was done, with its rows",
+    names.CELLS: "a row for each cell",
+    names.CANDIDATES: "means of every candidate, best first",
+    names.PREDICTIONS: "what was said of every test row",
+    names.WRONG: "the images of the wrong test points",
+    names.MODEL: "the best candidate, fitted on all training rows",
+    names.PROBABILITIES: "calibrated probabilities of the test rows",
+    names.MEMBERS: "the members and their errors",
+    names.MEMBER_PROBABILITIES: "what every member said of the test rows",
+    names.SIZES: "errors of subsets of the members",
+    names.EXPLAINED: "certainty of the members, of the points that are drawn",
+    names.RANKS: "the ranks of all nodes",
+    names.ITERATIONS: "the change of every iteration",
+    names.COMPARISON: "algorithms compared in pairs",
+    names.LEARNING_CURVE: "scores on shares of the training rows",
+    names.NESTED: "scores of the outer folds",
+    names.RESIDUALS: "true and predicted numbers of the test rows",
+    "performance.html": "Dask's own page of the run",
+}
+
+
+def file_table(folder: Path) -> Table:
+    """Name, size and content of each file, those with a content of their own first."""
+    found = [
+        path for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != names.REPORT and path.suffix != ".part"
+    ]  # fmt: skip
+    found.sort(key=lambda path: list(CONTENT).index(path.name) if path.name in CONTENT else 99)
+    rows: list[list[Value]] = []
+    for path in found[:MOST_FILES]:
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        content = CONTENT.get(path.name, "a figure" if path.suffix in (".svg", ".png") else "")
+        shown = f"{size:,} B" if size < 1000 else f"{size / 1000:,.1f} kB"
+        rows.append([Cell(name, name, quote(name)), (size, shown), content])
+    return Table.of(("file", "size", "content"), rows)
+
+
+def _recorded_errors(run: Run[Any]) -> list[Answer]:
+    """The errors that a run recorded."""
+    best, answers = run.record.best, []
+    if best is not None and best.error_mean is not None:
+        answers.append(Answer("cv error", percent(best.error_mean), "mean over the folds"))
+    if run.record.test_error is not None:
+        answers.append(Answer("test error", percent(run.record.test_error)))
+    return answers
+
+
+def _sections(run: Run[Any]) -> list[Section]:
+    """The test points, and the tables as they are."""
+    sections = [test_section(run)]
+    for name, frame in (("Candidates", run.candidates), ("Cells", run.cells)):
+        shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "
+        note = Text(f"{shown}{count(len(frame), 'row')}.")
+        sections.append(Section(name.lower(), name, [note, Listing(name, table_of(frame))]))
+    return sections
+
+
+ANY = Kind(
+    title="",
+    read=read_run,
+    figures=of_any_run(),
+    size=lambda run: "A run",
+    answers=_recorded_errors,
+    sections=_sections,
+)
+KINDS = {
+    "svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH, "cross_validate": VALIDATION,
+    "data_parallel": TRAINING,
+}  # fmt: skip
+
+
+def kind_of(record: Record) -> Kind:
+    """The kind of a run, by the command in its ``run.json``."""
+    return KINDS.get(record.command, ANY)

@@ -8,16 +8,16 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from pipelines.report.bagging_figures import (
+    ExplainedPoint,
     Referred,
     calibration,
     calibration_bins,
+    certainty_panels,
     ensemble_size,
     kept_errors,
     member_searches,
     referral,
 )
-from pipelines.report.bagging_folder import ExplainedPoint
-from pipelines.report.certainty import certainty_panels
 from pipelines.report.style import VERMILLION, figure_style, save
 from pipelines.run_folder.judgement import wilson
 

@@ -8,8 +8,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.report import write_report
-from pipelines.report.bagging_folder import read_bagging_run
-from pipelines.report.bagging_page import BAGGING
+from pipelines.report.bagging_page import BAGGING, read_bagging_run
 
 from .bagging_folder import RULE, write_bagging_run
 from .page_reader import Page, figures_in

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.report.classification_figures import (
+from pipelines.report.classification import (
     class_name,
     confusion_counts,
     confusion_matrix,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from pipelines.report.search_figures import member_losses, parallel_coordinates
+from pipelines.report.bagging_figures import member_losses, parallel_coordinates
 from pipelines.report.style import PHONE, WIDE, figure_style, on_a_phone
 
 

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pipelines.report.style import figure_style
-from pipelines.report.svm_figures import fold_errors, fold_errors_best, heat_map
-from pipelines.report.svm_page import read_svm_run
+from pipelines.report.svm_page import fold_errors, fold_errors_best, heat_map, read_svm_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm
 
 

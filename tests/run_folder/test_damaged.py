@@ -124,7 +124,7 @@ def test_a_damaged_line_costs_its_own_unit(name: str, tmp_path: Path) -> None:
 
 
 def draw_tables(folder: Path) -> None:
-    from pipelines.report.kinds import kind_of
+    from pipelines.report.page import kind_of
     from pipelines.run_folder.record import read_record
 
     kind_of(read_record(folder)[1]).read(folder)

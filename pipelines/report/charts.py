@@ -14,6 +14,12 @@ from matplotlib.patches import Patch
 
 from pipelines.report.style import BLUE, PALE, SKY, VERMILLION, is_phone
 
+# What a caption says of boxes.
+BOX_PLOT = (
+    "a box spans their quartiles, its line is the median; the whiskers reach the furthest within "
+    "1.5 box lengths, what lies beyond is an outlier"
+)
+
 
 def add_boxes(axes: Axes, boxes: Sequence[tuple[float, np.ndarray, bool]], half: float) -> None:
     """Draw boxes after Tukey, each of some finite numbers at a place, some that stand out.
