@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.on_this_machine.startup import started, with_time_limits
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, scheduler_dashboard
+from cluster_setup.settings import LOOPBACK, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,8 +43,10 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         worker_dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
+    # Without a dashboard its pages, and bokeh, need not be imported.
+    settings = settings_of(options.dashboard or "off")
     with (
-        dask.config.set({"distributed.dashboard.link": link}),
+        dask.config.set({**settings, "distributed.dashboard.link": link}),
         started(options.kind, start) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -131,7 +131,7 @@ class SearchRow(Row):
 
 
 class SvmRow(SearchRow):
-    """A cell of ``svm_grid``."""
+    """A cell of ``svm_grid``; one algorithm, and parameters that have columns of their own."""
 
     C: Positive
     gamma: Positive

@@ -166,8 +166,12 @@ def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -
 
     A row whose fold is -1 is no cell but a refit.
     """
+    required = rows.required()
+    defaults = {
+        name: field.default for name, field in rows.model_fields.items() if name not in required
+    }
     found = [
-        {"worker": record.get("worker", ""), **row}
+        {**defaults, "worker": record.get("worker", ""), **row}
         for record in journal
         for row in record["rows"]
         if row.get("fold", 0) >= 0

@@ -27,10 +27,14 @@ def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
                 n_errors = round(6 + 40 * distance) + (0, 3, 1, 8)[fold]
                 rows.append(
                     {
-                        "C": c, "gamma": g, "fold": fold, "n_train": 600,
+                        "C": c, "gamma": g, "algorithm": "svm", "candidate": len(rows) // N_FOLDS,
+                        "params": json.dumps({"C": c, "gamma": g}), "stage": "search",
+                        "split": fold, "fold": fold, "share": 1.0, "n_train": 600,
                         "n_validation": N_VALIDATION, "n_errors": n_errors,
-                        "error": n_errors / N_VALIDATION, "n_support": 50 + fold,
-                        "n_iterations": 1000, "fit_seconds": 0.25, "score_seconds": 0.05,
+                        "error": n_errors / N_VALIDATION, "score": 1 - n_errors / N_VALIDATION,
+                        "n_support": 50 + fold, "n_iterations": 1000,
+                        "family": "the path solver", "n_fits": 1, "n_steps": 0,
+                        "n_steps_made": 0, "implementation": "", "reason": "", "fit_seconds": 0.25, "score_seconds": 0.05,
                         "worker": WORKERS[fold % 2], "status": "ok",
                     }
                 )  # fmt: skip

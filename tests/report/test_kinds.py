@@ -10,7 +10,9 @@ from .page_reader import Page, figures_in
 def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
     folder = make_run()
     cells = pd.read_parquet(folder / "cv_results.parquet")
-    cells = cells.rename(columns={"C": "depth", "gamma": "forest"})
+    names = ["C", "gamma", "fold", "n_train", "n_validation", "error", "fit_seconds",
+             "score_seconds", "worker", "status"]  # fmt: skip
+    cells = cells[names].rename(columns={"C": "depth", "gamma": "forest"})
     cells.loc[3, "status"] = "failed: out of memory"
     cells.to_parquet(folder / "cv_results.parquet")
     pd.DataFrame({"depth": [3.0], "score": [0.5], "name": ["a <b>"]}).to_parquet(
