@@ -10,8 +10,8 @@ from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.figures import note
 from benchmarks.grid_search.lines import Errors, Problem, compare, make_problem
 from benchmarks.timing import Timed, in_turn, ratios
+from pipelines.search.tasks import make_tasks, run_task
 from pipelines.svm.backends import Settings
-from pipelines.svm.units import Unit, fit_unit
 
 ROWS = 5_000
 CS = (1.0, 100.0)
@@ -44,17 +44,13 @@ def small_problem(data_dir: str | None) -> Problem:
 
 def fit_cells(problem: Problem, solver: str) -> Errors:
     """Fit and score every cell of one fold, one after another, from data just loaded."""
-    data = problem.data()
+    settings = Settings(device="gpu" if solver == "cuml" else "cpu")
+    search = problem.search(solver, settings)
     rows = [
         row
-        for gamma in problem.gammas
-        for C in problem.Cs
-        for row in fit_unit(
-            data,
-            Unit((gamma,), (C,), (FOLD,)),
-            solver,
-            Settings(device="gpu" if solver == "cuml" else "cpu"),
-        )
+        for task in make_tasks(search)
+        if task.splits == (FOLD,)
+        for row in run_task(search, task)
     ]
     failed = [row["status"] for row in rows if row["n_errors"] is None]
     if failed:

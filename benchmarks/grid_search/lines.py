@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from pipelines.data import Dataset, load_dataset, make_folds
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.run_folder import columns
-from pipelines.search.ranking import reduce_scores
-from pipelines.svm.grid import Grid, search, tabulate, workers_for
+from pipelines.search.candidate_scorer import CandidateScorer
+from pipelines.search.ranking import reduce_scores, tabulate
+from pipelines.search.running import run_tasks, tasks_for_workers
+from pipelines.search.svm import grid_problem, workers_for
+from pipelines.search.tasks import SEARCH, make_tasks, run_task
+from pipelines.search.tasks import Problem as Search
 from pipelines.svm.backends import Settings
-from pipelines.svm.units import Unit, fit_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,10 +50,11 @@ class Problem:
     Cs: tuple[float, ...]
     gammas: tuple[float, ...]
 
-    def data(self) -> FoldedData:
-        """New at each call, so that no worker has kept anything of the turn before."""
-        one = self.dataset
-        return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, self.folds, one.scaling)
+    def search(self, solver: str, settings: Settings) -> Search:
+        """The search of the grid; new at each call, so that no worker has anything of the last."""
+        data, axes = FoldedData.of(self.dataset), {"C": self.Cs, "gamma": self.gammas}
+        splits = {(SEARCH, 1.0): self.folds}
+        return grid_problem(data, splits, axes, solver, settings, CandidateScorer())
 
     @property
     def n_fits(self) -> int:
@@ -88,7 +92,7 @@ def search_with_us(
     ----------
     problem : Problem
     solver : str
-        A name in ``pipelines.svm.backends.SOLVERS``.
+        A name in ``pipelines.svm.backends.BACKENDS``.
     cores : int
         To fill, by the workers of ``client`` or the threads of this process.
     client : distributed.Client, optional
@@ -96,11 +100,12 @@ def search_with_us(
     """
     n_workers = workers_for(solver, cores)
     runner = InProcess(n_workers) if client is None else OnCluster(client)
-    data = problem.data()
-    grid = Grid(problem.Cs, problem.gammas, solver, Settings(n_threads=cores // n_workers))
-    rows = [row for _, rows in search(runner, data, grid, grid.units(data)) for row in rows]
+    grid = problem.search(solver, Settings(n_threads=cores // n_workers))
+    tasks = tasks_for_workers(grid, [(SEARCH, 1.0)], runner.n_workers)
+    rows = [row for _, rows in run_tasks(runner, grid, tasks) for row in rows]
     # GridSearchCV, too, ends with its candidates ranked.
-    reduce_scores(tabulate(rows), columns.SVM_CANDIDATE, len(problem.folds), client)
+    table = tabulate(rows, grid.columns)
+    reduce_scores(table, columns.SVM_CANDIDATE, len(problem.folds), client)
     return {(row["C"], row["gamma"], row["fold"]): row["n_errors"] for row in rows}
 
 
@@ -143,8 +148,9 @@ def peer_class(name: str) -> type | str:
 
 def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
     """Have every worker import, and where it must compile, what the search will use."""
-    unit = Unit(problem.gammas[:1], problem.Cs[:2], (0, 1))
-    client.run(fit_unit, problem.data(), unit, solver, Settings(n_threads=2))
+    few = replace(problem, Cs=problem.Cs[:2], gammas=problem.gammas[:1])
+    grid = few.search(solver, Settings(n_threads=2))
+    client.run(run_task, grid, make_tasks(grid)[0])
 
 
 def compare(ours: Errors, other: Errors) -> dict[str, Any]:

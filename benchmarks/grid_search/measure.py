@@ -12,7 +12,7 @@ from benchmarks.grid_search import lines
 from benchmarks.grid_search.lines import Errors, Problem
 from benchmarks.timing import Timed, in_turn
 from cluster_setup import open_cluster
-from pipelines.svm.grid import workers_for
+from pipelines.search.svm import workers_for
 from pipelines.svm.backends import resolve_backend
 
 Say = Callable[[str], None]

@@ -29,7 +29,9 @@ def rows_of(
 ) -> list[dict]:
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
     splits = {(SEARCH, 1.0): data.folds}
-    problem = grid_problem(data, splits, Cs, gammas, solver, settings, CandidateScorer())
+    problem = grid_problem(
+        data, splits, {"C": Cs, "gamma": gammas}, solver, settings, CandidateScorer()
+    )
     return [row for task in make_tasks(problem) for row in run_task(problem, task)]
 
 

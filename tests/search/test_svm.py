@@ -32,7 +32,8 @@ FOLDS = make_folds(DIGITS.y_train, 3, 0)
 
 def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -> Problem:
     scorer = CandidateScorer(labels=DIGITS.classes)
-    return grid_problem(DATA, {(SEARCH, 1.0): FOLDS}, Cs, gammas, "sklearn", Settings(), scorer)
+    splits, axes = {(SEARCH, 1.0): FOLDS}, {"C": Cs, "gamma": gammas}
+    return grid_problem(DATA, splits, axes, "sklearn", Settings(), scorer)
 
 
 def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:

@@ -49,7 +49,7 @@ def wine(
     data = FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))
     scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
     splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
-    return grid_problem(data, splits, Cs, gammas, solver, Settings(), scorer)
+    return grid_problem(data, splits, {"C": Cs, "gamma": gammas}, solver, Settings(), scorer)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def grid(
 ) -> Problem:
     splits = {(SEARCH, 1.0): digits.folds}
     scorer = CandidateScorer()
-    return grid_problem(digits, splits, Cs, gammas, solver, Settings(), scorer)
+    return grid_problem(digits, splits, {"C": Cs, "gamma": gammas}, solver, Settings(), scorer)
 
 
 # The path solver shares all C and, where the scaling is the same, all splits.
@@ -130,7 +130,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
     data = FoldedData(X[some], y[some], X[:0], y[:0], (), Scaling("standardise"))
     scorer = CandidateScorer(("roc_auc",), labels=np.array(["a", "b"]))
     problem = grid_problem(
-        data, {(SEARCH, 1.0): splits}, (1.0,), (0.1,), "path", Settings(), scorer
+        data, {(SEARCH, 1.0): splits}, {"C": (1.0,), "gamma": (0.1,)}, "path", Settings(), scorer
     )
     one, other = (row for task in make_tasks(problem) for row in run_task(problem, task))
     assert one["status"].startswith("failed: scoring roc_auc: ")
