@@ -50,11 +50,14 @@ class Problem:
     Cs: tuple[float, ...]
     gammas: tuple[float, ...]
 
+    def data(self) -> FoldedData:
+        """New at each call, so that no worker has kept anything of the turn before."""
+        return FoldedData.of(self.dataset, self.folds)
+
     def search(self, solver: str, settings: Settings) -> Search:
-        """The search of the grid; new at each call, so that no worker has anything of the last."""
-        data, axes = FoldedData.of(self.dataset), {"C": self.Cs, "gamma": self.gammas}
-        splits = {(SEARCH, 1.0): self.folds}
-        return grid_problem(data, splits, axes, solver, settings, CandidateScorer())
+        """The search of the grid, on new data."""
+        splits, axes = {(SEARCH, 1.0): self.folds}, {"C": self.Cs, "gamma": self.gammas}
+        return grid_problem(self.data(), splits, axes, solver, settings, CandidateScorer())
 
     @property
     def n_fits(self) -> int:

@@ -34,7 +34,8 @@ def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
                         "error": n_errors / N_VALIDATION, "score": 1 - n_errors / N_VALIDATION,
                         "n_support": 50 + fold, "n_iterations": 1000,
                         "family": "the path solver", "n_fits": 1, "n_steps": 0,
-                        "n_steps_made": 0, "implementation": "", "reason": "", "fit_seconds": 0.25, "score_seconds": 0.05,
+                        "n_steps_made": 0, "implementation": "", "reason": "",
+                        "fit_seconds": 0.25, "score_seconds": 0.05,
                         "worker": WORKERS[fold % 2], "status": "ok",
                     }
                 )  # fmt: skip
