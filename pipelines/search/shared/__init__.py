@@ -16,12 +16,13 @@ def _shared_fits() -> tuple[SharedFit, ...]:
     # Here, as the classes they know are scikit-learn's, which a short search does without.
     from pipelines.search.shared.ensembles import Bags, Boosting, Forests, HistogramBoosting
     from pipelines.search.shared.linear import Lassos, Logistic, Ridges
+    from pipelines.search.shared.linear_svc import LinearSVCs
     from pipelines.search.shared.neighbors import Neighbors
     from pipelines.search.shared.svm import SVCs, SVRs
 
     return (
         Neighbors(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
-        Logistic(), SVCs(), SVRs(),
+        Logistic(), LinearSVCs(), SVCs(), SVRs(),
     )  # fmt: skip
 
 
