@@ -7,12 +7,16 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
-.PHONY: demo test lint docs notebooks bench slurm-demo chaos chaos-gangs gpu-check test-gpu-install constraints clean
+.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-gangs gpu-check test-gpu-install constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
 
-test: .venv/.dev  ## run all tests and notebooks; the CUDA kernels in numba's simulator, by themselves
+test: .venv/.dev  ## what every change runs: minutes; the rest is marked slow
+	$(BIN)/python -m compileall -q pipelines cluster_setup
+	$(PYTEST) -m 'not slow' tests
+
+test-all: .venv/.dev  ## all tests and notebooks; the CUDA kernels in numba's simulator, by themselves
 	$(BIN)/python -m compileall -q pipelines cluster_setup
 	NUMBA_ENABLE_CUDASIM=1 $(PYTEST) --dist worksteal tests/simulator
 	$(PYTEST) --nbmake tests notebooks

@@ -82,7 +82,7 @@ class CrossValidation(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Candidates, scores and folds."""
-        from pipelines.search import plan, preprocessing, summary
+        from pipelines.search import plan, preprocessing, scoring, summary
 
         options, self.dataset = self.options, data
         grids = read_grid(options.grid) if options.grid else {}
@@ -92,7 +92,7 @@ class CrossValidation(SearchJob[Options]):
         self.candidates = plan.make_candidates(
             chosen, grids, data, options.seed, options.preprocess
         )
-        self.scoring = plan.make_scoring(options.scoring, data)
+        self.scoring = scoring.make_scoring(options.scoring, data)
         self.data = preprocessing.unscaled(data)
         self.splits = plan.make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,

@@ -24,8 +24,8 @@ from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SplitOptions, TaskOptions
-from pipelines.search.plan import make_scoring, make_splits
-from pipelines.search.scoring import resolve_scoring
+from pipelines.search.plan import make_splits
+from pipelines.search.scoring import check_scoring, make_scoring
 from pipelines.search.svm import (
     answer,
     axis,
@@ -124,8 +124,7 @@ class Search(SearchJob[Options]):
             (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)
         else:
             scoring = options.scoring or "accuracy"
-            if (found := resolve_scoring(scoring)) is not None:
-                found.on(dataset.classes)
+            check_scoring(scoring, dataset.classes)
         self.options = replace(options, scoring=scoring)
         return dataset
 
@@ -144,7 +143,7 @@ class Search(SearchJob[Options]):
         assert options.log_gamma is not None
         self.splits = make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
-            options.learning_curve,
+            learning_curve=False,
         )  # fmt: skip
         self.data = FoldedData.of(data)
         self.axes = {

@@ -21,6 +21,7 @@ from pipelines.report.figures import draw_figures, of_any_run, worker_addresses
 from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Answer, Kind, Listing, Section, Text
 from pipelines.report.svm_page import SVM
+from pipelines.report.svm_regression_page import SVM_REGRESSION
 from pipelines.report.table import MOST_ROWS, Cell, Table, Value, table_of
 from pipelines.report.timeline import worker_name
 from pipelines.report.training_page import TRAINING
@@ -301,5 +302,7 @@ KINDS = {
 
 
 def kind_of(record: Record) -> Kind:
-    """The kind of a run, by the command in its ``run.json``."""
+    """The kind of a run, by the command in its ``run.json`` and what it predicts."""
+    if record.command == "svm_grid" and record.dataset.task == "regression":
+        return SVM_REGRESSION
     return KINDS.get(record.command, ANY)

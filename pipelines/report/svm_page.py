@@ -434,6 +434,9 @@ def _answers(run: SvmRun) -> list[Answer]:
             note = f"± {best.score_std or 0:.4f}; it chose the best candidate"
             answers.append(Answer(f"cv {run.scoring}", f"{best.score_mean:.4f}", note))
     record = run.record
+    if record.nested is not None:
+        note = f"± {record.nested.score_std:.4f} over {record.nested.n_outer} outer folds"
+        answers.append(Answer(f"nested {run.scoring}", f"{record.nested.score_mean:.4f}", note))
     if (test_error := record.test_error) is not None:
         n_wrong, n_test = record.n_test_errors, record.dataset.n_test
         answers.append(Answer("test error", percent(test_error), wrong_of(n_wrong, n_test)))
@@ -444,7 +447,7 @@ def _answers(run: SvmRun) -> list[Answer]:
     return answers
 
 
-def _warnings(run: SvmRun) -> list[tuple[str, str]]:
+def grid_warnings(run: SvmRun) -> list[tuple[str, str]]:
     """What the terminal warns of, too: a grid that seems to end too early."""
     record = run.record
     found = edges(run.candidates, run.n_folds or 0)
@@ -571,7 +574,7 @@ SVM = Kind(
     size=_size,
     sizes=("n_c", "n_gamma", "folds"),
     answers=_answers,
-    warnings=_warnings,
+    warnings=grid_warnings,
     place=SVM_CELL,
     cell_name=_cell_name,
     answer=_answer,

@@ -22,9 +22,9 @@ from pipelines.search.answer import compare_algorithms
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.fitting import group_candidates
-from pipelines.search.plan import DEFAULT_SCORING
 from pipelines.search.ranking import best_of_each, rank, tabulate
 from pipelines.search.running import run_tasks, tasks_for_workers
+from pipelines.search.scoring import DEFAULT_SCORING
 from pipelines.search.tasks import SEARCH, Problem
 
 if TYPE_CHECKING:

@@ -86,9 +86,6 @@ class SplitOptions:
         "has not made too good",
         check=at_least(2),
     )  # fmt: skip
-    learning_curve: bool = option(
-        False, "fit the best candidate of each algorithm on shares of the training rows, too"
-    )
 
     def check(self) -> None:
         """Hold options against each other.
@@ -118,6 +115,9 @@ class ComparisonOptions:
 
     group: ClassVar[str] = "validation"
 
+    learning_curve: bool = option(
+        False, "fit the best candidate of each algorithm on shares of the training rows, too"
+    )
     rope: float = option(
         0.01, "a difference of scores up to this is none in practice", parse=float, check=_rope,
         metavar="WIDTH",

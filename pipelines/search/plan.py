@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, Dataset
+from pipelines.data.dataset import Dataset
 from pipelines.errors import InputError, opt
 from pipelines.search.candidates import Candidate, Grid, candidates_of
 from pipelines.search.estimators import estimator_of, refuse_unknown
@@ -18,12 +17,6 @@ from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
 USUAL = {"classification": ("logistic", "knn", "forest", "boosting", "svm"),
          "regression": ("ridge", "knn", "forest", "boosting", "svm")}  # fmt: skip
-DEFAULT_SCORING = {"classification": "accuracy", "regression": "r2"}
-FOR_INSTANCE = {"classification": "f1_macro or roc_auc_ovr",
-                "regression": "neg_mean_absolute_error"}  # fmt: skip
-OF_TWO = {
-    "roc_auc", "f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score",
-}  # fmt: skip
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 
 
@@ -55,46 +48,6 @@ def make_candidates(
             shown = dict(zip(typed, parameters.values(), strict=True))
             found.append(Candidate(name, shown, made))
     return found
-
-
-def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
-    """The names of the scorers.
-
-    Raises
-    ------
-    InputError
-        There is no such scorer, or it does not fit the task.
-    """
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    chosen = tuple(dict.fromkeys(names)) or (DEFAULT_SCORING[data.task],)
-    for name in chosen:
-        try:
-            scorer = get_scorer(name)
-        except ValueError:
-            near = get_close_matches(name, get_scorer_names(), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"use {DEFAULT_SCORING[data.task]}"
-            raise InputError(
-                f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {hint}"
-            ) from None
-        # Nothing public tells a score of numbers from one of classes.
-        kind = scorer._score_func.__module__.rsplit(".", 1)[-1]
-        of_numbers, of_clusters = kind == "_regression", kind.endswith("supervised")
-        if of_clusters or of_numbers == (data.task == CLASSIFICATION):
-            raise InputError(
-                f"{opt('scoring')} must be one for {data.task}, got {name}; use for instance "
-                + (
-                    "f1_macro or roc_auc_ovr"
-                    if data.task == CLASSIFICATION
-                    else "neg_mean_absolute_error"
-                )
-            )
-        if data.task == CLASSIFICATION and len(data.classes) > 2 and name in OF_TWO:
-            raise InputError(
-                f"{opt('scoring')} must be one for {len(data.classes)} classes, got {name}, which "
-                f"is one for two; use for instance f1_macro or roc_auc_ovr"
-            )
-    return chosen
 
 
 def make_splits(

@@ -21,7 +21,7 @@ from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.candidate_scorer import PREDICTIONS, methods_of
 from pipelines.search.grid_search import GridSearch, _Settings
-from pipelines.search.scoring import resolve_scoring
+from pipelines.search.scoring import check_scoring
 from pipelines.search.shared.svm import SVCs
 from pipelines.svm.backend_svc import BackendSVC
 from pipelines.svm.backends import load_backend, resolve_backend
@@ -292,9 +292,7 @@ class SVMGridSearch(GridSearch):
         if not isinstance(name, str):
             return
         if name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS:
-            scoring = resolve_scoring(name)
-            if scoring is not None:
-                scoring.on(classes)
+            check_scoring(name, classes)
 
     def _choose_backend(self, weighted: bool) -> _Settings:
         """What fits, where, and with how many threads.

@@ -87,7 +87,15 @@ def test_outer_folds_give_an_estimate(finished: Path) -> None:
     assert nested["n_outer"] == 2
     assert 0 < nested["score_mean"] < 1
     assert len(pd.read_parquet(finished / "nested.parquet")) == 2
-    assert (finished / "report.html").exists()
+
+
+def test_the_page_has_scores_and_residuals(finished: Path) -> None:
+    page = (finished / "report.html").read_text()
+    for words in ("best epsilon", "nested r2", "test mean absolute error", "cv r2"):
+        assert words in page
+    for name in ("score_map", "residuals", "timeline"):
+        assert (finished / f"{name}.svg").stat().st_size > 1000
+    assert "failed" not in page.split("Failures")[0]
 
 
 @pytest.mark.parametrize(

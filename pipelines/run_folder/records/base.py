@@ -25,6 +25,7 @@ class DatasetFacts(Part):
     """The data of a run."""
 
     name: str | None = None
+    task: str | None = None
     n_train: Count | None = None
     n_test: Count | None = None
     n_features: Count | None = None
