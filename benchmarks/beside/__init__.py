@@ -1,1 +1,0 @@
-"""Programs as their users write them, one for each way to do a job, measured."""

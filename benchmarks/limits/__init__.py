@@ -1,1 +1,0 @@
-"""How many units a scheduler serves: one case, in a process of its own."""
