@@ -20,31 +20,30 @@ class BackendSVC(PathSVC):
 
     Attributes
     ----------
-    solver : str, a name in ``BACKENDS``
-    device : {"cpu", "gpu"}
+    backend : a name in ``BACKENDS``, and ``"cpu"`` or ``"gpu"``
     fitted_ : the backend's own estimator; a ``KernelMachine`` in place of one that lives on a
         GPU, so that it can be used where there is none
     """
 
-    solver, device = "path", "cpu"
+    backend: tuple[str, str] = ("path", "cpu")
 
     def with_backend(self, solver: str, device: str) -> Self:
         """This estimator, to be fitted so; its clones are, too."""
-        self.solver, self.device = solver, device
+        self.backend = solver, device
         return self
 
     def __sklearn_clone__(self) -> Self:
         made: Self = _clone_parametrized(self)
-        return made.with_backend(self.solver, self.device)
+        return made.with_backend(*self.backend)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the rows of ``X``; see ``PathSVC.fit``."""
         assert sample_weight is None
         rows, y = self.validated(X, y)
-        backend, gamma = load_backend(self.solver, self.device), self.gamma_of(rows)
+        backend, gamma = load_backend(*self.backend), self.gamma_of(rows)
         settings = Settings(
             self.decision, self.tol, self.max_iter, self.solver_kernel, self.class_weight,
-            n_threads=self.n_threads or 1, memory_bytes=self.memory_bytes, device=self.device,
+            n_threads=self.n_threads or 1, memory_bytes=self.memory_bytes, device=self.backend[1],
         )  # fmt: skip
         rows = np.asarray(rows, np.float64)
         if backend.device == "gpu":

@@ -165,15 +165,18 @@ class SVCs(KernelMachines):
         """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
         from sklearn.svm import SVC
 
+        from pipelines.svm.backend_svc import BackendSVC
         from pipelines.svm.path_svc import PathSVC
 
-        return SVC, PathSVC
+        return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
         """See ``SharedFit.knows``."""
         if isinstance(estimator, SVMParameters):
             return estimator.epsilon is None
-        return super().knows(estimator)
+        # One of another backend than this has its own.
+        own = getattr(estimator, "backend", (self.solver, self.device))
+        return super().knows(estimator) and own == (self.solver, self.device)
 
     @property
     def splits_together(self) -> bool:  # type: ignore[override]
