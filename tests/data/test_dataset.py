@@ -28,6 +28,7 @@ def test_describe_is_json_and_complete(small):
     described = json.loads(json.dumps(small.describe()))
     assert described == {
         "name": "small",
+        "task": "classification",
         "n_train": 6,
         "n_test": 2,
         "n_features": 4,

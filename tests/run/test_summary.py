@@ -18,7 +18,7 @@ from pipelines.run.summary import CELLS_NAMED, failed_fits, of_data, wall_time
 )
 def test_the_data(limit: int | None, rows: str) -> None:
     dataset: Any = SimpleNamespace(
-        name="penguins", y_train=range(1200), y_test=range(300), n_classes=3
+        name="penguins", y_train=range(1200), y_test=range(300), n_classes=3, classes="abc"
     )
     line = of_data(dataset, "a table", limit)
     assert line == f"data       penguins: {rows}, 3 classes; 300 test rows"
