@@ -336,8 +336,9 @@ class SVMGridSearch(GridSearch):
         ValueError
         """
         solver, device = self._backend
+        for names in {tuple(params) for params in candidates}:
+            clone(self.estimator).set_params(**dict.fromkeys(names))
         for params in candidates:
-            clone(self.estimator).set_params(**params)
             kernel = params.get("kernel", self.kernel)
             is_given = callable(kernel) or kernel == PRECOMPUTED
             if is_given and kernel is not self.kernel and kernel != self.kernel:

@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _clone_parametrized
 
 from pipelines.data.placement import to_device
 from pipelines.data.scaling import FittedScaling
@@ -31,10 +30,6 @@ class BackendSVC(PathSVC):
         """This estimator, to be fitted so; its clones are, too."""
         self.backend = solver, device
         return self
-
-    def __sklearn_clone__(self) -> Self:
-        made: Self = _clone_parametrized(self)
-        return made.with_backend(*self.backend)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the rows of ``X``; see ``PathSVC.fit``."""

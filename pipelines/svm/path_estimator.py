@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -30,6 +32,14 @@ from pipelines.svm.solutions import ITERATION_LIMIT
 
 # Under which name a file holds what is the estimator's, beside its machine.
 _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
+
+
+@cache
+def _names_cloned(kind: type[PathEstimator]) -> frozenset[str]:
+    """Attributes that an unfitted copy has: parameters, and what is set by a method."""
+    return frozenset(
+        {*kind._get_param_names(), "backend", "_metadata_request", "_sklearn_output_config"}
+    )
 
 
 class PathEstimator(BaseEstimator):
@@ -59,6 +69,16 @@ class PathEstimator(BaseEstimator):
     n_iter_: Any
     _rows_of_fit: Any
     _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
+
+    def __sklearn_clone__(self) -> Self:
+        # scikit-learn's own asks for the signature each time, and a search clones thousands.
+        made = copy.copy(self)
+        made.__dict__ = {
+            name: value if isinstance(value, str | float | int | None) else copy.deepcopy(value)
+            for name, value in vars(self).items()
+            if name in _names_cloned(type(self))
+        }
+        return made
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
