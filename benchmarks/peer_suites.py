@@ -1,7 +1,8 @@
 """scikit-learn's own tests, on our estimators: ``python -m benchmarks.peer_suites``.
 
 The tests of ``SVC`` and of ``GridSearchCV`` that the installed scikit-learn brings are run with
-``PathSVC`` and ``SVMGridSearch`` in their place. What is left is listed, each with why; a
+``PathSVC`` and ``SVMGridSearch`` in their place, those of ``GridSearchCV`` once more with
+``GridSearch``. What is left is listed, each with why; a
 failure that the list does not know ends with status 1.
 """
 
@@ -23,9 +24,11 @@ from benchmarks.peers.left import REASONS, reason_of
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.peer_suites"
+# The module of each suite, and what is replaced in it.
 SUITES = {
-    "svm": "sklearn.svm.tests.test_svm",
-    "search": "sklearn.model_selection.tests.test_search",
+    "svm": ("sklearn.svm.tests.test_svm", "SVC"),
+    "search": ("sklearn.model_selection.tests.test_search", "SVC"),
+    "grid_search": ("sklearn.model_selection.tests.test_search", "GridSearch"),
 }
 
 
@@ -41,14 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> OneLineParser:
     parser = OneLineParser(prog=f"python -m {COMMAND}", description=__doc__)
     add = parser.add_argument
-    add("--suite", action="append", choices=tuple(SUITES), help="default: both")
+    add("--suite", action="append", choices=tuple(SUITES), help="default: all")
     add_results(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> list[str]:
 
-    suites = {name: run_suite(SUITES[name]) for name in options.suite or SUITES}
+    suites = {name: run_suite(*SUITES[name]) for name in options.suite or SUITES}
     record = stamped("peer_suites", suites=suites)
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'peer-suites', record, text)}")
@@ -60,8 +63,14 @@ def _run(options: argparse.Namespace) -> list[str]:
     ]
 
 
-def run_suite(module: str) -> list[dict[str, Any]]:
+def run_suite(module: str, replaces: str = "SVC") -> list[dict[str, Any]]:
     """What became of each test of a module of scikit-learn's.
+
+    Parameters
+    ----------
+    module : its name
+    replaces : {"SVC", "GridSearch"}
+        Whether ``SVC`` and the searches of it are ours, or every ``GridSearchCV``.
 
     Returns
     -------
@@ -73,7 +82,8 @@ def run_suite(module: str) -> list[dict[str, Any]]:
         subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "benchmarks.peers.plugin", "-p",
              "no:cacheprovider", "-q", "--tb=no", "-W", "ignore", "--pyargs", module],
-            env={**os.environ, "PEER_SUITE_RESULTS": str(path), "PYTHONPATH": here},
+            env={**os.environ, "PEER_SUITE_RESULTS": str(path),
+                 "PEER_SUITE_REPLACES": replaces, "PYTHONPATH": here},
             cwd=folder, check=False,
         )  # fmt: skip
         found: list[dict[str, Any]] = json.loads(path.read_text())
@@ -94,18 +104,20 @@ def page(record: dict[str, Any]) -> str:
         ours = [one for one in outcomes if one["uses"]]
         failed = failures(outcomes)
         counts.append(
-            [SUITES[name], *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed),
+            [*SUITES[name], *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed),
                                       len(failed)))]
         )  # fmt: skip
         for one in failed:
             why = reason_of(one["test"])
             left.append([one["test"], "not on the list" if why is None else why, one["says"]])
-    table = markdown_table(["module", "tests", "with ours", "passed or skipped", "left"], counts)
+    table = markdown_table(
+        ["module", "replaced", "tests", "with ours", "passed or skipped", "left"], counts
+    )
     return (
         f"# scikit-learn's own tests on our estimators, {record['date']}\n\n"
         f"scikit-learn {record['versions'].get('scikit-learn', '?')}, its tests as installed, with "
-        "`PathSVC` for `SVC` and `SVMGridSearch` for a `GridSearchCV` of it; tests of other "
-        "estimators run as they are.\n\n"
+        "`PathSVC` for `SVC` and `SVMGridSearch` for a `GridSearchCV` of it, or `GridSearch` for "
+        "every `GridSearchCV`; tests of other estimators run as they are.\n\n"
         f"{table}\n\n## What is left\n\n"
         f"{markdown_table(['test', 'why', 'it says'], left) if left else 'Nothing.'}\n\n"
         + "".join(f"- **{name}**: {about}\n" for name, about in REASONS.items())

@@ -2,7 +2,8 @@
 
 ``python -m pytest -p benchmarks.peers.plugin --pyargs sklearn.svm.tests.test_svm``. Only what
 test modules take from ``sklearn.svm`` and ``sklearn.model_selection`` is replaced;
-scikit-learn's own code keeps its own.
+scikit-learn's own code keeps its own. ``PEER_SUITE_REPLACES=GridSearch`` leaves ``SVC`` as it is
+and puts ``GridSearch`` in the place of every ``GridSearchCV``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import pytest
 import sklearn.model_selection
 import sklearn.svm
 
-from pipelines import PathSVC, SVMGridSearch
+from pipelines import GridSearch, PathSVC, SVMGridSearch
 
 GridSearchCV = sklearn.model_selection.GridSearchCV
 RESULTS = "PEER_SUITE_RESULTS"  # names the file that outcomes are written to
+REPLACES = "PEER_SUITE_REPLACES"
 
 _made: list[str] = []
 _outcomes: list[dict[str, Any]] = []
@@ -60,8 +62,19 @@ def search(estimator: Any, param_grid: Any, **options: Any) -> Any:
     return SVMGridSearch(param_grid=[{**fixed, **grid} for grid in grids], **{**shared, **options})
 
 
-sklearn.svm.SVC = CountedSVC
-sklearn.model_selection.GridSearchCV = search
+class CountedGridSearch(GridSearch):
+    """Notes that a test made one."""
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
+        _made.append("GridSearch")
+        return super().fit(X, y, **params)
+
+
+if os.environ.get(REPLACES) == "GridSearch":
+    sklearn.model_selection.GridSearchCV = CountedGridSearch
+else:
+    sklearn.svm.SVC = CountedSVC
+    sklearn.model_selection.GridSearchCV = search
 
 
 @pytest.hookimpl(wrapper=True)

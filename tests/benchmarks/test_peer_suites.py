@@ -33,7 +33,7 @@ def test_a_failure_that_is_not_on_the_list_is_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = [outcome("test_svc_iris"), outcome(test, "failed", "ValueError: no")]
-    monkeypatch.setattr(peer_suites, "run_suite", lambda module: found)
+    monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: found)
     assert peer_suites.main(["--suite", "svm", "--results", str(tmp_path)]) == status
     said = capsys.readouterr()
     assert ("not on the list: svm: test_new" in said.err) == bool(status)
