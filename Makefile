@@ -14,7 +14,7 @@ demo: .venv/.base  ## run the main job on the handwritten digits
 
 test: .venv/.dev  ## what every change runs: minutes; the rest is marked slow
 	$(BIN)/python -m compileall -q pipelines cluster_setup
-	$(PYTEST) -m 'not slow' tests
+	$(PYTEST) -m 'not slow' --nbmake tests notebooks/01_svm_grid.ipynb
 
 test-all: .venv/.dev  ## all tests and notebooks; the CUDA kernels in numba's simulator, by themselves
 	$(BIN)/python -m compileall -q pipelines cluster_setup

@@ -29,6 +29,18 @@ IMPORTED = [
     "pipelines.parallel.train", "pipelines.graph.tasks",
 ]  # fmt: skip
 
+# Marks of whole folders and files, by the start of their path; that of one test stands at it.
+MARKS = {
+    "tests/chaos/": ("slow",),
+    "tests/cross_validate/test_as_scikit_learn.py": ("slow",),
+    "tests/integration/": ("slow",),
+    "tests/integration/test_jupyterlab.py": ("browser",),
+    "tests/integration/test_one_allocation.py": ("slurm",),
+    "tests/integration/test_slurm": ("slurm",),
+    "tests/report/test_report_in_browser.py": ("browser",),
+    "tests/simulator/": ("simulator", "slow"),
+}
+
 
 def pytest_configure() -> None:
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
@@ -37,7 +49,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; the rest in the order in which they were found."""
+    """Marks by path; long files first, the rest in the order in which they were found."""
+    for item in items:
+        for start, names in MARKS.items():
+            for name in names if item.nodeid.startswith(start) else ():
+                item.add_marker(name)
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -10,8 +10,7 @@ FIRST = (
     "tests/test_docs.py", "tests/chaos/", "tests/integration/test_slurm.py", "tests/nn_bagging/",
     "tests/svm_grid/", "tests/cross_validate/", "tests/svm/test_path_svc.py",
     "tests/data_parallel/test_command.py", "tests/graph/test_distributed.py", "tests/report/",
-    "tests/benchmarks/test_validate.py", "tests/benchmarks/test_formation.py",
-    "tests/integration/test_jupyterlab.py", "notebooks/",
+    "tests/integration/", "notebooks/",
 )  # fmt: skip
 # Their files share runs: one process has them all.
 SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")

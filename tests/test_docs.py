@@ -297,6 +297,7 @@ def test_the_pages_show_commands() -> None:
 
 
 # A warning is one, as for who types the command.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_a_command_of_the_pages_runs(

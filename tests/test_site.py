@@ -26,6 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_public_name_has_its_reference(site: Path) -> None:
     page = (site / "reference" / "estimators.html").read_text()
     for name in pipelines.__all__:

@@ -20,6 +20,7 @@ def problem() -> Problem:
     return make_problem("digits", "small", 2, n_folds=2, limit=300, training=training)
 
 
+@pytest.mark.slow
 def test_both_ways_come_to_the_same_answer(problem: Problem) -> None:
     ours, plain = train(problem, InProcess(1)), train_plain(problem, 1)
     assert sorted(ours.n_errors) == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -44,6 +45,7 @@ def test_candidates_are_compared_by_the_time_they_fill_the_machine() -> None:
     assert (found["epochs_ours"], found["epochs_plain"]) == (5, 6)
 
 
+@pytest.mark.slow
 def test_the_command_keeps_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.bagging_tables import main
 
 
+@pytest.mark.slow
 def test_ensembles_meet_on_the_same_folds(tmp_path, capsys):
     few = ["--only", "iris", "wine", "--folds", "2", "--repeat", "1", "--results", str(tmp_path)]
     assert main(few) == 0

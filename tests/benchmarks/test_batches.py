@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 from benchmarks import batches
 
 
+@pytest.mark.slow
 def test_the_comparison_keeps_a_page(tmp_path):
     options = ["--dataset", "digits", "--limit", "200", "--repeat", "2", "--results", str(tmp_path)]
     assert batches.main(options) == 0

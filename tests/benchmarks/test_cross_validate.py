@@ -10,6 +10,7 @@ import pytest
 from benchmarks import cross_validate
 
 
+@pytest.mark.slow
 def test_the_comparison_keeps_a_page(tmp_path: Path) -> None:
     options = ["--limit", "120", "--folds", "2", "--repeat", "1", "--grids", "knn", "ridge"]
     assert cross_validate.main([*options, "--results", str(tmp_path)]) == 0

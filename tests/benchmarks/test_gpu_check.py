@@ -119,6 +119,7 @@ def test_the_command_runs_what_it_is_told_to(with_a_gpu, monkeypatch, tmp_path):
     assert list(tmp_path.glob("*-gpu-check-nvidia-example-1-torch.json"))
 
 
+@pytest.mark.slow
 def test_seconds_of_compiling_are_told_apart(with_a_gpu, tmp_path):
     source = (
         "import time\nimport numba\n"
@@ -174,6 +175,7 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch):
     assert device.driver() == Driver(None, None)
 
 
+@pytest.mark.slow
 def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
     good = write(
         tmp_path / "test_good.py",
@@ -203,6 +205,7 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
     assert any("planned  good: needs a GPU" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
     slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(60)\n")
     started = time.monotonic()
@@ -297,6 +300,7 @@ def test_the_fit_benchmark_counts_fits():
     assert "at most 0 rows" in text
 
 
+@pytest.mark.slow
 def test_both_jobs_are_timed_by_formation(without_figures):
     figures.FIGURES.clear()
     formations.time_formations("threads", most=2, limit=200)

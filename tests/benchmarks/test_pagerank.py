@@ -13,6 +13,7 @@ from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
 
 
+@pytest.mark.slow
 def test_all_lines_come_to_the_same_ranks():
     graph = graph_of(RandomGraph("rmat", 2000, 5, 0), repeated="once")
     made = make_lines(graph, 1e-9, 2)
@@ -25,6 +26,7 @@ def test_all_lines_come_to_the_same_ranks():
     )
 
 
+@pytest.mark.slow
 def test_the_comparison_keeps_a_page(tmp_path):
     options = ["--nodes", "1000", "--repeat", "1", "--results", str(tmp_path)]
     assert pagerank.main(options) == 0

@@ -39,6 +39,7 @@ def grid() -> Problem:
     return make_problem("digits", Cs=CS, gammas=GAMMAS, n_folds=3, limit=500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_the_replayed_walk_is_the_solvers(grid: Problem, decision: str) -> None:
     record = count_grid(grid, decision, 10_000, 1.0, say=lambda _: None)

@@ -41,6 +41,7 @@ def test_a_failure_that_is_not_on_the_list_is_one(
     assert test in kept.read_text()
 
 
+@pytest.mark.slow
 def test_the_suites_tests_meet_our_estimators(tmp_path: Path) -> None:
     program = """
 import json, sys

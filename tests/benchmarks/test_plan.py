@@ -20,6 +20,7 @@ def pilot(tmp_path_factory) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_the_journal_tells_what_was_predicted(pilot):
     lines = map(json.loads, (Path(pilot) / "journal.jsonl").read_text().splitlines())
     assert all(line["cost"] > 0 for line in lines)

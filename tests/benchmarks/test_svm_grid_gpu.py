@@ -60,6 +60,7 @@ def errors_of_sklearn(problem: Problem) -> Errors:
     }
 
 
+@pytest.mark.slow
 def test_cells_are_fitted_with_their_own_C_and_gamma(cuml: None, problem: Problem) -> None:
     expected = errors_of_sklearn(problem)
     # Were C and gamma exchanged, the errors would be others.
@@ -70,6 +71,7 @@ def test_cells_are_fitted_with_their_own_C_and_gamma(cuml: None, problem: Proble
     assert all(one.seconds > 0 for one in found.values())
 
 
+@pytest.mark.slow
 def test_a_line_says_whether_both_find_the_same(cuml: None, problem: Problem) -> None:
     errors = errors_of_sklearn(problem)
     line = svm_grid_gpu._cuml(problem, "ovo", sample_cells(problem, 12), errors)
@@ -82,6 +84,7 @@ def test_a_line_says_whether_both_find_the_same(cuml: None, problem: Problem) ->
     assert line["cuml_largest_difference_rows"] == 7
 
 
+@pytest.mark.slow
 def test_a_cell_that_takes_too_long_is_ended(
     cuml: None, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

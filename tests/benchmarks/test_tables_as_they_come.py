@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from benchmarks.tables_as_they_come import main
 
 
+@pytest.mark.slow
 def test_every_table_of_a_folder_is_run_beside_its_peer(tmp_path, capsys):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(list("xyz"), 80)})

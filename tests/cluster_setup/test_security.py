@@ -16,6 +16,7 @@ from cluster_setup.security import in_folder, private_folder
 NOBODY = 65534
 
 
+@pytest.mark.slow
 def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None:
     address = one_worker.scheduler.address
     assert address.startswith("tls://127.0.0.1:")

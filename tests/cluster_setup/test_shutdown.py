@@ -42,6 +42,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
     tmp_path: Path,
 ) -> None:

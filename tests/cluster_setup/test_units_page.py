@@ -33,6 +33,7 @@ def shown(client: Client) -> dict[str, list[Any]]:
         return dict(source.data)
 
 
+@pytest.mark.slow
 def test_a_unit_at_work_has_a_bar_of_its_share_until_it_is_done(one_worker: Client) -> None:
     message = {"share": 0.625, "folds": 3, "rows": [{"fold": 0}]}
     go_on = Event("go-on", client=one_worker)
@@ -55,6 +56,7 @@ def test_what_ended_is_forgotten(one_worker: Client) -> None:
     assert one_worker.cluster.scheduler.plugins[LastEvents.name].get("soon done") == {}
 
 
+@pytest.mark.slow
 def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
     go_on = Event("go-on-3", client=one_worker)
     future = one_worker.submit(go_on.wait, key="silent 1-1")

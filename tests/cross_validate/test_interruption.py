@@ -24,6 +24,7 @@ def rows(folder: Path) -> pd.DataFrame:
     return cells(folder).drop(columns="n_steps_made")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_run_is_resumed_and_ends_the_same(
     how: signal.Signals, tmp_path: Path, undisturbed: Path
@@ -53,6 +54,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
         assert record(folder)[fact] == record(undisturbed)[fact]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_row(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start("cross_validate", *LONGER, "--workers", "2", "--results", str(folder))
@@ -71,6 +73,7 @@ def test_one_and_four_workers_give_the_same_rows(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(rows(folders[0]), rows(folders[1]))
 
 
+@pytest.mark.slow
 def test_units_of_shared_fits_are_resumed_in_part(
     tmp_path: Path, finished: tuple[Path, str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert np.load(folder / "test_errors.npz")["X"].max() > 10, "pixels as they came"
 
 
+@pytest.mark.slow
 def test_numbers_text_and_gaps(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     data = ["--dataset", table(tmp_path), "--target", "price", "--folds", "3"]

@@ -91,6 +91,7 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_path):
     folder = tmp_path / "run"
     program = start("data_parallel", *LONG, "--epochs", "20", "--results", str(folder))
@@ -183,6 +184,7 @@ def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n"
@@ -207,6 +209,7 @@ def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
     assert "1.running_mean" in weights
 
 
+@pytest.mark.slow
 def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n"
@@ -230,6 +233,7 @@ def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
     assert run["trainings"][0]["status"] == "diverged"
 
 
+@pytest.mark.slow
 def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path):
     folder = tmp_path / "run"
     options = ["--network", "bagging", "--dataset", "digits", "--epochs", "6", "--batch-size", "16",
@@ -242,6 +246,7 @@ def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path
     assert run["test_error"] < 0.1
 
 
+@pytest.mark.slow
 def test_stages_leave_one_network_and_a_page_that_says_what_idles(tmp_path, capsys):
     folder = tmp_path / "run"
     staged = ["--pipeline-stages", "2", "--schedule", "interleaved", "--batch-size", "64"]
@@ -260,6 +265,7 @@ def test_stages_leave_one_network_and_a_page_that_says_what_idles(tmp_path, caps
     assert (folder / "pipeline_steps.svg").exists()
 
 
+@pytest.mark.slow
 def test_a_rank_of_a_pipeline_dies_and_the_rest_is_trained_without_it(tmp_path):
     folder = tmp_path / "run"
     staged = ["--epochs", "4", "--pipeline-stages", "2"]

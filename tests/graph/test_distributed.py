@@ -43,6 +43,7 @@ def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-9
 
 
+@pytest.mark.slow
 def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
     source, target = RandomGraph("erdos", 3000, 5, 7).block(0)
     weight = np.random.default_rng(0).random(len(source))
@@ -61,6 +62,7 @@ def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 
+@pytest.mark.slow
 def test_partitions_are_written_once_and_ranks_go_on(four_workers, tmp_path):
     graph = RandomGraph("erdos", 4000, 5, 7)
     first = distributed_pagerank(four_workers, graph, tmp_path, stop=Stop(1e-9, 6))
@@ -80,6 +82,7 @@ def test_partitions_are_written_once_and_ranks_go_on(four_workers, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_written_anew(four_workers, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("1 2\n2 3\n3 1\n")
@@ -89,6 +92,7 @@ def test_a_changed_file_is_written_anew(four_workers, tmp_path):
     assert list(ours.nodes) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
     graph = RandomGraph("rmat", 20_000, 6, 5)
     stop = Stop(tol=None, iterations=60)
@@ -140,6 +144,7 @@ def pausing():
         yield client
 
 
+@pytest.mark.slow
 def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_path):
     graph, stop = RandomGraph("rmat", 20_000, 6, 5), Stop(tol=None, iterations=8)
     undisturbed = distributed_pagerank(
@@ -167,6 +172,7 @@ def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_pat
     assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
 
 
+@pytest.mark.slow
 def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.graph.worker_partitions.SECONDS_PAUSED", 2)
     paused = sorted(workers_of(pausing))[1]

@@ -27,6 +27,7 @@ def _listed(graph) -> list[tuple[int, int, float]]:
     return sorted(zip(rows.source.tolist(), target.tolist(), weight.tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_repeated_edges_and_self_loops_follow_the_rule():
     assert len(_listed(graph_of(EDGES))) == 6
     once = graph_of(EDGES, repeated="once")

@@ -69,6 +69,7 @@ def test_partitions_together_give_the_ranks_of_one_machine(tmp_path, n_partition
     assert np.abs(ours - pagerank(graph, tol=1e-10).values).sum() < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 50, 1000])
 @pytest.mark.parametrize("rules", [{}, {"self_loops": "drop"}, {"repeated": "once"}])
 def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, monkeypatch, rules, at_once):

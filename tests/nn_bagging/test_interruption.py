@@ -32,6 +32,7 @@ def assert_equal_runs(folder: Path, expected: Path) -> None:
         assert same(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "n_units"), [(signal.SIGTERM, 2), (signal.SIGKILL, 13)])
 def test_a_stopped_run_is_resumed_and_ends_the_same(
     how: signal.Signals, n_units: int, tmp_path: Path, undisturbed: Path
@@ -55,6 +56,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert_equal_runs(folder, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start("nn_bagging", *LONGER, "--workers", "2", "--results", str(folder))

@@ -87,6 +87,7 @@ def test_predict_refuses_in_one_line(
         assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_what_is_referred_has_a_guarantee_and_strangers_are_named(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def test_the_vote_beats_the_mean_member(undisturbed: Path) -> None:
     assert about["vote_test_error"] < about["members_mean_test_error"]
 
 
+@pytest.mark.slow
 def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(200, 3)) * [1, 100, 0.01], columns=["a", "b", "c"])

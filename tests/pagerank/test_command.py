@@ -78,6 +78,7 @@ def test_a_file_with_personal_vectors_and_a_warm_start(tmp_path):
     assert record(tmp_path / "second")["n_iterations"] == 1
 
 
+@pytest.mark.slow
 def test_distributed_and_killed_it_goes_on_where_it_was(tmp_path):
     folder = tmp_path / "run"
     options = ["--nodes", "3000", "--distributed", "--workers", "2", "--tol", "0", "--iterations",

@@ -86,6 +86,7 @@ def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):
     assert torch.allclose(found["weights"], (ends[0] + ends[1]) / 2, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sync", ["every-k=2", "every-k=10", "never", "average=2", "post-local=3", "diloco=4"]
 )

@@ -30,6 +30,7 @@ def test_the_scale_of_gradients_that_are_made_up():
     assert found.take() is None  # begun anew
 
 
+@pytest.mark.slow
 def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "STEPS_BETWEEN_LOOKS", 1)
     problem = approximator(400, 0.1, 0)

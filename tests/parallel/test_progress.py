@@ -61,6 +61,7 @@ def run(
 
 
 # 270 rows in union batches of 24: 12 steps in an epoch.
+@pytest.mark.slow
 @pytest.mark.parametrize("breaks_at", [9, 14, 20])
 @pytest.mark.parametrize("sync", ["every-step", "average", "every-k=5", "post-local=3"])
 def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(

@@ -25,6 +25,7 @@ def edit(folder: Path, **changes: object) -> None:
     (folder / "run.json").write_text(json.dumps(kept))
 
 
+@pytest.mark.slow
 def test_the_first_screen_has_the_answers_numbers(ensemble_page: Path) -> None:
     about = json.loads((ensemble_page.parent / "run.json").read_text())
     first = Page(ensemble_page).text.split("The ensemble", 1)[0]
@@ -74,6 +75,7 @@ def test_a_candidate_that_did_not_fit_is_named(ensemble_page: Path) -> None:
     assert "3 cells failed: out of memory member 2, candidate 3, fold 0" in text
 
 
+@pytest.mark.slow
 def test_a_table_has_no_images(folder: Path) -> None:
     about = json.loads((folder / "run.json").read_text())
     edit(folder, dataset=about["dataset"] | {"image_shape": None})
@@ -134,6 +136,7 @@ def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
         write_report(folder)
 
 
+@pytest.mark.slow
 def test_names_are_escaped(folder: Path) -> None:
     about = json.loads((folder / "run.json").read_text())
     hostile = "<b>x</b>\"&'</script><script>alert(1)</script>"
@@ -144,6 +147,7 @@ def test_names_are_escaped(folder: Path) -> None:
     assert len(page.all("script")) == 1
 
 
+@pytest.mark.slow
 def test_a_redraw_gives_equal_files(ensemble_page: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(ensemble_page.parent, tmp_path / "run")
     first = {path.name: path.read_bytes() for path in folder.iterdir()}

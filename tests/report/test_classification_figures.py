@@ -38,6 +38,7 @@ def test_every_count_is_written_and_only_errors_have_a_colour():
     assert "10 of 2,950 test points wrong (0.34 %)" in figure.get_suptitle()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 26, 60])
 def test_the_matrix_serves_few_and_many_classes(n_classes, tmp_path):
     counts = np.full((n_classes, n_classes), 1) + 5000 * np.eye(n_classes, dtype=int)

@@ -15,6 +15,7 @@ from pipelines.report.svm_page import SVM
 from .page_reader import Page, figures_in
 
 
+@pytest.mark.slow
 def test_the_first_screen_has_the_answers_numbers(grid_page):
     assert grid_page.name == "report.html"
     first = Page(grid_page).text.split("Every gamma", 1)[0]
@@ -143,6 +144,7 @@ def test_a_table_of_wrong_points_where_there_are_no_images(make_run, edit_run):
     assert "row true predicted 4 one two 5 two one" in page.text
 
 
+@pytest.mark.slow
 def test_more_wrong_points_than_the_page_shows_are_counted(make_run):
     folder = make_run()
     n = 130

@@ -6,6 +6,7 @@ import pytest
 from pipelines.report.__main__ import main
 
 
+@pytest.mark.slow
 def test_each_named_run_is_redrawn(make_run, capsys):
     folders = [make_run(name="one"), make_run(name="two")]
     assert main([str(folder) for folder in folders]) == 0
@@ -47,6 +48,7 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_status_2(make_run, caps
     assert str(folder) in line
 
 
+@pytest.mark.slow
 def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
     folder = make_run(name="Übung")
     command = f"{sys.executable} -m pipelines.report '{folder}'"

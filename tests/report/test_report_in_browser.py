@@ -23,6 +23,7 @@ def page(request, browser, grid_page):
     page.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_screen_or_missing(page):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(
@@ -37,6 +38,7 @@ def test_the_first_screen_has_the_answer(page):
     assert answer["y"] + answer["height"] < page.viewport_size["height"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "rows"), [(1280, [4, 3]), (390, [2, 2, 2, 1])])
 def test_the_answers_cards_fill_their_rows(browser, ensemble_page, width, rows):
     page = browser.new_page(viewport={"width": width, "height": 800})
@@ -49,6 +51,7 @@ def test_the_answers_cards_fill_their_rows(browser, ensemble_page, width, rows):
     assert max(ends) - min(ends) < 1
 
 
+@pytest.mark.slow
 def test_a_table_is_sorted_by_a_click(page):
     cells = page.locator("#candidates tbody tr td:nth-child(4)")
     header = page.locator("#candidates th:nth-child(4) button")
@@ -63,6 +66,7 @@ def test_a_table_is_sorted_by_a_click(page):
     assert len(set(orders[0])) > 3
 
 
+@pytest.mark.slow
 def test_a_figure_is_enlarged_by_a_click_and_closed_by_another(page):
     figure = page.locator("a.enlarge").first
     figure.click()
@@ -86,6 +90,7 @@ def brightness_of(figure):
     return np.asarray(Image.open(BytesIO(figure.screenshot())).convert("L")).mean()
 
 
+@pytest.mark.slow
 def test_figures_are_dark_in_the_dark(page):
     figure = page.locator("figure img").first
     assert brightness_of(figure) > 200
@@ -93,6 +98,7 @@ def test_figures_are_dark_in_the_dark(page):
     assert brightness_of(figure) < 80
 
 
+@pytest.mark.slow
 def test_on_a_phone_a_figure_is_drawn_for_it(page):
     widths = "[...document.querySelectorAll('figure img')].map(image => image.naturalWidth)"
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -111,6 +117,7 @@ def test_on_a_phone_a_figure_is_drawn_for_it(page):
     assert page.evaluate(f"{too_wide}.length") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 768])
 def test_no_half_of_a_row_is_empty(browser, ensemble_page, width):
     page = browser.new_page(viewport={"width": width, "height": 800})
@@ -139,6 +146,7 @@ def test_every_command_can_be_copied(page):
     assert page.locator("pre").count() == page.locator("pre + .copy").count()
 
 
+@pytest.mark.slow
 def test_paper_has_every_row_in_sight(page):
     page.emulate_media(media="print")
     hidden = "[...document.querySelectorAll('.scroll')].map(o => o.scrollHeight - o.clientHeight)"
@@ -156,6 +164,7 @@ def test_paper_has_every_column_in_sight(browser, request, shown):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_table_is_saved_as_csv_with_all_its_digits(page):
     with page.expect_download() as saved:
         page.locator("#candidates .csv").click()

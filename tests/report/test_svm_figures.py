@@ -165,6 +165,7 @@ def test_grids_of_a_single_value(make_run, C, gamma):
     assert len(drawn(fold_errors(run.cells, run.best)).axes) >= len(gamma)
 
 
+@pytest.mark.slow
 def test_of_600_gammas_24_have_a_panel(make_run):
     gamma = np.logspace(-5, 1, 600)
     run = read_svm_run(make_run(C=(1.0, 10.0), gamma=gamma))

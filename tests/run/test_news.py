@@ -38,6 +38,7 @@ def runner(request: pytest.FixtureRequest) -> Runner:
     return InProcess(2)
 
 
+@pytest.mark.slow
 def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
     units = [Slow("a"), Slow("b")]
     came = list(runner.outcomes_and_news(tell_three_times, 1.1, units))
@@ -52,6 +53,7 @@ def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
         assert of_unit[1].started == pytest.approx(of_unit[0].started + of_unit[0].seconds)
 
 
+@pytest.mark.slow
 def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
     came = OnCluster(one_worker).outcomes_and_news(tell_three_times, 1.1, [Slow("svm-a 5 folds")])
     next(came)

@@ -176,6 +176,7 @@ def test_a_need_that_nobody_meets_is_an_error(runner: Runner) -> None:
         list(runner.outcomes(add_or_sum, 0, [Sum("lone", ("number-9",))]))
 
 
+@pytest.mark.slow
 def test_a_unit_does_without_what_killed_its_worker() -> None:
     with open_cluster("local", 2) as client:
         found = by_name(OnCluster(client).outcomes(die_on_three_or_sum, 5, [*SUMS, *NUMBERS[:9]]))
@@ -262,6 +263,7 @@ def test_a_unit_that_kills_its_worker_fails_alone(n_workers: int) -> None:
     }
 
 
+@pytest.mark.slow
 def test_workers_killed_from_outside_cost_no_result() -> None:
     shared = np.ones(1000)
     with open_cluster("local", 2) as client:

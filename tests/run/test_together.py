@@ -96,6 +96,7 @@ def die_on_three(shared: int, unit: Number) -> int:
     return shared + unit.value
 
 
+@pytest.mark.slow
 def test_a_unit_that_kills_its_worker_fails_alone(few_tasks: None) -> None:
     units = [Number(value) for value in range(40)]
     with open_cluster("local", 2) as client:

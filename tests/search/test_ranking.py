@@ -37,6 +37,7 @@ def reduce(errors: dict[tuple[float, float], list[float]], n_folds: int) -> pd.D
     return reduce_scores(table(errors), ["C", "gamma"], n_folds)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     errors=st.dictionaries(

@@ -172,6 +172,7 @@ def test_shared_fits_score_as_plain_ones(name: str) -> None:
     assert len({tuple(one.items()) for one in plain}) > 1, "these candidates show nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSE)
 def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str) -> None:
     plain, shared, done = scores(CLOSE[name])

@@ -165,6 +165,7 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
 
 
+@pytest.mark.slow
 def test_without_a_client_no_port_is_opened() -> None:
     program = """
 import socket

@@ -72,6 +72,7 @@ def test_fold_errors_are_scikit_learns(
     assert sum(cell.n_iterations or 0 for cell in cells) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_decision_values_are_those_of_scikit_learn(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pipelines.svm.compiled as compiled_module
 
 OUTER = """
@@ -44,6 +46,7 @@ def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
     ).stdout.split()  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_change_beside_the_function_is_seen(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()
@@ -79,6 +82,7 @@ def test_a_type_that_has_another_name_now_is_no_hindrance(tmp_path: Path) -> Non
         assert said(folder, "import kernels.state") == ["3.0"]
 
 
+@pytest.mark.slow
 def test_options_of_the_compiler_have_files_of_their_own(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()

@@ -37,6 +37,7 @@ def test_an_interrupt_before_the_run_is_one_line(
     assert capsys.readouterr().err == "svm_grid: stopped on request\n"
 
 
+@pytest.mark.slow
 def test_nobody_needs_to_listen(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with start("svm_grid", *SMALL, "--results", str(folder)) as program:
@@ -45,6 +46,7 @@ def test_nobody_needs_to_listen(tmp_path: Path) -> None:
     assert record(folder)["status"] == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_run_is_resumed_and_ends_the_same(
     how: signal.Signals, tmp_path: Path, undisturbed: Path
@@ -182,6 +184,7 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_unit_left(
     pd.testing.assert_frame_equal(cells(folder), cells(finished[0]))
 
 
+@pytest.mark.slow
 def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     program = start("svm_grid", *LONGER, "--results", str(folder))

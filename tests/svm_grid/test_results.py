@@ -105,6 +105,7 @@ def test_a_scoring_a_kernel_and_probabilities(
     assert not re.search(r"<script[^>]*src=", page), "it needs no network"
 
 
+@pytest.mark.slow
 def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2", "--workers", "1"]
     assert main([*tiny, "--cluster", "local", "--quiet", "--results", str(tmp_path / "q")]) == 0
@@ -153,6 +154,7 @@ def test_help_needs_no_heavy_import() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_cells_that_do_not_converge_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

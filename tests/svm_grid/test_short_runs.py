@@ -40,6 +40,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.slow
 def test_what_is_imported_when(tmp_path: Path) -> None:
     words = [*SMALL, "--results", str(tmp_path / "run"), "--quiet"]
     done = subprocess.run(
@@ -92,6 +93,7 @@ def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
         pd.testing.assert_frame_equal(*tables, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_with_its_rows(tmp_path: Path) -> None:
     """The unit at work cannot be ended, and the program does not wait for it."""
     folder = tmp_path / "run"

@@ -49,6 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) -> None:
     data = load_dataset(str(run.parent / "pay.csv"))
     folds = make_folds(data.y_train, 3, 0)
@@ -172,6 +173,7 @@ def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path: Path) -
     np.testing.assert_array_equal(answers.isna(), gaps)
 
 
+@pytest.mark.slow
 def test_rare_classes_are_merged_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

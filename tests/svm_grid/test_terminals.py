@@ -22,6 +22,7 @@ def in_shell(line: str, *options: str, **environment: str) -> subprocess.Complet
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
 
 
+@pytest.mark.slow
 def test_a_stdout_that_is_closed(tmp_path: Path) -> None:
     tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2", "--workers", "1"]
     done = in_shell('"$@" >&-', *tiny, "--cluster", "local", "--results", str(tmp_path / "run"))
@@ -29,12 +30,14 @@ def test_a_stdout_that_is_closed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ['"$@" | true', '"$@" >&- 2>&-'])
 def test_a_reader_that_goes_away(line: str, finished: tuple[Path, str]) -> None:
     done = in_shell(line, "--resume", str(finished[0]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_an_ascii_terminal(finished: tuple[Path, str]) -> None:
     done = in_shell('"$@"', "--resume", str(finished[0]), PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -50,6 +53,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_closed_session_stops_the_run_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # Under nohup the tests, and so what they start, ignore it.

@@ -18,6 +18,7 @@ from .nannies import next_is_killed
 pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 
+@pytest.mark.slow
 def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
     # So short that Dask drops the nanny before the successor of its worker has registered.
     with (
@@ -38,6 +39,7 @@ async def _one_is_dropped(cluster: Any) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed() -> None:
     # What each of them leaves behind takes what the nanny should hear of the next.
     with open_cluster("local", 1) as client:

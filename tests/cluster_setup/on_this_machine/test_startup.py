@@ -84,6 +84,7 @@ def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
     assert start.call_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, as Linux has it")
 def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
     with open_cluster("local", 1) as client:

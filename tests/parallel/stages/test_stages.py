@@ -90,6 +90,7 @@ def train_without_file(problem: Problem, order: Order) -> bytes:
         return train(problem, named, Group(0, 1, "cpu"), lambda news: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_gradient_is_that_of_one_process(schedule, problem, staged):

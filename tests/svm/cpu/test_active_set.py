@@ -34,6 +34,7 @@ def test_the_active_set_ends_at_the_optimum(gamma, start):
     assert residual[beta < upper].max() - residual[beta > lower].min() < 1.01 * TOL
 
 
+@pytest.mark.slow
 def test_many_rows_are_pinned_at_once_where_the_objective_falls():
     rng = np.random.default_rng(0)
     f = 60

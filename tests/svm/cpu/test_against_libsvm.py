@@ -92,6 +92,7 @@ def problems(draw):
     return X[shuffled].astype(np.float32), y[shuffled]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(-3, 6), st.floats(-6, 3), st.sampled_from(["ovo", "ovr"]))
 def test_random_problems_meet_kkt(data, log_C, log_gamma, decision):
@@ -209,6 +210,7 @@ def test_sample_weight_and_repeated_rows_agree():
 
 
 # Memory for the block of a pair, and for some of its rows.
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_bytes", [3_000_000, 900_000, 60_000])
 def test_blocks_give_what_memory_gives(memory_bytes):
     X, y = load_digits(return_X_y=True)

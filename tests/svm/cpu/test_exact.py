@@ -68,6 +68,7 @@ def test_walks_share_rows_where_all_fit(rows):
     assert len(small.of_all().store) == 149
 
 
+@pytest.mark.slow
 def test_what_has_no_room_is_solved_in_single_precision(monkeypatch):
     had_room, hold = [], ExactRows.hold
     monkeypatch.setattr(

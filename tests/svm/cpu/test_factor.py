@@ -1,10 +1,12 @@
 """The factor of the free multipliers, carried from one working set to the next."""
 
 import numpy as np
+import pytest
 
 from pipelines.svm.cpu.factor import factorise, no_factor, take_up
 
 
+@pytest.mark.slow
 def test_a_carried_factor_is_that_of_the_rows_that_are_free_now():
     rng = np.random.default_rng(1)
     n, ridge = 60, 1e-6
