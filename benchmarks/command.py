@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks.keep import RESULTS
+from pipelines.console import print_error
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
-from pipelines.say import complain
 
 # Tables are left out: each fold scales them in its own way, so no two lines share arrays.
 IMAGES = ("digits", "mnist", "fashion-mnist")
@@ -68,6 +68,6 @@ def exit_status(command: str, run: Callable[[], None]) -> int:
     try:
         run()
     except InputError as error:
-        complain(command, error.flagged())
+        print_error(command, error.flagged())
         return 2
     return 0

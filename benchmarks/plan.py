@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.command import add_count, exit_status
 from pipelines.errors import InputError, opt
-from pipelines.run import ahead
+from pipelines.run import forecast
 from pipelines.run.cluster import choose_cluster
 from pipelines.run.job import Job
 from pipelines.run.options import OneLineParser, parse_options
@@ -48,9 +48,9 @@ def _parser() -> OneLineParser:
     add(
         "--efficiency",
         type=_share,
-        default=ahead.EFFICIENCY,
+        default=forecast.EFFICIENCY,
         metavar="SHARE",
-        help=f"of their time that workers are to be at work (default: {ahead.EFFICIENCY})",
+        help=f"of their time that workers are to be at work (default: {forecast.EFFICIENCY})",
     )
     add_count(parser, "--workers", None, "not more than these")
     return parser
@@ -69,9 +69,11 @@ def _run(asked: argparse.Namespace, more: Sequence[str]) -> None:
     kind = choose_cluster(job.options, True)
     for line in job.plan(job.load(kind)):
         print(line)
-    pilot = ahead.Pilot.read(path, job.command, "run")
-    best = ahead.most_workers(pilot, partial(job.units_for, kind), asked.efficiency, asked.workers)
-    for line in ahead.lines(best, asked.efficiency):
+    pilot = forecast.PilotRun.read(path, job.command, "run")
+    best = forecast.most_workers(
+        pilot, partial(job.units_for, kind), asked.efficiency, asked.workers
+    )
+    for line in forecast.lines(best, asked.efficiency):
         print(line)
 
 

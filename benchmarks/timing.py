@@ -46,7 +46,7 @@ def in_turn(
 
     Returns
     -------
-    list of Timed, in the order of ``lines``
+    list of Timed, in the order of ``summary_lines``
     """
     seconds: dict[str, list[float]] = {name: [] for name in lines}
     results: dict[str, Result] = {}

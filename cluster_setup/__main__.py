@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from cluster_setup.check import check
 
         name = options.profile or "generic-slurm"
-        return check(name, options.device, not options.no_tls, say=print)
+        return check(name, options.device, not options.no_tls, echo=print)
     except ClusterError as error:
         print(f"cluster_setup: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

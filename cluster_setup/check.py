@@ -21,7 +21,7 @@ MEGABYTES = 64
 ALIKE = ("python", "dask", "distributed", "cloudpickle", "numpy")  # here and on workers
 
 
-def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> int:
+def check(profile: str, device: str, tls: bool, echo: Callable[[str], None]) -> int:
     """Submit one job and say what its worker sees; 0, or 1 when something is not as it must be.
 
     Raises
@@ -30,23 +30,23 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
         The job did not bring a worker; the message says why.
     """
     kind = resolve_kind("auto", profile)
-    say(f"profile    {profile}, {kind}")
+    echo(f"profile    {profile}, {kind}")
     submitted = time.time()
-    with open_cluster(kind, 1, profile=profile, device=device, tls=tls, say=say) as client:
+    with open_cluster(kind, 1, profile=profile, device=device, tls=tls, echo=echo) as client:
         came = time.time()
         (seen,) = client.run(look_around).values()
         versions = client.get_versions()
         to_worker, back = _transfer_speeds(client)
     ran = max(submitted, seen["started"])
-    say(
+    echo(
         f"queue      {ran - submitted:.1f} s until the job ran, "
         f"{came - ran:.1f} s more until its worker was there"
     )
-    say(f"worker     {seen['host']}, {seen['cores']} cores, {seen['memory_gib']:.1f} GiB")
-    say(f"gpu        {seen['gpu']}")
+    echo(f"worker     {seen['host']}, {seen['cores']} cores, {seen['memory_gib']:.1f} GiB")
+    echo(f"gpu        {seen['gpu']}")
     for package in ("cuml", "torch"):
-        say(f"{package:10} {seen[package]}")
-    say(f"transfer   {to_worker:.0f} MB/s to the worker, {back:.0f} MB/s back")
+        echo(f"{package:10} {seen[package]}")
+    echo(f"transfer   {to_worker:.0f} MB/s to the worker, {back:.0f} MB/s back")
     (worker,) = versions["workers"].values()
     wrong = []
     for name in ALIKE:
@@ -56,9 +56,9 @@ def check(profile: str, device: str, tls: bool, say: Callable[[str], None]) -> i
         )
         if here != there:
             wrong.append(name)
-        say(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
+        echo(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
     if wrong:
-        say(
+        echo(
             f"attention  {', '.join(wrong)} must be the same here and there: the python of the "
             "profile is another installation"
         )

@@ -58,7 +58,7 @@ class ClusterOptions:
     dashboard : str, optional
         A port of the loopback address, ``host:port``, or ``"off"``; by default Dask's usual
         port, or a free one where that is taken.
-    say : function of one line of text, optional
+    echo : function of one line of text, optional
         Called with lines for who waits for a queue.
 
     Raises
@@ -76,7 +76,7 @@ class ClusterOptions:
     adaptive: tuple[int, int] | None = None
     tls: bool = True
     dashboard: str | None = None
-    say: Callable[[str], None] = ignore
+    echo: Callable[[str], None] = ignore
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

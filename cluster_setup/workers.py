@@ -71,7 +71,7 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class WorkerForecast:
     """Whether workers may still come to a cluster that has none, or too few.
 
     Attributes
@@ -89,12 +89,12 @@ class Outlook:
     reason: str | None = None
 
 
-def outlook(client: Client) -> Outlook:
+def forecast_workers(client: Client) -> WorkerForecast:
     """Return whether workers may still come to the cluster of ``client``."""
     watchdog = getattr(client.cluster, "watchdog", None)
     if watchdog is None:
-        return Outlook()
-    return Outlook(watchdog.n_wanted, watchdog.coming, watchdog.given_up)
+        return WorkerForecast()
+    return WorkerForecast(watchdog.n_wanted, watchdog.coming, watchdog.given_up)
 
 
 def threads_per_task(workers: list[dict[str, Any]]) -> int:

@@ -29,7 +29,7 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command; its exit status, 2 where there is none of that name."""
-    from pipelines.say import aloud, complain, leave_quietly, take_any_terminal
+    from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     command = name.replace("_", "-")
@@ -40,19 +40,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     take_any_terminal()
     try:
         if name in ("-h", "--help"):
-            aloud(usage())
+            echo(usage())
             return 0
         if name == "--version":
             import pipelines
 
-            aloud(f"pleasingly {pipelines.__version__}")
+            echo(f"pleasingly {pipelines.__version__}")
             return 0
         close = get_close_matches(command, COMMANDS, n=1)
         way_out = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
-        complain("pleasingly", f"COMMAND must be one that there is, got {name!r}; {way_out}")
+        print_error("pleasingly", f"COMMAND must be one that there is, got {name!r}; {way_out}")
         return 2
     finally:
-        leave_quietly()
+        flush_and_exit()
 
 
 if __name__ == "__main__":

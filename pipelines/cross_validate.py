@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipelines.console import echo
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.say import aloud
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
 from pipelines.search.options import (
@@ -61,11 +61,11 @@ class CrossValidation(SearchJob[Options]):
         from pipelines.search.estimators import listing
 
         for line in listing():
-            aloud(line)
+            echo(line)
         return 0
 
     @staticmethod
-    def words(argv: Sequence[str]) -> list[str]:
+    def argv(argv: Sequence[str]) -> list[str]:
         """``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
@@ -124,23 +124,23 @@ class CrossValidation(SearchJob[Options]):
             device=device, intel=self.options.intel,
         )  # fmt: skip
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """See ``SearchJob``."""
-        super().settle(cluster)
+        super().configure(cluster)
         return {"n_candidates": self.n_candidates, "task": self.dataset.task}
 
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank, compare, refit the best, test it once."""
         from pipelines.search.answer import answer
 
         assert cluster is not None
-        facts = answer(
+        metadata = answer(
             session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
             self.options.rope, cluster.threads,
         )  # fmt: skip
-        return facts | self.estimates(session.path)
+        return metadata | self.estimates(session.path)
 
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best, how it compares, what was shared."""
         from pipelines.search.summary import of_run
 

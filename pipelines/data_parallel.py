@@ -111,7 +111,7 @@ class DataParallel(job.Job[Options]):
             *lines,
         ]
 
-    def recall(self, session: Session) -> None:
+    def restore(self, session: Session) -> None:
         """Trainings that ended before."""
         self.ended: dict[str, list[dict[str, Any]]] = {
             record["unit"]: record["rows"]
@@ -123,9 +123,9 @@ class DataParallel(job.Job[Options]):
             one["training"]: one for one in session.record.get("pipelines", [])
         }
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """On how many ranks."""
-        from cluster_setup.workers import outlook
+        from cluster_setup.workers import forecast_workers
         from pipelines.parallel.units import Training
 
         options, plan = self.options, self.options.pipeline()
@@ -134,7 +134,9 @@ class DataParallel(job.Job[Options]):
                 "--pipeline-stages is for workers on CPU cores, between GPUs it has not been "
                 "tried; take --cluster local, or leave it out"
             )
-        there = max(len(cluster.workers), outlook(cluster.client).wanted, options.workers or 1)
+        there = max(
+            len(cluster.workers), forecast_workers(cluster.client).wanted, options.workers or 1
+        )
         # A resumed run goes on with the numbers it began with.
         ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
         if plan is not None:
@@ -157,7 +159,7 @@ class DataParallel(job.Job[Options]):
         ]
         return {"ranks": list(ranks)}
 
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what has not ended yet, one after the other, each on all its ranks."""
         from pipelines.run.outcomes import Outcome, describe
 
@@ -171,7 +173,7 @@ class DataParallel(job.Job[Options]):
 
             write_rows(rows, self.problem.train)
             shared = self.problem.without_train()
-        with session.books(cluster, todo) as books:
+        with session.journal_writer(cluster, todo) as journal_writer:
             for unit in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
@@ -192,7 +194,7 @@ class DataParallel(job.Job[Options]):
                     gang = " ".join(done.members)
                     outcome = Outcome(unit, None, None, gang, started, done.seconds)
                 self.ended[unit.name] = table
-                books.enter(outcome, table)
+                journal_writer.record(outcome, table)
         rows.unlink(missing_ok=True)
         return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
 
@@ -201,38 +203,38 @@ class DataParallel(job.Job[Options]):
     ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
-        from pipelines.parallel.train import Order
+        from pipelines.parallel.train import TrainingPlan
 
         said = time.monotonic()
 
-        def told(letter: Mapping[str, Any]) -> None:
+        def on_message(message: Mapping[str, Any]) -> None:
             nonlocal said
-            found = {name: value for name, value in letter.items() if name != "kind"}
-            if letter["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+            found = {name: value for name, value in message.items() if name != "kind"}
+            if message["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
-                loss = letter["validation_loss"]
-                session.say(
-                    f"epoch      {letter['epoch']:,} of {unit.name}"
+                loss = message["validation_loss"]
+                session.echo(
+                    f"epoch      {message['epoch']:,} of {unit.name}"
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
-            if letter["kind"] == "stages":
+            if message["kind"] == "stages":
                 self.staged[unit.name] = {"training": unit.name, **found}
-            if letter["kind"] == "restart":
+            if message["kind"] == "restart":
                 self.restarts.append({"training": unit.name, **found})
                 session.folder.update(restarts=self.restarts)
-                session.say(
-                    f"restart    {letter['reason']}; {letter['ranks_after']} ranks go on at step "
-                    f"{letter['step']:,}, {letter['steps_lost']} steps lost, after "
-                    f"{letter['seconds']:.1f} s"
+                session.echo(
+                    f"restart    {message['reason']}; {message['ranks_after']} ranks go on at step "
+                    f"{message['step']:,}, {message['steps_lost']} steps lost, after "
+                    f"{message['seconds']:.1f} s"
                 )
 
         checkpoint = session.path / names.CHECKPOINTS / unit.file
-        order = Order(
+        order = TrainingPlan(
             self.settings, unit.strategy, unit.seed(self.options.seed), None,
             str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
         )  # fmt: skip
         return train_on(
-            cluster.client, problem, order, unit.ranks, told,
+            cluster.client, problem, order, unit.ranks, on_message,
             device=torch_device(cluster.device), threads=cluster.threads,
         )  # fmt: skip
 
@@ -249,14 +251,14 @@ class DataParallel(job.Job[Options]):
                 f"{len(blind)} of {len(found)} do not see; name one on a shared file system"
             )
 
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """The table of epochs, and the best network."""
         from pipelines.parallel import answer
 
         ended = {unit: self.ended[unit.name] for unit in self.trainings}
         return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
 
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """The last epoch of each training, what was lost, the time."""
         lines = []
         for one in record["trainings"]:

@@ -105,7 +105,7 @@ class Bagging(job.Job[Options]):
         "--dataset mine.csv --target species --n-bootstrap 4 --n-tuning 2",
         "--resume results/nn_bagging-20261120-140055",
     )
-    asks_again = True  # --explain
+    reusable = True  # --explain
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
@@ -158,7 +158,7 @@ class Bagging(job.Job[Options]):
             return SearchSpace.load(self.options.space)
         return SearchSpace.load("small" if self.dataset.image_shape else "table")
 
-    def recall(self, session: Session) -> None:
+    def restore(self, session: Session) -> None:
         """Rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
@@ -174,12 +174,12 @@ class Bagging(job.Job[Options]):
         """Candidates, and the refits that wait for them."""
         return [*self.drawn.candidates, *self.drawn.members]
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Where networks are trained."""
         self.drawn = self.drawn.on(cluster.device)
         return {"space": self.space.describe(), **self.asked.describe()}
 
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
@@ -188,7 +188,7 @@ class Bagging(job.Job[Options]):
             session, cluster, data, self.drawn, self.rows, self.refits, self.dataset.classes
         )
 
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Votes and certainty of the members, and how good they are on the test rows."""
         from pipelines.bagging.answer import answer
         from pipelines.bagging.train_members import stored
@@ -199,7 +199,7 @@ class Bagging(job.Job[Options]):
             refer_error=self.options.refer_error, confidence=self.options.confidence,
         )  # fmt: skip
 
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Errors of members, vote and mean, what is referred, and what failed."""
         return of_run(record)
 

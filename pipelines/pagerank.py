@@ -190,7 +190,7 @@ class PageRank(job.Job[Options]):
             return 1
         return self.options.workers
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """cuGraph where the workers have GPUs and it computes what is asked for."""
         from pipelines.graph import cugraph
 
@@ -200,7 +200,7 @@ class PageRank(job.Job[Options]):
         self.device = "gpu" if able and cluster.device == "gpu" else "cpu"
         return {"solver": "cugraph" if self.device == "gpu" else "pull"}
 
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Iterate on one worker, or on all; these go on from what an earlier session left."""
         from pipelines.graph.ranks import RankTask, rank_nodes
 
@@ -208,14 +208,14 @@ class PageRank(job.Job[Options]):
             return self._work_on_all(session, cluster)
         problem = replace(self.problem, device=self.device, n_threads=cluster.threads)
         todo = [RankTask()]
-        with session.books(cluster, todo) as books:
+        with session.journal_writer(cluster, todo) as journal_writer:
             for outcome in cluster.runner.outcomes(rank_nodes, problem, todo):
                 if outcome.error is not None:
                     status = f"failed: {outcome.error}"
-                    books.enter(outcome, [{"worker": outcome.worker, "status": status}])
+                    journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
                     raise RunStopped(f"there are no ranks: {status}")
                 self.ranks: Ranks = outcome.result
-                books.enter(outcome, [{"worker": outcome.worker, "status": "ok"}])
+                journal_writer.record(outcome, [{"worker": outcome.worker, "status": "ok"}])
         return {}
 
     def _work_on_all(self, session: Session, cluster: Cluster) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class PageRank(job.Job[Options]):
 
         def show(iteration: int, change: float) -> None:
             if iteration % every == 0:
-                session.say(f"iteration  {iteration:,}: change {change:.2g}")
+                session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
         try:
             ranks = distributed_pagerank(
@@ -241,7 +241,7 @@ class PageRank(job.Job[Options]):
         self.ranks = ranks
         return {"n_partitions": ranks.n_partitions}
 
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Write ranks and iterations; name the highest ranks, and say how exact they are."""
         import pandas as pd
 
@@ -273,7 +273,7 @@ class PageRank(job.Job[Options]):
             "distribution": distribution(ranks.values[:, 0]),
         }
 
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """The highest ranks, how exact they are, the time."""
         top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
         end = "" if record["converged"] else "; the iteration ended before --tol was reached"

@@ -175,7 +175,7 @@ class Search(SearchJob[Options]):
         """See ``SearchJob``."""
         return self.options.scoring or "accuracy"
 
-    def would_use(self, kind: str) -> str:
+    def describe_backend(self, kind: str) -> str:
         """The solver; what the workers of a site have is not known here."""
         if kind not in ("threads", "local", "cuda"):
             return ""
@@ -194,7 +194,7 @@ class Search(SearchJob[Options]):
             return workers_for("path", available_cores())
         return self.options.workers
 
-    def is_short(self) -> bool:
+    def runs_in_process(self) -> bool:
         """By predicted costs; of the solver that fills the cores from one process."""
         if self.solver not in ("auto", "path"):
             return False
@@ -213,24 +213,24 @@ class Search(SearchJob[Options]):
         scorer = CandidateScorer((self.scored_by,), labels=self.labels)
         return grid_problem(self.data, self.splits, self.axes, solver, settings, scorer)
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """The solver, and with it the tasks."""
-        super().settle(cluster)
+        super().configure(cluster)
         return {"solver": resolve_backend(self.solver, cluster.device)}
 
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
         if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
-            session.say(f"refit      the best candidate on all {n_rows:,} rows")
+            session.echo(f"refit      the best candidate on all {n_rows:,} rows")
         settings = self.options.settings(n_threads=cluster.threads, device=cluster.device)
-        facts = answer(
+        metadata = answer(
             session.path, cluster.runner, self.problem, self.dataset,
             resolve_backend(self.solver, cluster.device), settings, self.options.probability,
         )  # fmt: skip
-        return facts | self.estimates(session.path)
+        return metadata | self.estimates(session.path)
 
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """The best candidate, its errors, the time, and what failed."""
         return summary_lines(record, candidates_in(self.path))
 

@@ -33,7 +33,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
-    assert files - {"errors", "say"} | {"report"} == set(COMMANDS)
+    assert files - {"errors", "console"} | {"report"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

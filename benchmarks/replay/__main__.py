@@ -21,7 +21,7 @@ from benchmarks.replay.bound import lower_bound
 from benchmarks.replay.measured import Drawn, Measured, take
 from benchmarks.replay.schedules import SCHEDULES, Place
 from pipelines.run.options import OneLineParser
-from pipelines.run.schedule import Lives
+from pipelines.run.schedule import WorkerLifetimes
 
 COMMAND = "benchmarks.replay"
 COMMANDS = [one for one in ("svm_grid", "nn_bagging") if Measured.is_kept(one)]
@@ -110,10 +110,10 @@ def _point(
     measured: Measured, job: str, n_workers: int, n_units: int, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """A line for each schedule: its time over the bound, as median and as a band of 90 %."""
-    lives = Lives.equal(n_workers)
+    lifetimes = WorkerLifetimes.equal(n_workers)
     over = _over(
         lambda generator: measured.draw(n_units, generator, options.mean),
-        lambda generator: Place(lives, options.per_task), options.draws,
+        lambda generator: Place(lifetimes, options.per_task), options.draws,
     )  # fmt: skip
     return [
         {
@@ -131,7 +131,7 @@ def _over(draw_units: Any, draw_place: Any, draws: int) -> dict[str, list[float]
         generator = np.random.default_rng(number)
         drawn: Drawn = draw_units(generator)
         place: Place = draw_place(generator)
-        bound = lower_bound(drawn.seconds, place.lives)
+        bound = lower_bound(drawn.seconds, place.lifetimes)
         for name, schedule in SCHEDULES.items():
             over[name].append(schedule(drawn, place, generator) / bound)
     return over
@@ -164,15 +164,17 @@ def scenarios(grid: Measured, options: argparse.Namespace) -> list[dict[str, Any
         return generator.permutation(n) < round(share * n)
 
     kinds = {
-        "all alike": lambda g: Lives.equal(n),
-        "half the cards half as fast": lambda g: Lives(
+        "all alike": lambda g: WorkerLifetimes.equal(n),
+        "half the cards half as fast": lambda g: WorkerLifetimes(
             np.where(some(0.5, g), 0.5, 1.0), np.zeros(n), never
         ),
-        "come over the first third": lambda g: Lives(ones, g.random(n) * whole / 3, never),
-        "a tenth die": lambda g: Lives(
+        "come over the first third": lambda g: WorkerLifetimes(
+            ones, g.random(n) * whole / 3, never
+        ),
+        "a tenth die": lambda g: WorkerLifetimes(
             ones, np.zeros(n), np.where(some(0.1, g), g.random(n) * whole, np.inf)
         ),
-        "a walltime of 0.9 of that, 5 % until the next": lambda g: Lives(
+        "a walltime of 0.9 of that, 5 % until the next": lambda g: WorkerLifetimes(
             ones, np.zeros(n), np.full(n, 0.9 * whole), whole / 20
         ),
     }
@@ -180,7 +182,7 @@ def scenarios(grid: Measured, options: argparse.Namespace) -> list[dict[str, Any
     for kind, draw_lives in kinds.items():
         over = _over(
             lambda generator: grid.draw(n_units, generator, options.mean),
-            lambda generator, lives=draw_lives: Place(lives(generator), options.per_task),
+            lambda generator, lifetimes=draw_lives: Place(lifetimes(generator), options.per_task),
             options.draws,
         )
         for name, ratios in over.items():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.run.schedule import Lives, Seconds
+from pipelines.run.schedule import Seconds, WorkerLifetimes
 
 
-def lower_bound(seconds: Seconds, lives: Lives) -> float:
+def lower_bound(seconds: Seconds, lifetimes: WorkerLifetimes) -> float:
     """Seconds that units take at the least on workers that are there from first to last.
 
     The largest of total / W, the longest unit, and for k W + 1 units or more the sum of the k + 1
     smallest of the k W + 1 longest: some worker has k + 1 of these (Graham 1969). Where cards
     differ in speed: the total by all of them, and the longest on the fastest.
     """
-    n_workers = len(lives.speed)
-    best = max(seconds.sum() / lives.speed.sum(), seconds.max() / lives.speed.max())
-    if (lives.speed == 1).all():
+    n_workers = len(lifetimes.speed)
+    best = max(seconds.sum() / lifetimes.speed.sum(), seconds.max() / lifetimes.speed.max())
+    if (lifetimes.speed == 1).all():
         longest = -np.sort(-seconds)
         before = np.concatenate(([0.0], np.cumsum(longest)))
         for k in range(1, (len(seconds) - 1) // n_workers + 1):

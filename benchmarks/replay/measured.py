@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.run.pace import Pace
+from pipelines.run.chunking import CostModel
 from pipelines.run.schedule import Seconds
 from pipelines.run_folder.reading import Unit
 
@@ -99,12 +99,12 @@ class Measured:
         )  # fmt: skip
 
 
-def pace_of(units: Sequence[dict[str, Any]]) -> Pace:
+def pace_of(units: Sequence[dict[str, Any]]) -> CostModel:
     """The cost model that these units give."""
     done = [Unit(one["name"], "", 0.0, one["seconds"], cost=one["cost"]) for one in units]
-    pace = Pace.of(done)
-    assert pace is not None
-    return pace
+    cost_model = CostModel.of(done)
+    assert cost_model is not None
+    return cost_model
 
 
 def _rest(drawn: Drawn) -> tuple[Any, ...]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.replay.measured import Drawn
-from pipelines.run.pace import queue_of
-from pipelines.run.schedule import Lives, Queue, Seconds, makespan
+from pipelines.run.chunking import task_queue
+from pipelines.run.schedule import Queue, Seconds, WorkerLifetimes, makespan
 
 
 @dataclass(frozen=True)
 class Place:
     """Who works, and what the scheduler takes for each unit, in seconds."""
 
-    lives: Lives
+    lifetimes: WorkerLifetimes
     per_task: float = 0.0
 
 
@@ -30,12 +30,12 @@ class _Unit:
 
 def contiguous(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """The study's: the grid cut into as many equal pieces as there are workers."""
-    return _static(drawn.seconds, place.lives)
+    return _static(drawn.seconds, place.lifetimes)
 
 
 def random_static(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """Equal numbers of units, dealt out by chance before the start."""
-    return _static(generator.permutation(drawn.seconds), place.lives)
+    return _static(generator.permutation(drawn.seconds), place.lifetimes)
 
 
 def barrier(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
@@ -49,23 +49,23 @@ def barrier(drawn: Drawn, place: Place, generator: np.random.Generator) -> float
         stage[list(drawn.needs)] = 1
     now = 0.0
     for one in np.unique(stage):
-        now = _static(drawn.seconds[stage == one], place.lives, now)
+        now = _static(drawn.seconds[stage == one], place.lifetimes, now)
     return now
 
 
 def first_come(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """A queue in the order of the grid."""
-    return makespan(Queue(drawn.seconds, drawn.needs, place.per_task), place.lives)
+    return makespan(Queue(drawn.seconds, drawn.needs, place.per_task), place.lifetimes)
 
 
 def longest_first(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """A queue by the true times, which nobody knows beforehand (Graham 1969)."""
-    return makespan(queue_by(drawn, drawn.seconds, place.per_task), place.lives)
+    return makespan(queue_by(drawn, drawn.seconds, place.per_task), place.lifetimes)
 
 
 def ours(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
     """The program's queue: by predicted cost, and what needs others as soon as it can."""
-    return makespan(queue_by(drawn, drawn.costs, place.per_task), place.lives)
+    return makespan(queue_by(drawn, drawn.costs, place.per_task), place.lifetimes)
 
 
 SCHEDULES: dict[str, Callable[[Drawn, Place, np.random.Generator], float]] = {
@@ -86,16 +86,16 @@ def queue_by(drawn: Drawn, by: Seconds, per_task: float = 0.0) -> Queue:
         _Unit(str(i), cost, tuple(str(one) for one in drawn.needs.get(i, ())))
         for i, cost in enumerate(by.tolist())
     ]
-    return queue_of(units, drawn.seconds, per_task)
+    return task_queue(units, drawn.seconds, per_task)
 
 
-def _static(seconds: Seconds, lives: Lives, begun: float = 0.0) -> float:
+def _static(seconds: Seconds, lifetimes: WorkerLifetimes, begun: float = 0.0) -> float:
     """Nobody takes over what a worker leaves: one that goes too early holds up all for ever."""
-    n_workers = len(lives.speed)
+    n_workers = len(lifetimes.speed)
     cuts = np.arange(n_workers + 1) * len(seconds) // n_workers
     before = np.concatenate(([0.0], np.cumsum(seconds)))
-    ends = np.maximum(begun, lives.begins) + np.diff(before[cuts]) / lives.speed
+    ends = np.maximum(begun, lifetimes.begins) + np.diff(before[cuts]) / lifetimes.speed
     has_some = np.diff(cuts) > 0
-    if (ends > lives.begins + lives.lasts)[has_some].any():
+    if (ends > lifetimes.begins + lifetimes.lasts)[has_some].any():
         return math.inf
     return float(ends[has_some].max())

@@ -73,10 +73,10 @@ def measure(
     seconds = time.perf_counter() - started
     if done.returncode:
         raise InputError((done.stderr.strip() or "it ended early").splitlines()[-1])
-    facts = json.loads((results / "run.json").read_text())
+    metadata = json.loads((results / "run.json").read_text())
     cells = pd.read_parquet(results / "cv_results.parquet")
     data = _dataset(argv)
-    peer = _peer(data, cells, facts["options"]["folds"], facts["seed"])
+    peer = _peer(data, cells, metadata["options"]["folds"], metadata["seed"])
     differences = np.abs(peer.pop("n_errors") - _errors(cells))
     return {
         "table": path.name,
@@ -88,8 +88,8 @@ def measure(
         "n_cells": len(cells),
         "seconds": seconds,
         "search_seconds": float(cells[["fit_seconds", "score_seconds"]].to_numpy().sum()),
-        "cv_error": facts["best"]["error_mean"],
-        "test_error": facts["test_error"],
+        "cv_error": metadata["best"]["error_mean"],
+        "test_error": metadata["test_error"],
         "peer": peer,
         "cells_that_differ": int(np.sum(differences > 0)),
         "most_rows_different": int(differences.max()),

@@ -109,7 +109,7 @@ def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
 
     if not options.tls:
         if ranks.rank == PROGRAM:
-            options.say(security.NO_TLS)
+            options.echo(security.NO_TLS)
         return
     made = security.in_memory() if ranks.rank == SCHEDULER else None
     pair = (made.tls_ca_file, made.tls_scheduler_key) if made else None

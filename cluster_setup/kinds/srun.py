@@ -81,7 +81,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     profile = load_profile(options.profile, "slurm")
     n_workers = options.workers or int(os.environ.get("SLURM_NTASKS", 1))
     if not options.tls:
-        options.say(security.NO_TLS)
+        options.echo(security.NO_TLS)
     with (
         security.private_folder(profile.shared_path) as folder,
         security.in_folder(folder) if options.tls else nullcontext() as keys,

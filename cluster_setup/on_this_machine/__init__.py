@@ -35,7 +35,7 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
     if options.tls:
         connection = {"protocol": "tls://", "security": security.in_memory()}
     else:
-        options.say(security.NO_TLS)
+        options.echo(security.NO_TLS)
         connection = {"protocol": "tcp://"}
     start = partial(
         with_time_limits(cluster_class),

@@ -49,7 +49,7 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
             "start on a login node, or use --cluster local"
         )
     if not options.tls:
-        options.say(security.NO_TLS)
+        options.echo(security.NO_TLS)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}),
         security.private_folder(profile.shared_path) as folder,
@@ -85,6 +85,6 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
             if waiting != line or (waiting and time.monotonic() - last > SECONDS_BETWEEN_LINES):
                 line, last = waiting, time.monotonic()
                 if waiting:
-                    options.say(f"queue      {waiting}")
+                    options.echo(f"queue      {waiting}")
             time.sleep(0.1)
         yield client

@@ -47,7 +47,7 @@ class Watchdog:
         from tornado.ioloop import PeriodicCallback
 
         self.given_up: str | None = None
-        self._cluster, self._queue, self._logs, self._say = cluster, queue, logs, options.say
+        self._cluster, self._queue, self._logs, self._echo = cluster, queue, logs, options.echo
         self._waiting: dict[str, JobState] = {}
         self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
@@ -131,7 +131,7 @@ class Watchdog:
             if self._adapts:  # it would ask for ever
                 self._cluster._adaptive.stop()
             if self._present():
-                self._say(f"attention  {reason}; the run goes on with the workers it has")
+                self._echo(f"attention  {reason}; the run goes on with the workers it has")
 
 
 def tail_of(log: Path | None) -> str:

@@ -13,9 +13,9 @@ import pandas as pd
 from pipelines.bagging.explain import Asked, explained
 from pipelines.bagging.guarantee import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.quality import facts, size_errors
+from pipelines.bagging.quality import describe_quality, size_errors
 from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
-from pipelines.bagging.referral import Referral, facts_of
+from pipelines.bagging.referral import Referral, metadata_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
@@ -37,7 +37,7 @@ def answer(
     refer_error: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
-    """Reduce what the stored members said, and write the answer; facts for ``run.json``.
+    """Reduce what the stored members said, and write the answer; entries for ``run.json``.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def answer(
     refer, of_referral = [of_test.refer, of_own.refer], dict[str, Any]()
     if referral is not None and judged is not None:
         refer[0] = judged.refers(of_test)
-        of_referral = facts_of(referral, judged, of_test, truth)
+        of_referral = metadata_of(referral, judged, of_test, truth)
         if asked.own is not None:
             refer[1] = referral.judge(of_own, asked.own).refers(of_own)
     arrays = explained(
@@ -81,7 +81,7 @@ def answer(
     table = tabulate_members(candidates, refits, dict(zip(numbers, errors.tolist(), strict=True)))
     table.to_csv(path / names.MEMBERS, index=False)
     return {
-        **facts(of_test, truth),
+        **describe_quality(of_test, truth),
         **of_referral,
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),

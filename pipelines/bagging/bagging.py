@@ -9,21 +9,21 @@ from typing import cast
 
 import numpy as np
 
-from pipelines.bagging.left_out import SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBagPrediction
 from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import failed_rows
 from pipelines.nn.member import Member
 from pipelines.nn.refit import Refitted
 from pipelines.nn.units import CandidateUnit, Row
-from pipelines.run.news import News
+from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
 # A member, what it says of the test points, float32 of shape (n_points, n_classes), and of the
 # training rows that its sample left out.
-Made = tuple[Member, np.ndarray, SaidOfLeftOut]
+Made = tuple[Member, np.ndarray, OutOfBagPrediction]
 
 
 def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingUnit]:
@@ -57,7 +57,7 @@ def bag(
     plan: Plan,
     done: Rows,
     refitted: Mapping[int, int],
-    hear: Callable[[News], None] = lambda news: None,
+    hear: Callable[[ProgressEvent], None] = lambda event: None,
 ) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Made | None]]:
     """Search and refit every member; one static graph, in which a refit waits for its own search.
 
@@ -76,8 +76,8 @@ def bag(
     needed = {name for unit in units if isinstance(unit, MemberUnit) for name in unit.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
     work = partial(carry_out, inputs=plan.inputs, training=plan.training)
-    for outcome in runner.outcomes_and_news(work, data, units, known):
-        if isinstance(outcome, News):
+    for outcome in runner.outcomes_and_events(work, data, units, known):
+        if isinstance(outcome, ProgressEvent):
             hear(outcome)
             continue
         for alone in _of_each_member(outcome):
@@ -108,5 +108,5 @@ def _made(refitted: Refitted) -> Made | None:
         return None
     assert refitted.left_out is not None
     assert refitted.left_out_proba is not None
-    said = SaidOfLeftOut(refitted.left_out, refitted.left_out_proba)
+    said = OutOfBagPrediction(refitted.left_out, refitted.left_out_proba)
     return refitted.member, refitted.test_proba, said

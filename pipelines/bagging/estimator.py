@@ -20,7 +20,7 @@ from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
 from pipelines.bagging.guarantee import CONFIDENCE
-from pipelines.bagging.left_out import SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBagPrediction
 from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
 from pipelines.bagging.referral import Judgement, Referral
 from pipelines.bagging.tables import reduce_candidates, tabulate
@@ -242,7 +242,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""
         members: dict[int, Member] = {}
-        said: dict[int, SaidOfLeftOut] = {}
+        said: dict[int, OutOfBagPrediction] = {}
         for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
             if made is not None:
                 members[outcome.unit.member], _, said[outcome.unit.member] = made

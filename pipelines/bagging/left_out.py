@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 
-class SaidOfLeftOut(NamedTuple):
+class OutOfBagPrediction(NamedTuple):
     """What one member says of the training rows that its bootstrap sample left out, a third.
 
     Attributes
@@ -23,7 +23,7 @@ class SaidOfLeftOut(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class OutOfBag:
     """Training rows that at least one member left out, and what those members say together.
 
     Breiman, Out-of-bag estimation (1996): a row is judged as a new point would be, though by
@@ -42,7 +42,7 @@ class LeftOut:
     truth: np.ndarray
 
     @classmethod
-    def of(cls, said: Iterable[SaidOfLeftOut], y: np.ndarray, n_classes: int) -> Self:
+    def of(cls, said: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
         """Pool what members say; ``y`` are the codes of all training rows."""
         total = np.zeros((len(y), n_classes))
         votes = np.zeros((len(y), n_classes), dtype=np.int64)

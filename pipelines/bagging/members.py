@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.bagging.left_out import SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBagPrediction
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble, Member
 from pipelines.run_folder import names
@@ -52,7 +52,7 @@ class MemberFiles:
         number: int,
         member: Member,
         probabilities: np.ndarray,
-        left_out: SaidOfLeftOut,
+        left_out: OutOfBagPrediction,
         classes: np.ndarray,
     ) -> None:
         """Store a member, on disk when this returns.
@@ -79,10 +79,12 @@ class MemberFiles:
         """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
         return read_array(self._probabilities(member))
 
-    def left_out(self, member: int) -> SaidOfLeftOut | None:
+    def left_out(self, member: int) -> OutOfBagPrediction | None:
         """What a member said of the rows it left out; None in runs of before, or where damaged."""
         try:
-            said = SaidOfLeftOut(*read_arrays(self._left_out(member), SaidOfLeftOut._fields))
+            said = OutOfBagPrediction(
+                *read_arrays(self._left_out(member), OutOfBagPrediction._fields)
+            )
         except DAMAGE:
             return None
         return said if said.probabilities.shape[:1] == said.rows.shape else None

@@ -13,13 +13,13 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.pictures import PictureForm, read_picture
 from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
 from pipelines.bagging.referral import lines_of, lines_of_all, stored_referral
+from pipelines.console import echo, print_error
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_figures import ExplainedPoint, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
-from pipelines.say import aloud, complain
 from pipelines.search.new_rows import NewRows, record_of
 
 
@@ -42,7 +42,7 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
     need_torch()
     if table is not None:
         for line in predict_table(run, table, output):
-            aloud(line)
+            echo(line)
         return 0
     form = _form(run)
     read, rows = [], []
@@ -51,7 +51,7 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
             rows.append(read_picture(path, form))
             read.append(path)
         except InputError as error:
-            complain("nn_bagging", error.flagged())
+            print_error("nn_bagging", error.flagged())
     if not read:
         return 2
     said, classes = ask_members(run, np.stack(rows))
@@ -68,8 +68,8 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
         if referral is not None and judged is not None:
             lines += lines_of(referral, judged, number, float(answers.certainty[number]), classes)
         for line in lines:
-            aloud(line)
-        aloud(f"figure     {_draw(point, classes, output or path.parent, path.stem)}")
+            echo(line)
+        echo(f"figure     {_draw(point, classes, output or path.parent, path.stem)}")
     return 0 if len(read) == len(image) else 1
 
 

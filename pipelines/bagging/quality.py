@@ -15,7 +15,7 @@ from pipelines.svm.calibration import expected_calibration_error, log_loss
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
 
-def facts(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
+def describe_quality(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
     """Errors, calibration and referral on test points, for ``run.json``.
 
     Parameters

@@ -15,9 +15,14 @@ import numpy as np
 
 from pipelines.bagging.class_sets import class_sets
 from pipelines.bagging.guarantee import ASSUMPTION, CONFIDENCE, Guarantee, find_threshold
-from pipelines.bagging.left_out import LeftOut, SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBag, OutOfBagPrediction
 from pipelines.bagging.reductions import Answers
-from pipelines.bagging.strangers import FALSE_ALARMS, Familiar, choose_known, false_discoveries
+from pipelines.bagging.strangers import (
+    FALSE_ALARMS,
+    ConformalNoveltyDetector,
+    choose_known,
+    false_discoveries,
+)
 from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import Arrays, load_model, write_model
 from pipelines.data.preparation import Fitted, fitted_from
@@ -73,8 +78,8 @@ class Referral:
         Of the guarantee and the sets.
     """
 
-    left_out: LeftOut
-    familiar: Familiar
+    left_out: OutOfBag
+    familiar: ConformalNoveltyDetector
     scaling: Fitted | None
     guarantee: Guarantee | None
     confidence: float = CONFIDENCE
@@ -82,7 +87,7 @@ class Referral:
     @classmethod
     def of(
         cls,
-        said: Iterable[SaidOfLeftOut],
+        said: Iterable[OutOfBagPrediction],
         X: Any,
         y: np.ndarray,
         n_classes: int,
@@ -104,12 +109,12 @@ class Referral:
         confidence : float between 0 and 1
         seed : draws the training rows that are kept
         """
-        left_out = LeftOut.of(said, y, n_classes)
+        left_out = OutOfBag.of(said, y, n_classes)
         guarantee = None
         if error is not None:
             guarantee = find_threshold(left_out.certainty, left_out.is_wrong, error, confidence)
         known = rows_of(X, choose_known(len(y), seed))
-        familiar = Familiar.of(_numbers(known, scaling), scaling is None)
+        familiar = ConformalNoveltyDetector.of(_numbers(known, scaling), scaling is None)
         return cls(left_out, familiar, scaling, guarantee, confidence)
 
     def judge(self, answers: Answers, X: Any) -> Judgement:
@@ -150,13 +155,13 @@ class Referral:
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        left_out = LeftOut(*(arrays[f"left_out.{name}"] for name in ("mean", "vote", "truth")))
+        left_out = OutOfBag(*(arrays[f"left_out.{name}"] for name in ("mean", "vote", "truth")))
         n, is_image, stored = len(left_out.mean), bool(about["is_image"]), about["guarantee"]
         if left_out.vote.shape != (n,) or left_out.truth.shape != (n,):
             raise ValueError("its left-out rows do not belong together")
         return cls(
             left_out,
-            Familiar(arrays["familiar.rows"], is_image, arrays["familiar.apart"]),
+            ConformalNoveltyDetector(arrays["familiar.rows"], is_image, arrays["familiar.apart"]),
             None if is_image else fitted_from(arrays, "scaling."),
             None if stored is None else Guarantee(**stored),
             float(about["confidence"]),
@@ -219,14 +224,14 @@ def lines_of_all(referral: Referral, judged: Judgement) -> list[str]:
     return lines
 
 
-def facts_of(
+def metadata_of(
     referral: Referral, judged: Judgement, answers: Answers, truth: np.ndarray
 ) -> dict[str, Any]:
     """How threshold, sets and strangers do on test points, for ``run.json``."""
     wrong = answers.vote != truth
     held = judged.sets[np.arange(len(truth)), truth]
     by_class = [held[truth == code].mean() for code in np.unique(truth)]
-    facts: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "class_sets": {
             "confidence": referral.confidence,
             "mean_size": float(judged.sets.sum(axis=1).mean()) if len(truth) else None,
@@ -237,10 +242,10 @@ def facts_of(
         "guarantee": None,
     }
     if referral.guarantee is not None and judged.kept is not None:
-        facts["guarantee"] = referral.guarantee.describe() | {
+        metadata["guarantee"] = referral.guarantee.describe() | {
             "n_kept_test": int(judged.kept.sum()),
             "n_wrong_kept_test": int(np.sum(judged.kept & wrong)),
             "line": referral.guarantee.line,
             "assumption": ASSUMPTION,
         }
-    return facts
+    return metadata

@@ -15,7 +15,7 @@ TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
-class Familiar:
+class ConformalNoveltyDetector:
     """Training rows, and how far each of them lies from the nearest other.
 
     A point is strange where its nearest training row is further away than those rows are from

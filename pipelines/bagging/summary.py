@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.run.summary import failed_fits, wall_time
-from pipelines.run_folder.judgement import interval
+from pipelines.run_folder.statistics import interval
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset

@@ -41,7 +41,7 @@ def train_members(
 
     Returns
     -------
-    facts for ``run.json``
+    entries for ``run.json``
 
     Raises
     ------
@@ -52,26 +52,26 @@ def train_members(
     refitted = {member: row["candidate"] for member, row in refits.items()}
     todo = units_left(plan, rows, refitted)
     if rows:
-        session.say(
+        session.echo(
             f"resumed    {len(rows):,} units of the search and {len(refits)} refits were done "
             f"before, {len(todo)} units are left"
         )
-    why_lost, facts = "", dict[str, Any]()
+    why_lost, metadata = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))
     best.add(row for own in rows.values() for row in own)
-    with session.books(cluster, todo) as books:
-        books.best(best.text)
+    with session.journal_writer(cluster, todo) as journal_writer:
+        journal_writer.best(best.text)
         for outcome, new_rows, made in bag(
-            cluster.runner, data, plan, dict(rows), refitted, books.follow
+            cluster.runner, data, plan, dict(rows), refitted, journal_writer.update
         ):
             unit = outcome.unit
             if made is not None:
                 files.save(unit.member, *made, classes)
             if isinstance(unit, CandidateUnit):
                 best.add(new_rows)
-                books.best(best.text)
+                journal_writer.best(best.text)
             # After the member's files: what the journal calls done is on disk.
-            books.enter(outcome, new_rows)
+            journal_writer.record(outcome, new_rows)
             if isinstance(unit, CandidateUnit):
                 rows[unit.name] = new_rows
             elif new_rows:
@@ -86,8 +86,8 @@ def train_members(
     if not (in_ensemble := stored(refits)):
         raise RunStopped(f"no member could be trained: {why_lost}")
     missing = np.setdiff1d(np.arange(len(plan.members)), list(in_ensemble)).tolist()
-    facts |= failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
-    return facts
+    metadata |= failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
+    return metadata
 
 
 def stored(refits: dict[int, Row]) -> dict[int, Row]:

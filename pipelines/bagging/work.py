@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import cross_validate_unit
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.parts import Told
+from pipelines.nn.parts import ProgressCallback
 from pipelines.nn.refit import Refitted, refit, refit_together
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
@@ -182,9 +182,9 @@ def carry_out(
     *,
     inputs: Inputs,
     training: Training,
-    tell: Told = lambda share: None,
+    report: ProgressCallback = lambda share: None,
 ) -> list[Row] | list[Refitted] | Refitted | None:
-    """The task of every unit; ``tell`` is called with the share of it that is done.
+    """The task of every unit; ``report`` is called with the share of it that is done.
 
     Returns
     -------
@@ -198,14 +198,14 @@ def carry_out(
         No candidate of a member was trained on all its folds.
     """
     if isinstance(unit, CandidateUnit):
-        return cross_validate_unit(data, unit, inputs, training, tell)
+        return cross_validate_unit(data, unit, inputs, training, report)
     if isinstance(unit, GroupUnit):
         refits = unit.refits(inputs, len(data.y), training)
-        return refit_together(data, refits, inputs, training, tell)
+        return refit_together(data, refits, inputs, training, report)
     best = best_candidate(unit.candidates, needed)
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == unit.refitted:
         return None
     again = refit_unit(best, unit.refit_seed, inputs, len(data.y), training)
-    return refit(data, again, inputs, training, tell)
+    return refit(data, again, inputs, training, report)

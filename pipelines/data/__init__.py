@@ -24,7 +24,7 @@ from pipelines.data.dataset import (
 from pipelines.data.folds import make_folds, split_test, stratified_subset
 from pipelines.data.images import OPENML, load_digits, load_mnist_like
 from pipelines.data.preparation import Preparation
-from pipelines.data.rare import Rare, settle_rare
+from pipelines.data.rare_classes import Rare, merge_or_drop
 from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.data.tables import SUFFIXES, Reading, read_frame, read_raw_table
 from pipelines.errors import InputError, opt
@@ -75,7 +75,7 @@ def load_dataset(
     device : "gpu" reads tables with cudf where it is installed
     reading : how a table is to be understood where it is not to be guessed
     rare, n_folds : what becomes of classes that are too rare for the test set and so many folds;
-        see ``settle_rare``
+        see ``merge_or_drop``
     task : what is predicted; None for what the target's values look like
     groups : column of a table whose equal values stay together: no group is both in the training
         and in the test rows
@@ -104,7 +104,7 @@ def load_dataset(
     if source.X_test is None or source.y_test is None:
         stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
         if stratified and 0 < test_size < 1:
-            kept, labels, line = settle_rare(labels, n_folds, test_size, rare)
+            kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
             X, labels, classes = rows_of(X, kept), labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
         y = _encoded(labels, classes, source.task)

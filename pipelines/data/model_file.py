@@ -23,14 +23,14 @@ WIDEST_LABEL = 1 << 20
 
 
 def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
-    """Write arrays by name, and facts that JSON can hold."""
+    """Write arrays by name, and metadata that JSON can hold."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    facts = {name: json.dumps(value, default=_plain) for name, value in about.items()}
+    metadata = {name: json.dumps(value, default=_plain) for name, value in about.items()}
     try:
-        save_file(contiguous, path, metadata=facts)
+        save_file(contiguous, path, metadata=metadata)
         path.chmod(0o666 & ~_umask())  # safetensors leaves it to its owner alone
     except SafetensorError as error:  # what it makes of a full disk or a missing folder
         raise OSError(f"{path} cannot be written: {error}") from None
@@ -50,18 +50,18 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
 
     try:
         with safe_open(path, framework="numpy") as stored:
-            facts = stored.metadata() or {}
+            metadata = stored.metadata() or {}
             names = stored.keys()
             arrays = {name: stored.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    return arrays, {name: json.loads(text) for name, text in facts.items()}
+    return arrays, {name: json.loads(text) for name, text in metadata.items()}
 
 
 def load_model(
     path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
 ) -> Model:
-    """What ``make`` makes of the arrays and facts of a file, which it holds against its rules.
+    """What ``make`` makes of the arrays and metadata of a file, which it holds against its rules.
 
     Raises
     ------

@@ -24,7 +24,7 @@ SECONDS = 30.0
 SECONDS_TO_JOIN = 120.0
 
 
-class GangBroken(RuntimeError):
+class ProcessGroupError(RuntimeError):
     """A rank is gone, or was told to stop; the process is well.
 
     Attributes
@@ -112,7 +112,7 @@ class Group:
             limit = timedelta(seconds=seconds)
             return cls(rank, n_ranks, device, _backend(store, rank, n_ranks, device, host, limit))
         except RuntimeError as error:  # torch's DistError is one
-            raise GangBroken(f"the ranks did not find each other: {error}") from None
+            raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Add up a tensor over all ranks, in place.
@@ -136,7 +136,7 @@ class Group:
     def check(self) -> None:
         """Raise GangBroken if this rank was told to stop; for steps that ask no other rank."""
         if self._broken.is_set():
-            raise GangBroken("the gang was told to stop")
+            raise ProcessGroupError("the gang was told to stop")
 
     def tally(self) -> tuple[float, float]:
         """Seconds of communicating and of waiting for others, in collectives since the last call.
@@ -171,7 +171,7 @@ class Group:
         dist: Any = torch_distributed
         backend = self._backend
         if backend is None:
-            raise GangBroken("the gang was told to stop")
+            raise ProcessGroupError("the gang was told to stop")
         dist.Backend.register_backend("gang", lambda *_: backend, devices=[self.device])
         dist.init_process_group(
             "gang", store=HashStore(), rank=self.rank, world_size=self.n_ranks
@@ -202,7 +202,7 @@ class Group:
             begin(backend).wait()
         except RuntimeError as error:
             self.abort()
-            raise GangBroken(str(error).splitlines()[0]) from None
+            raise ProcessGroupError(str(error).splitlines()[0]) from None
         self._spans.append(span.end())
 
 
@@ -211,7 +211,7 @@ def _wait_for(keys: list[str], store: Any, stopped: Callable[[], bool]) -> None:
     until = time.monotonic() + SECONDS_TO_JOIN
     while not store.check(keys):
         if stopped() or time.monotonic() > until:
-            raise GangBroken("not all of them came")
+            raise ProcessGroupError("not all of them came")
         time.sleep(0.01)
 
 

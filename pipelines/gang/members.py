@@ -16,16 +16,23 @@ from urllib.parse import urlsplit
 
 from distributed import WorkerPlugin
 
-from cluster_setup.workers import outlook
-from pipelines.gang.group import SECONDS, SECONDS_TO_JOIN, Address, GangBroken, Group, Rendezvous
+from cluster_setup.workers import forecast_workers
+from pipelines.gang.group import (
+    SECONDS,
+    SECONDS_TO_JOIN,
+    Address,
+    Group,
+    ProcessGroupError,
+    Rendezvous,
+)
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-Told = Mapping[str, Any]
+Message = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
-Work = Callable[[Any, Any, Group, Callable[[Told], None]], Any]
+Work = Callable[[Any, Any, Group, Callable[[Message], None]], Any]
 
 SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
 SECONDS_TO_FETCH = 10.0  # what a rank gave, where the scheduler says that it has ended
@@ -42,12 +49,12 @@ _loaded = threading.Event()
 _loading: list[threading.Thread] = []
 
 
-class _Letters:
+class _Mailbox:
     """What rank 0 tells, by way of the scheduler, in the order in which it was told."""
 
-    def __init__(self, client: Client, token: str, told: Callable[[Told], None]) -> None:
-        self._came: queue.Queue[tuple[int, Told]] = queue.Queue()
-        self._told, self._number = told, 0
+    def __init__(self, client: Client, token: str, on_message: Callable[[Message], None]) -> None:
+        self._came: queue.Queue[tuple[int, Message]] = queue.Queue()
+        self._told, self._number = on_message, 0
         self._client, self._topic = client, f"gang-{token}"
         client.subscribe_topic(self._topic, lambda event: self._came.put(event[1]))
 
@@ -57,12 +64,12 @@ class _Letters:
         while True:
             try:
                 missing = self._number < up_to and time.monotonic() < until
-                self._number, letter = self._came.get(timeout=0.1 if missing else 0.001)
+                self._number, message = self._came.get(timeout=0.1 if missing else 0.001)
             except queue.Empty:
                 if not missing:
                     return
             else:
-                self._told(letter)
+                self._told(message)
 
     def close(self) -> None:
         """No more of them."""
@@ -115,7 +122,7 @@ class _Loads(WorkerPlugin):
         _loaded.set()
 
 
-def muster(client: Client) -> dict[str, bool]:
+def rendezvous(client: Client) -> dict[str, bool]:
     """Workers that answer now, with a free thread, in order of address; whether each has loaded."""
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
@@ -136,7 +143,7 @@ def muster(client: Client) -> dict[str, bool]:
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
-    """``muster`` until that many workers answer; or fewer, after a time in which no more came.
+    """``rendezvous`` until that many workers answer; or fewer, after a time in which no more came.
 
     Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long, and
     workers may be loading yet. Else those that have loaded do not wait longer for those that have
@@ -152,7 +159,7 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
 
     began = first_ready = time.monotonic()
     while True:
-        answers, ahead = muster(client), outlook(client)
+        answers, ahead = rendezvous(client), forecast_workers(client)
         now = time.monotonic()
         members = [one for one, loaded in answers.items() if loaded or whole]
         if not members:
@@ -171,9 +178,9 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
         time.sleep(SECONDS_TO_LOOK)
 
 
-def run_gang(
+def run_process_group(
     client: Client, members: list[str], work: Work, shared: Any, argument: Any,
-    told: Callable[[Told], None], *, device: str = "cpu", threads: int = 1,
+    on_message: Callable[[Message], None], *, device: str = "cpu", threads: int = 1,
 ) -> Ended:  # fmt: skip
     """Run ``work`` on each of these workers at once, as one gang.
 
@@ -183,11 +190,11 @@ def run_gang(
     Parameters
     ----------
     client : of the cluster
-    members : workers by rank, of ``muster``
+    members : workers by rank, of ``rendezvous``
     work : module-level function, see ``Work``
     shared : scattered; large and the same for all gangs of a run
     argument : the same for all ranks of this gang; scattered too
-    told : called in this thread with what rank 0 tells
+    on_message : called in this thread with what rank 0 tells
     device, threads : torch's name of the device; of each rank
 
     Raises
@@ -196,7 +203,7 @@ def run_gang(
         What ``work`` raised on a rank, other than for the loss of another.
     """
     token = uuid.uuid4().hex[:12]
-    letters = _Letters(client, token, told)
+    letters = _Mailbox(client, token, on_message)
     futures: list[Future] = []
     try:
         first = client.submit(
@@ -228,7 +235,7 @@ def run_gang(
 def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple[Any, str | None]:
     until = time.monotonic() + SECONDS_TO_JOIN  # torch is loaded first
     while future.status == "pending" and time.monotonic() < until:
-        if gone := gone_of(client, members):
+        if gone := lost_ranks(client, members):
             return None, f"worker {gone[0]} is gone"
         time.sleep(0.01)
     end = _end_of(future) if future.status != "pending" else {}
@@ -238,7 +245,7 @@ def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple
 
 
 def _watch(
-    client: Client, futures: list[Future], members: list[str], token: str, letters: _Letters
+    client: Client, futures: list[Future], members: list[str], token: str, letters: _Mailbox
 ) -> Ended:  # fmt: skip
     """Until all ranks have ended; from the first that is lost, for a bounded time."""
     lost: str | None = None
@@ -249,7 +256,7 @@ def _watch(
         for rank, future in enumerate(futures):
             if rank not in ended and future.status != "pending":
                 ended[rank] = _end_of(future)
-        gone = gone_of(client, [one for rank, one in enumerate(members) if rank not in ended])
+        gone = lost_ranks(client, [one for rank, one in enumerate(members) if rank not in ended])
         if lost is None:
             broken = [end["broken"] for end in ended.values() if end.get("broken")]
             lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
@@ -285,7 +292,7 @@ def _end_of(future: Future) -> Any:
     return {"error": error}
 
 
-def gone_of(client: Client, members: Sequence[str]) -> list[str]:
+def lost_ranks(client: Client, members: Sequence[str]) -> list[str]:
     """Those of some workers that are not there, in two looks one after the other.
 
     What a client knows of its workers it also asks for in the background, and an answer from
@@ -344,12 +351,12 @@ def _rank(
 
     worker, sent = get_worker(), 0
 
-    def tell(letter: Told) -> None:
+    def send(message: Message) -> None:
         nonlocal sent
         if rank:
             return
         sent += 1
-        worker.log_event(f"gang-{token}", (sent, dict(letter)))
+        worker.log_event(f"gang-{token}", (sent, dict(message)))
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -359,8 +366,8 @@ def _rank(
             stopped=lambda: token in _stopped,
         )  # fmt: skip
         _joined[token] = group
-        return {"result": work(shared, argument, group, tell), "sent": sent}
-    except GangBroken as error:
+        return {"result": work(shared, argument, group, send), "sent": sent}
+    except ProcessGroupError as error:
         if token in _joined:
             _joined[token].abort()  # the others notice now, not when they run out of time
         return {"broken": str(error), "kept": error.kept}

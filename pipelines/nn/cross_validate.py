@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.network import Tensors
-from pipelines.nn.parts import Told
+from pipelines.nn.parts import ProgressCallback
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import (
     Score,
@@ -27,7 +27,7 @@ def cross_validate_unit(
     unit: CandidateUnit,
     inputs: Inputs,
     training: Training,
-    told: Told = lambda share: None,
+    on_progress: ProgressCallback = lambda share: None,
 ) -> list[Row]:
     """Train and score the folds of one candidate; the task of the random search.
 
@@ -60,7 +60,7 @@ def cross_validate_unit(
             return stack.score(slot, sample.validation(first + slot), weights)
 
         def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
-            told((first + share * n) / unit.n_folds)
+            on_progress((first + share * n) / unit.n_folds)
 
         parts = stack.parts
         trained = train(unit.candidate, inputs, stack.rows, parts, training, score, told_of_turn)

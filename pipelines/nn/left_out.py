@@ -21,7 +21,7 @@ import numpy as np
 
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.network import Tensors
-from pipelines.nn.parts import DIVERGED, OK, Part, Result, Told, Trained
+from pipelines.nn.parts import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import epoch_order, first_weights
@@ -143,7 +143,7 @@ def train_until_left_out(
     parts: Sequence[Part],
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    told: Told,
+    on_progress: ProgressCallback,
 ) -> list[Trained[Result]]:
     """Train one network for each of ``parts``; see ``pipelines.nn.train.train``.
 
@@ -165,7 +165,7 @@ def train_until_left_out(
     lasted = torch.zeros(len(parts), dtype=torch.int64, device=rows.device)
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
-        told(epoch / training.max_epochs)
+        on_progress(epoch / training.max_epochs)
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
         drawn, left_out = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)

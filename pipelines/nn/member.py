@@ -76,16 +76,16 @@ class Member:
         return certainty
 
     def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
-        """The member as arrays whose names begin with ``prefix``, and as facts."""
+        """The member as arrays whose names begin with ``prefix``, and as metadata."""
         arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
         arrays |= {f"{prefix}{name}": one for name, one in self.scaling.arrays().items()}
         return arrays, self.candidate.parameters()
 
     @classmethod
     def _from_stored(
-        cls, arrays: Arrays, facts: dict[str, Any], prefix: str, inputs: Inputs
+        cls, arrays: Arrays, metadata: dict[str, Any], prefix: str, inputs: Inputs
     ) -> Member:
-        candidate = Candidate(**facts)
+        candidate = Candidate(**metadata)
         shapes = weight_shapes(candidate, inputs)
         weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
         for name, shape in shapes.items():
@@ -135,13 +135,13 @@ class Ensemble:
         arrays: Arrays = {}
         candidates = []
         for number, member in enumerate(self.members):
-            own, facts = member._stored(f"{number}.")
+            own, metadata = member._stored(f"{number}.")
             arrays |= own
-            candidates.append(facts)
+            candidates.append(metadata)
         inputs = asdict(self.members[0].inputs)
-        facts = {"classes": labels_as_json(self.classes_), "inputs": inputs,
+        metadata = {"classes": labels_as_json(self.classes_), "inputs": inputs,
                  "members": candidates}  # fmt: skip
-        write_model(path, arrays, facts | about)
+        write_model(path, arrays, metadata | about)
 
     @classmethod
     def load(cls, path: Path) -> Ensemble:
@@ -170,5 +170,5 @@ def _members(arrays: Arrays, about: dict[str, Any]) -> Iterator[Member]:
     stored = about["inputs"]
     shape = stored["image_shape"]
     inputs = Inputs(**{**stored, "image_shape": tuple(shape) if shape else None})
-    for number, facts in enumerate(about["members"]):
-        yield Member._from_stored(arrays, facts, f"{number}.", inputs)
+    for number, metadata in enumerate(about["members"]):
+        yield Member._from_stored(arrays, metadata, f"{number}.", inputs)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 Result = TypeVar("Result")
-Told = Callable[[float], None]
+ProgressCallback = Callable[[float], None]
 OK, DIVERGED = "ok", "diverged"
 
 

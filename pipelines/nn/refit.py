@@ -14,7 +14,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
 from pipelines.nn.network import Tensors
-from pipelines.nn.parts import OK, Told, Trained
+from pipelines.nn.parts import OK, ProgressCallback, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import (
     Drawn,
@@ -63,10 +63,10 @@ def refit(
     unit: RefitUnit,
     inputs: Inputs,
     training: Training,
-    told: Told = lambda share: None,
+    on_progress: ProgressCallback = lambda share: None,
 ) -> Refitted:
     """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
-    (one,) = refit_together(data, [unit], inputs, training, told)
+    (one,) = refit_together(data, [unit], inputs, training, on_progress)
     return one
 
 
@@ -75,7 +75,7 @@ def refit_together(
     units: Sequence[RefitUnit],
     inputs: Inputs,
     training: Training,
-    told: Told = lambda share: None,
+    on_progress: ProgressCallback = lambda share: None,
 ) -> list[Refitted]:
     """The same of several bootstraps; all take the candidate of the first unit.
 
@@ -107,7 +107,7 @@ def refit_together(
         of_left_out = stack.score(slot, left_out, weights)
         return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
 
-    trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, told)
+    trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, on_progress)
     return [
         _refitted(data, unit, inputs, training, own, one)
         for unit, own, one in zip(units, drawn, trained, strict=True)

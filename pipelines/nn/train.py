@@ -15,7 +15,7 @@ from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.left_out import train_until_left_out
 from pipelines.nn.network import Stack, Tensors
-from pipelines.nn.parts import DIVERGED, OK, Part, Result, Told, Trained
+from pipelines.nn.parts import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.start import epoch_order, first_weights
@@ -30,7 +30,7 @@ def train(
     parts: Sequence[Part],
     training: Training,
     collect: Callable[[int, Tensors], Result],
-    told: Told = lambda share: None,
+    on_progress: ProgressCallback = lambda share: None,
 ) -> list[Trained[Result]]:
     """Train one network for each of ``parts``, stacked; each ends by itself.
 
@@ -42,7 +42,7 @@ def train(
     collect : function (index of the part, its weights) -> anything
         Called when the network has ended. The weights are views of memory that is used
         again: what is to be kept must be copied.
-    told : function of the share of all epochs that is done, those counted in that a network
+    on_progress : function of the share of all epochs that is done, those counted in that a network
         does without which ends early
 
     Returns
@@ -51,7 +51,9 @@ def train(
     """
     with on_device(training):
         if candidate.network == "table":
-            return train_until_left_out(candidate, inputs, rows, parts, training, collect, told)
+            return train_until_left_out(
+                candidate, inputs, rows, parts, training, collect, on_progress
+            )
         stack = _stack(candidate, inputs, rows, parts, training.batch_size)
         running = list(range(len(parts)))  # slot -> part
         losses: list[list[float]] = [[] for _ in parts]
@@ -65,7 +67,7 @@ def train(
 
             def told_of_epoch(share: float, n_running: int = n_running, n: int = n_before) -> None:
                 still = n_running * (1 - (n + share) / training.max_epochs)
-                told(1 - still / len(parts))
+                on_progress(1 - still / len(parts))
 
             epoch_losses = _epoch(stack, stepper, orders, training.batch_size, told_of_epoch)
             share = (time.perf_counter() - started) / len(running)
@@ -122,7 +124,11 @@ def _stack(
 
 
 def _epoch(
-    stack: Stack, stepper: Stepper, orders: Sequence[np.ndarray], batch_size: int, told: Told
+    stack: Stack,
+    stepper: Stepper,
+    orders: Sequence[np.ndarray],
+    batch_size: int,
+    on_progress: ProgressCallback,
 ) -> list[float]:
     """One pass of every network over its rows; the mean loss of each."""
     import torch
@@ -136,7 +142,7 @@ def _epoch(
     for number, batch in enumerate(batches.unbind()):
         stepper.step(batch)
         if number % BATCHES_BETWEEN == 0:
-            told(number / n_together)
+            on_progress(number / n_together)
     stack.settle()
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):

@@ -25,7 +25,7 @@ def write(
     folder: Path, problem: Problem, settings: Settings, seed: int,
     trainings: dict[Training, list[dict[str, Any]]],
 ) -> dict[str, Any]:  # fmt: skip
-    """Write tables and the model with the lowest validation loss; facts for ``run.json``.
+    """Write tables and the model with the lowest validation loss; entries for ``run.json``.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def write(
     numbers = [name for name, one in columns.items() if one.dtype in ("float64", "Int64")]
     table[numbers] = table[numbers].apply(pd.to_numeric)  # None where nothing was measured
     as_table(table.fillna({"worker": ""}), EpochRow).to_parquet(folder / names.EPOCHS, index=False)
-    facts = [_facts(rows) for rows in trainings.values()]
-    failed = sum(one["status"].startswith("failed") for one in facts)
-    found = {"n_cells": len(facts), "n_failed": failed, "trainings": facts,
+    metadata = [_metadata(rows) for rows in trainings.values()]
+    failed = sum(one["status"].startswith("failed") for one in metadata)
+    found = {"n_cells": len(metadata), "n_failed": failed, "trainings": metadata,
              "metric": problem.metric}  # fmt: skip
     whole = [
         unit for unit, rows in trainings.items()
@@ -57,7 +57,7 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
 
-def _facts(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _metadata(rows: list[dict[str, Any]]) -> dict[str, Any]:
     last, best = rows[-1], _best_epoch(rows) or {}
     steps = {"epochs": last["epoch"], "steps": last.get("step"), "best_epoch": best.get("epoch")}
     of_best = {name: best.get(name) for name in ("validation_loss", "validation_metric")}
@@ -86,9 +86,9 @@ def _store(
     write_model(folder / names.MODEL, weights, about)
     columns = {name: torch.tensor(one) for name, one in problem.test.items()}
     loss, metric = problem.measure(model.network, columns, Group(0, 1, "cpu"))
-    facts = {"best": {"training": best.name}, "n_weights": model.n_weights, "test_loss": loss}
+    metadata = {"best": {"training": best.name}, "n_weights": model.n_weights, "test_loss": loss}
     if problem.task != CLASSES:
-        return facts | {"test_metric": metric}
+        return metadata | {"test_metric": metric}
     model.network.eval()
     with torch.inference_mode():
         said = [
@@ -100,4 +100,4 @@ def _store(
     frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
     frame.astype("int64").to_parquet(folder / names.PREDICTIONS, index=False)
     wrong = int((predicted != true).sum())
-    return facts | {"n_test_errors": wrong, "test_error": wrong / len(true)}
+    return metadata | {"n_test_errors": wrong, "test_error": wrong / len(true)}

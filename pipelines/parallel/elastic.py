@@ -13,18 +13,18 @@ from pipelines.gang.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
     load_on_workers,
-    run_gang,
+    run_process_group,
     wait_for_members,
 )
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.train import Order, train
+from pipelines.parallel.train import TrainingPlan, train
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Tell = Callable[[Mapping[str, Any]], None]
+Send = Callable[[Mapping[str, Any]], None]
 MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
 
@@ -66,14 +66,14 @@ class Trained:
 
 
 def train_on(
-    client: Client, problem: Problem, order: Order, n_ranks: int, told: Tell, *, device: str,
-    threads: int,
+    client: Client, problem: Problem, order: TrainingPlan, n_ranks: int, on_message: Send, *,
+    device: str, threads: int,
 ) -> Trained:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
     A new gang begins at the last point at which all ranks were equal, from the memory of a rank
     that is left, or else from the last checkpoint on disk; so does a first gang that finds one.
-    ``told`` hears what rank 0 tells, and of each restart.
+    ``on_message`` hears what rank 0 tells, and of each restart.
 
     Raises
     ------
@@ -84,12 +84,12 @@ def train_on(
     newest = order.start or read(path)
     staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
     load_on_workers(client, ["torch", *staged])
-    ear, failures = _Ear(told), 0
+    ear, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
         ear.n_ranks = len(members)
-        ended = run_gang(
+        ended = run_process_group(
             client, members, train, problem, dataclasses.replace(order, start=newest), ear.hear,
             device=device, threads=threads,
         )  # fmt: skip
@@ -106,19 +106,19 @@ def train_on(
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
 
 
-class _Ear:
+class _Listener:
     """Hears what rank 0 of each gang tells, and makes of it what became of a loss."""
 
-    def __init__(self, told: Tell) -> None:
+    def __init__(self, on_message: Send) -> None:
         self.n_ranks = 0
         self.tested: dict[str, float] = {}
         self.restarts: list[Restart] = []
-        self._told, self._step = told, 0
+        self._told, self._step = on_message, 0
         self._lost: tuple[Ended, int] | None = None  # the first gang lost, the last step told
 
-    def hear(self, letter: Mapping[str, Any]) -> None:
-        step = int(letter.get("step", 0))
-        if letter["kind"] == "begun" and self._lost is not None:
+    def hear(self, message: Mapping[str, Any]) -> None:
+        step = int(message.get("step", 0))
+        if message["kind"] == "begun" and self._lost is not None:
             ended, reached = self._lost
             self.restarts.append(
                 Restart(
@@ -128,10 +128,10 @@ class _Ear:
             )  # fmt: skip
             self._lost = None
             self._told({"kind": "restart", **dataclasses.asdict(self.restarts[-1])})
-        if letter["kind"] == "tested":
-            self.tested = {"loss": letter["loss"], "metric": letter["metric"]}
+        if message["kind"] == "tested":
+            self.tested = {"loss": message["loss"], "metric": message["metric"]}
         self._step = max(self._step, step)
-        self._told(letter)
+        self._told(message)
 
     def lose(self, ended: Ended) -> None:
         """A gang broke."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.data import DATASETS, Dataset, FittedScaling, load_dataset
 from pipelines.data.dataset import rows_of
-from pipelines.data.rare import Rare
+from pipelines.data.rare_classes import Rare
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, make_preprocessor, read_raw_table
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
-from pipelines.gang.group import GangBroken, Group
+from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.noise import NoiseScale
@@ -21,12 +21,12 @@ from pipelines.parallel.strategies import Moment, strategy_of
 if TYPE_CHECKING:
     import torch
 
-Tell = Callable[[Mapping[str, Any]], None]
-SECONDS_BETWEEN_NEWS = 0.5
+Send = Callable[[Mapping[str, Any]], None]
+SECONDS_BETWEEN_EVENTS = 0.5
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingPlan:
     """What the ranks of a gang are to do.
 
     Attributes
@@ -51,7 +51,7 @@ class Order:
     rows: str = ""
 
 
-def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
+def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
     """Train until the end; the same call on each rank.
 
     Returns
@@ -63,30 +63,30 @@ def train(problem: Problem, order: Order, group: Group, tell: Tell) -> bytes:
     GangBroken
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    rank = _rank_of(problem, order, group, tell)
+    rank = _rank_of(problem, order, group, send)
     try:
         return rank.train()
-    except GangBroken as error:
+    except ProcessGroupError as error:
         error.kept = rank.kept_bytes()
         raise
 
 
-def _rank_of(problem: Problem, order: Order, group: Group, tell: Tell) -> Rank:
+def _rank_of(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> Rank:
     if order.settings.stages > 1 and group.n_ranks > 1:
         from pipelines.parallel.stages.rank import StagedRank
 
-        return StagedRank(problem, order, group, tell)
-    return Rank(problem, order, group, tell)
+        return StagedRank(problem, order, group, send)
+    return Rank(problem, order, group, send)
 
 
 class Rank:
     """A rank while it trains."""
 
-    def __init__(self, problem: Problem, order: Order, group: Group, tell: Tell) -> None:
+    def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         import torch
 
         self._torch = torch
-        self._problem, self._order, self._group, self._tell = problem, order, group, tell
+        self._problem, self._order, self._group, self._tell = problem, order, group, send
         settings = self._settings = order.settings
         self._strategy = strategy_of(order.sync)
         self._network = problem.network.make(order.seed)
@@ -312,7 +312,7 @@ class Rank:
         return content
 
     def _give_news(self) -> None:
-        if time.monotonic() - self._last_news >= SECONDS_BETWEEN_NEWS:
+        if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
             self._last_news = time.monotonic()
             progress = self._progress
             self._tell({"kind": "news", "step": progress.step, "epoch": progress.epoch + 1})

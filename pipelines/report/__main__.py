@@ -29,33 +29,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(argv)
 
+    from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
     from pipelines.errors import InputError
     from pipelines.report.comparison import write_comparison
     from pipelines.report.page import write_page
-    from pipelines.say import aloud, complain, leave_quietly, take_any_terminal
 
     take_any_terminal()
     name, kind, target = "RUN", "folder", None
     try:
         for target in given.runs if given.compare is None else []:
-            aloud(str(write_page(target)))
+            echo(str(write_page(target)))
         target = given.compare
         if target is None and len(given.runs) > 1:
             target = _beside(given.runs)
         if target is not None:
             name, kind = "--compare", "file"
-            aloud(str(write_comparison(given.runs, target)))
+            echo(str(write_comparison(given.runs, target)))
         return 0
     except InputError as error:
-        complain("report", str(error))
+        print_error("report", str(error))
     except OSError as error:
-        complain(
+        print_error(
             "report",
             f"{name} must be a {kind} that can be written, got {str(target)!r} "
             f"({error.strerror or error}): name one in a place of your own",
         )
     finally:
-        leave_quietly()
+        flush_and_exit()
     return 2
 
 

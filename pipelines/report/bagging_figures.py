@@ -32,7 +32,7 @@ from pipelines.report.style import (
     percent_y_axis,
 )
 from pipelines.report.wording import percent, shortened, significant
-from pipelines.run_folder.judgement import wilson
+from pipelines.run_folder.statistics import wilson
 
 MOST_LABELS = 20  # classes whose names have room under their boxes
 # Of a panel, in inches.

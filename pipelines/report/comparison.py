@@ -31,10 +31,10 @@ from pipelines.report.style import (
 from pipelines.report.table import Cell, Table, Value
 from pipelines.report.validation_page import ValidationRun
 from pipelines.report.wording import count, duration, percent, plain
-from pipelines.run_folder.judgement import corrected_t, holm, interval
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
+from pipelines.run_folder.statistics import corrected_t, holm, interval
 
 COLUMNS = ("run", "data", "searched", "cv error", "test error", "wall time", "workers", "status")
 # Where a run is kept and how it is watched says nothing of its result.
@@ -138,7 +138,9 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
         warning=_data_warning(runs),
         paired=paired_table(runs),
         names=[compared.name for compared in runs],
-        differing=differing_options([compared.run.facts.get("options", {}) for compared in runs]),
+        differing=differing_options(
+            [compared.run.metadata.get("options", {}) for compared in runs]
+        ),
         shared=_shared_cells(runs),
     )
     page.write_text(text, encoding="utf-8")

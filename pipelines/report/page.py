@@ -26,13 +26,13 @@ from pipelines.report.table import MOST_ROWS, Cell, Table, Value, table_of
 from pipelines.report.timeline import worker_name
 from pipelines.report.training_page import TRAINING
 from pipelines.report.validation_page import VALIDATION
-from pipelines.report.wording import count, duration, moment, percent, plain, scaling_in_words
+from pipelines.report.wording import count, duration, percent, plain, scaling_in_words, timestamp
 from pipelines.run_folder import names
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.base import Record
-from pipelines.run_folder.work_time import busy_share, lanes
+from pipelines.run_folder.work_time import busy_share, worker_timelines
 
 MOST_FILES = 500
 MOST_FAILED_CELLS = 50
@@ -75,8 +75,8 @@ def write_page(folder: Path) -> Path:
         sections=[one for one in kind.sections(run) if one.is_shown(figures)],
         failures=_failures(kind, run),
         command=shlex.join(run.record.argv),
-        facts=_facts(run),
-        options=_pairs(run.facts.get("options", {})),
+        metadata=_metadata(run),
+        options=_pairs(run.metadata.get("options", {})),
         versions=_pairs(run.record.versions),
         files=file_table(folder),
         **kind.content(run),
@@ -107,7 +107,7 @@ def _sentence(kind: Kind, run: Run[Any]) -> str:
     if solver := record.solver or record.options.solver:
         text += f", solver {solver}"
     if record.started:
-        text += f"; started {moment(record.started)}"
+        text += f"; started {timestamp(record.started)}"
     return text + "."
 
 
@@ -154,14 +154,14 @@ def _workers(run: Run[Any]) -> Table:
         for worker in run.record.cluster.workers
     }
     rows: list[list[Value]] = []
-    for lane in lanes(run.units, worker_addresses(run)):
-        share = math.nan if lane.busy_share is None else lane.busy_share
+    for timeline_row in worker_timelines(run.units, worker_addresses(run)):
+        share = math.nan if timeline_row.busy_share is None else timeline_row.busy_share
         rows.append(
             [
-                Cell(worker_name(lane.worker), lane.worker),
-                *devices.get(lane.worker, ("", "")),
-                (len(lane.units), f"{len(lane.units):,}"),
-                (lane.busy_seconds, duration(lane.busy_seconds)),
+                Cell(worker_name(timeline_row.worker), timeline_row.worker),
+                *devices.get(timeline_row.worker, ("", "")),
+                (len(timeline_row.units), f"{len(timeline_row.units):,}"),
+                (timeline_row.busy_seconds, duration(timeline_row.busy_seconds)),
                 (share, f"{100 * share:.0f} %"),
             ]
         )
@@ -202,14 +202,14 @@ def _failures(kind: Kind, run: Run[Any]) -> list[Failure]:
     return sorted(found, key=lambda failure: (-failure.n_cells, failure.status))
 
 
-def _facts(run: Run[Any]) -> list[tuple[str, str]]:
+def _metadata(run: Run[Any]) -> list[tuple[str, str]]:
     """What a repetition must have in common with this run."""
     record, dataset = run.record, run.record.dataset
     devices = Counter(
         f"{worker.gpu or 'CPU'} on {worker.host or 'an unknown host'}"
         for worker in record.cluster.workers
     )
-    facts = [
+    metadata = [
         ("Seed", record.seed),
         ("Data set", dataset.name),
         ("Data fingerprint", dataset.fingerprint),
@@ -218,10 +218,10 @@ def _facts(run: Run[Any]) -> list[tuple[str, str]]:
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
         ("Machine", ", ".join(f"{key} {value}" for key, value in record.machine.items())),
         ("Commit", record.commit),
-        ("Started", record.started and moment(record.started)),
-        ("Finished", record.finished and moment(record.finished)),
+        ("Started", record.started and timestamp(record.started)),
+        ("Finished", record.finished and timestamp(record.finished)),
     ]
-    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+    return [(name, str(value)) for name, value in metadata if value not in (None, "")]
 
 
 def _pairs(section: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -41,12 +41,12 @@ from pipelines.report.style import (
     spans_a_decade,
 )
 from pipelines.report.table import AS_GOOD, MOST_ROWS, Table, number_cell
-from pipelines.report.wording import as_good, count, log10, percent, significant, wrong_of
+from pipelines.report.wording import count, describe_ties, log10, percent, significant, wrong_of
 from pipelines.run_folder import ranking
 from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
-from pipelines.run_folder.judgement import edges, rivals, wider
 from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm, SvmRecord
+from pipelines.run_folder.statistics import on_grid_boundary, widen, within_one_standard_error
 
 LOG_C, LOG_GAMMA = "log₁₀ C", "log₁₀ gamma"
 MOST_PANELS = 24  # gammas with a panel of their own; the table of the candidates has all
@@ -450,22 +450,22 @@ def _answers(run: SvmRun) -> list[Answer]:
 def grid_warnings(run: SvmRun) -> list[tuple[str, str]]:
     """What the terminal warns of, too: a grid that seems to end too early."""
     record = run.record
-    found = edges(run.candidates, run.n_folds or 0)
+    found = on_grid_boundary(run.candidates, run.n_folds or 0)
     if record.status != "finished" or not found:
         return []
     text = f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better than"
     text += " its neighbour by more than one standard error: a better one may lie beyond. To widen:"
-    return [(text, wider(record.argv, run.facts["options"], found) if record.argv else "")]
+    return [(text, widen(record.argv, run.metadata["options"], found) if record.argv else "")]
 
 
-def _rivals(run: SvmRun) -> str:
+def _within_one_standard_error(run: SvmRun) -> str:
     """How many candidates are as good as the best, and the simplest of them."""
-    found = rivals(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
+    found = within_one_standard_error(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
     if found is None:
         return ""
     C, gamma = significant(found.simplest["C"]), significant(found.simplest["gamma"])
     error = percent(found.simplest["error_mean"])
-    return as_good(
+    return describe_ties(
         found, "the best is the simplest of all these",
         f"the simplest of all these has C = {C}, gamma = {gamma} and a cv error of {error}"
         " (rule of one standard error: smaller C, then smaller gamma)",
@@ -486,7 +486,7 @@ def _candidates(run: SvmRun) -> Table:
         by_candidate = run.cells.astype({"n_support": "float64"}).groupby(["C", "gamma"])
         work = by_candidate.agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
         table = run.candidates.merge(work.reset_index(), on=["C", "gamma"], how="left")
-    found = rivals(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
+    found = within_one_standard_error(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
     marks = found.marks() if found else [""] * len(table)
     return Table.of(
         names,
@@ -515,7 +515,10 @@ def _cell_name(cell: Mapping[str, Any]) -> str:
 
 def _answer(run: SvmRun) -> list[Part]:
     chosen = f", chosen by {run.scoring}," if run.scoring != ACCURACY else ""
-    sentences = ["" if run.best else "No candidate has a score yet.", _rivals(run)]
+    sentences = [
+        "" if run.best else "No candidate has a score yet.",
+        _within_one_standard_error(run),
+    ]
     return [
         *(Text(sentence) for sentence in sentences if sentence),
         Columns(

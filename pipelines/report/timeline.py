@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, fitting, log10_labels
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import Unit
-from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
+from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 MOST_LABELS = 40
 
@@ -33,14 +33,14 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
 
     ``colour_by`` names the column of positive numbers whose logarithm tells a unit's colour.
     """
-    rows = lanes(units, workers)
-    lane = min(0.36, 9.0 / len(rows))
-    height = 1.15 + lane * len(rows)
+    rows = worker_timelines(units, workers)
+    timeline_row = min(0.36, 9.0 / len(rows))
+    height = 1.15 + timeline_row * len(rows)
     figure = Figure(figsize=(fitting(WIDE), max(1.9, height)), layout="constrained")
     total = shown_seconds(units)
     second, name_of_time = _time_unit(total)
     axes = figure.add_subplot(xlabel=f"{name_of_time} since the first unit started")
-    breaks = pauses(units)
+    breaks = idle_periods(units)
     seam = 0.015 * total
     origin = min(unit.started for unit in units)
 
@@ -73,10 +73,10 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
         ),
         autolim=False,
     )  # fmt: skip
-    for pause in breaks:
-        x = place(pause.started + pause.seconds) - seam / 2
+    for idle in breaks:
+        x = place(idle.started + idle.seconds) - seam / 2
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
-        stopped = f"stopped for {duration(pause.seconds)}"
+        stopped = f"stopped for {duration(idle.seconds)}"
         axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
     axes.xaxis.set_major_locator(MultipleLocator(_round_step(end / second) * second))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / second:g}"))

@@ -32,7 +32,7 @@ from pipelines.report.style import (
     powers_of_ten,
 )
 from pipelines.report.table import AS_GOOD, MOST_ROWS, Cell, Table, Value, number_cell
-from pipelines.report.wording import as_good, count, shortened, significant, wrong_of
+from pipelines.report.wording import count, describe_ties, shortened, significant, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import (
     VALIDATION_CELL,
@@ -41,10 +41,10 @@ from pipelines.run_folder.columns import (
     SearchRow,
     ValidatedCandidate,
 )
-from pipelines.run_folder.judgement import Rivals, rivals
 from pipelines.run_folder.ranking import candidates_of
 from pipelines.run_folder.reading import Run, read_run
 from pipelines.run_folder.records.cross_validate import ValidationRecord
+from pipelines.run_folder.statistics import WithinOneStandardError, within_one_standard_error
 from pipelines.run_folder.tables import read_table
 
 
@@ -402,20 +402,20 @@ def _pairs(run: ValidationRun) -> Table:
     )  # fmt: skip
 
 
-def _rivals(run: ValidationRun) -> Rivals | None:
+def _within_one_standard_error(run: ValidationRun) -> WithinOneStandardError | None:
     """Candidates that are as good as the best; what is fitted fastest stands for the simplest."""
     if "fit_seconds" not in run.candidates or "score_mean" not in run.candidates:
         return None
     n_scored = int(run.candidates["n_ok"].max()) if len(run.candidates) else 0
-    return rivals(run.candidates, n_scored, ("fit_seconds",))
+    return within_one_standard_error(run.candidates, n_scored, ("fit_seconds",))
 
 
 def _as_good(run: ValidationRun) -> str:
-    found = _rivals(run)
+    found = _within_one_standard_error(run)
     if found is None:
         return ""
     row = found.simplest
-    return as_good(
+    return describe_ties(
         found, "the best is the one that is fitted fastest",
         f"of all these {row['algorithm']} with {_words(json.loads(row['params']))} is fitted "
         f"fastest, {run.scoring} {row['score_mean']:.4f}",
@@ -428,7 +428,7 @@ def _candidates(run: ValidationRun) -> Table:
         if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
     ]  # fmt: skip
     rows: list[list[Value]] = []
-    found = _rivals(run)
+    found = _within_one_standard_error(run)
     marks = found.marks("fastest") if found else [""] * len(run.candidates)
     for row, mark in zip(run.candidates.head(MOST_ROWS).to_dict("records"), marks, strict=False):
         score = float(row["score_mean"])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from pipelines.run_folder.judgement import Rivals, interval
+from pipelines.run_folder.statistics import WithinOneStandardError, interval
 
 
 def log10(value: float) -> str:
@@ -60,7 +60,7 @@ def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
     return f"{n_wrong:,} of {n_test:,} test points, {interval(n_wrong, n_test)}"
 
 
-def as_good(found: Rivals, best: str, simplest: str) -> str:
+def describe_ties(found: WithinOneStandardError, best: str, simplest: str) -> str:
     """How many candidates are as good as the best, and what is said of it or of the simplest."""
     within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
     if not within:
@@ -70,7 +70,7 @@ def as_good(found: Rivals, best: str, simplest: str) -> str:
     return f"{text}; {simplest if found.has_simpler else best}."
 
 
-def moment(text: object) -> str:
+def timestamp(text: object) -> str:
     """An ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
     try:
         time = datetime.fromisoformat(str(text))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
+from pipelines.console import Echo, echo, quiet_echo
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import PlaceOptions
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder.folder import unused
-from pipelines.say import Say, aloud, silent
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -74,7 +74,7 @@ def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
     return kind
 
 
-def where(options: PlaceOptions, kind: str, is_short: Callable[[], bool]) -> str:
+def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool]) -> str:
     """The kind of cluster once the run is planned: what is over soon waits for no processes.
 
     ``auto`` then takes threads of this one, unless more is asked of the cluster than to compute.
@@ -86,16 +86,16 @@ def where(options: PlaceOptions, kind: str, is_short: Callable[[], bool]) -> str
         and options.dashboard in (None, "off")
         and not options.performance_report
     )
-    return "threads" if left_to_us and is_short() else kind
+    return "threads" if left_to_us and runs_in_process() else kind
 
 
 def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
     """Say where a run would be carried out, with the job script where there is one."""
     script = render(_asked(options, kind, options.workers))
     also = f", {more}" if more else ""
-    aloud(f"dry run    nothing was run; the cluster would be {kind}{also}")
+    echo(f"dry run    nothing was run; the cluster would be {kind}{also}")
     if script:
-        aloud(f"job script of each worker:\n{script}")
+        echo(f"job script of each worker:\n{script}")
 
 
 def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
@@ -114,17 +114,17 @@ def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
 
 
 def _asked(
-    options: PlaceOptions, kind: str, n_workers: int | None, say: Say = silent
+    options: PlaceOptions, kind: str, n_workers: int | None, echo: Echo = quiet_echo
 ) -> ClusterOptions:
     return ClusterOptions(
         kind, n_workers, device=options.device, profile=options.profile,
-        adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, say=say,
+        adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, echo=echo,
     )  # fmt: skip
 
 
 @contextmanager
 def opened(
-    options: PlaceOptions, kind: str, n_workers: int | None, folder: Path, say: Say
+    options: PlaceOptions, kind: str, n_workers: int | None, folder: Path, echo: Echo
 ) -> Iterator[Cluster]:
     """Open the cluster of a run whose folder that is, and close it at the end.
 
@@ -134,7 +134,7 @@ def opened(
         It cannot be had, or its workers have no GPU where one was asked for.
     """
     with (
-        open_cluster(_asked(options, kind, n_workers, say)) as client,
+        open_cluster(_asked(options, kind, n_workers, echo)) as client,
         _performance_report(client, folder, options.performance_report),
     ):
         workers = describe_workers(client)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from pipelines.data.rare import RARE
+from pipelines.data.rare_classes import RARE
 from pipelines.data.tables import MISSING, Reading
 from pipelines.errors import InputError, flag_of
 from pipelines.run.options import at_least, check_options, number, option, share, shown

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
+from pipelines.console import Echo, echo, flush_and_exit, print_error, quiet_echo, take_any_terminal
 from pipelines.errors import InputError, opt
 from pipelines.run.cluster import (
     Cluster,
@@ -27,13 +28,12 @@ from pipelines.run.cluster import (
 )
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.lifecycle import Data, Session, held
+from pipelines.run.lifecycle import Data, Session, locked
 from pipelines.run.options import parse_options, with_keywords, words_of
 from pipelines.run.outcomes import Unit
 from pipelines.run.signals import interrupted_once
 from pipelines.run.summary import first_rows, line_of_what_is_left
 from pipelines.run_folder.folder import RunFolder, refuse_taken
-from pipelines.say import Say, aloud, complain, leave_quietly, silent, take_any_terminal
 
 
 class Job(ABC, Generic[Chosen]):
@@ -47,7 +47,7 @@ class Job(ABC, Generic[Chosen]):
         What ``--help`` begins with.
     examples : options of the uses that it ends with
     kind_of_options : dataclass, a ``RunOptions``
-    asks_again : bool
+    reusable : bool
         Whether a finished run may be asked for another answer when it is resumed.
     options : of that kind
     record : dict
@@ -58,15 +58,15 @@ class Job(ABC, Generic[Chosen]):
     description: ClassVar[str]
     examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
-    asks_again: ClassVar[bool] = False
+    reusable: ClassVar[bool] = False
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
-        words = cls.words(sys.argv[1:] if argv is None else argv)
+        words = cls.argv(sys.argv[1:] if argv is None else argv)
         if cls.predict is not Job.predict and words[:1] == ["predict"]:
             return exit_status(cls.command, partial(cls.predict, words[1:]))
-        return exit_status(cls.command, partial(carry_out_words, cls, words))
+        return exit_status(cls.command, partial(run_argv, cls, words))
 
     @classmethod
     def run(cls, **options: Any) -> Path:
@@ -79,17 +79,17 @@ class Job(ABC, Generic[Chosen]):
 
         Raises
         ------
-        What ``carry_out`` raises.
+        What ``run_job`` raises.
         """
         try:
-            return carry_out_words(cls, words_of(cls.kind_of_options, options))
+            return run_argv(cls, words_of(cls.kind_of_options, options))
         except InputError as error:
             raise with_keywords(error, cls.kind_of_options) from None
 
     @classmethod
     def check(cls, argv: Sequence[str]) -> None:
         """Raise InputError where a command line breaks a rule of its options; run nothing."""
-        _parse(cls, cls.words(argv))
+        _parse(cls, cls.argv(argv))
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
@@ -97,7 +97,7 @@ class Job(ABC, Generic[Chosen]):
         raise NotImplementedError
 
     @staticmethod
-    def words(argv: Sequence[str]) -> list[str]:
+    def argv(argv: Sequence[str]) -> list[str]:
         """What was typed, as it is read and recorded."""
         return list(argv)
 
@@ -119,18 +119,18 @@ class Job(ABC, Generic[Chosen]):
             The options and the data do not go together.
         """
 
-    def would_use(self, kind: str) -> str:
+    def describe_backend(self, kind: str) -> str:
         """What a dry run adds to the kind of cluster."""
         return ""
 
-    def recall(self, session: Session) -> None:
+    def restore(self, session: Session) -> None:
         """Take what was done before from the folder and its journal."""
 
     def n_fits(self) -> tuple[int, int] | None:
-        """Fits that were done before, and all there are, after ``recall``; None: not known."""
+        """Fits that were done before, and all there are, after ``restore``; None: not known."""
         return None
 
-    def is_short(self) -> bool:
+    def runs_in_process(self) -> bool:
         """Whether the fits are over before worker processes would have started; after ``plan``."""
         return False
 
@@ -146,23 +146,23 @@ class Job(ABC, Generic[Chosen]):
         n_workers: int | None = self.options.workers
         return n_workers
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
-        """Decide what depends on the workers; facts for ``run.json`` before the first unit."""
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
+        """Decide what depends on the workers; entries for ``run.json`` before the first unit."""
         return {}
 
     @abstractmethod
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Compute the units that the journal lacks; facts for ``run.json``."""
+    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+        """Compute the units that the journal lacks; entries for ``run.json``."""
 
     @abstractmethod
-    def answer(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Reduce what was computed to the answer, and write it; facts for ``run.json``.
+    def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
+        """Reduce what was computed to the answer, and write it; entries for ``run.json``.
 
-        ``cluster`` is None where a finished run ``asks_again``.
+        ``cluster`` is None where a finished run ``reusable``.
         """
 
     @abstractmethod
-    def lines(self, record: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """What is said of the finished run."""
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:
@@ -170,8 +170,8 @@ class Job(ABC, Generic[Chosen]):
         return record.get("status") == "finished" and not record.get("n_failed")
 
 
-def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> Path:
-    """Read a command line and carry out the job; it gives and raises what ``carry_out`` does."""
+def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
+    """Read a command line and carry out the job; it gives and raises what ``run_job`` does."""
     options, given = _parse(job, argv)
     record: Mapping[str, Any] = {}
     if options.resume:
@@ -179,14 +179,14 @@ def carry_out_words(job: type[Job[Any]], argv: Sequence[str]) -> Path:
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
         options = dataclasses.replace(options, resume=str(path))
-    return carry_out(job(options, record), argv)
+    return run_job(job(options, record), argv)
 
 
 def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
 
 
-def carry_out(job: Job[Any], argv: Sequence[str]) -> Path:
+def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     """Carry out a run, new or resumed; give its folder, or after a dry run where it would be.
 
     Parameters
@@ -203,88 +203,88 @@ def carry_out(job: Job[Any], argv: Sequence[str]) -> Path:
         The run ended early; what was computed is in its folder.
     """
     options = job.options
-    say = silent if options.quiet else aloud
+    write_line = quiet_echo if options.quiet else echo
     kind = choose_cluster(options, options.dry_run)
     if options.dry_run:
-        _try_dry(job, kind, say)
+        _try_dry(job, kind, write_line)
         return Path(options.resume or options.results or "results")
     with interrupted_once():
-        with held(job.command, options, say) as session:
-            data = _load_and_plan(job, kind, say)
+        with locked(job.command, options, write_line) as session:
+            data = _load_and_plan(job, kind, write_line)
             session.refuse_other_data(data)
-            job.recall(session)
+            job.restore(session)
             if not job.is_whole(session.record):
-                kind = where(options, kind, job.is_short)
+                kind = where(options, kind, job.runs_in_process)
                 n_workers = job.n_workers(kind)
-                with opened(options, kind, n_workers, session.path, say) as cluster:
-                    session.begin(job.options, argv, data, cluster, job.settle(cluster))
-                    facts = job.work(session, cluster)
-                    session.finish(facts | job.answer(session, cluster))
-            elif job.asks_again:
-                session.folder.update(**job.answer(session, None))
-        _conclude(job, session, say)
+                with opened(options, kind, n_workers, session.path, write_line) as cluster:
+                    session.begin(job.options, argv, data, cluster, job.configure(cluster))
+                    metadata = job.execute(session, cluster)
+                    session.finish(metadata | job.summarize(session, cluster))
+            elif job.reusable:
+                session.folder.update(**job.summarize(session, None))
+        _conclude(job, session, write_line)
     return session.path
 
 
-def _load_and_plan(job: Job[Any], kind: str, say: Say) -> Data:
+def _load_and_plan(job: Job[Any], kind: str, write_line: Echo) -> Data:
     data = job.load(kind)
     for line in job.plan(data):
-        say(line)
+        write_line(line)
     return data
 
 
-def _try_dry(job: Job[Any], kind: str, say: Say) -> None:
+def _try_dry(job: Job[Any], kind: str, write_line: Echo) -> None:
     """Say what a run would do, and refuse what it would refuse."""
     if job.options.results:
         refuse_taken(Path(job.options.results))
     refuse_missing_gpu(job.options, kind)
-    data = _load_and_plan(job, kind, say)
+    data = _load_and_plan(job, kind, write_line)
     for line in first_rows(data):
-        say(line)
+        write_line(line)
     if job.options.pilot:
         for line in _lines_of_plan(job, kind):
-            say(line)
+            write_line(line)
     if job.options.resume:
         folder = RunFolder.open(Path(job.options.resume), job.command)
         with folder.journal(write=False) as journal:
-            session = Session(folder, journal, say)
+            session = Session(folder, journal, write_line)
             session.refuse_other_data(data)
-            job.recall(session)
+            job.restore(session)
             cost = sum(unit.cost for unit in job.units_for(kind, 1))
-            say(line_of_what_is_left(session, job.n_fits(), cost))
-    kind = where(job.options, kind, job.is_short)
-    show_dry_run(job.options, kind, job.would_use(kind))
+            write_line(line_of_what_is_left(session, job.n_fits(), cost))
+    kind = where(job.options, kind, job.runs_in_process)
+    show_dry_run(job.options, kind, job.describe_backend(kind))
 
 
 def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
     """What a smaller run says of this one."""
-    from pipelines.run import ahead  # reads tables: --help does not wait for that
+    from pipelines.run import forecast  # reads tables: --help does not wait for that
 
     if not job.units_for(kind, 1):
         raise InputError(
             f"{opt('pilot')} must go with a command that knows its units before it has workers, "
             f"got {job.command}; leave it out"
         )
-    pilot = ahead.Pilot.read(Path(job.options.pilot), job.command)
-    best = ahead.most_workers(pilot, partial(job.units_for, kind), most=job.options.workers)
-    return ahead.lines(best, ahead.EFFICIENCY)
+    pilot = forecast.PilotRun.read(Path(job.options.pilot), job.command)
+    best = forecast.most_workers(pilot, partial(job.units_for, kind), most=job.options.workers)
+    return forecast.lines(best, forecast.EFFICIENCY)
 
 
-def _conclude(job: Job[Any], session: Session, say: Say) -> None:
+def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
     """Say the answer of a finished run, draw its report, and say where it is."""
     from pipelines.report import write_report  # draws figures: --help does not wait for that
 
-    for line in job.lines(session.record):
-        say(line)
+    for line in job.summary_lines(session.record):
+        write_line(line)
     try:
-        say(f"report     {write_report(session.path)}")
+        write_line(f"report     {write_report(session.path)}")
     except OSError as error:
         raise RunStopped(
             f"the run is finished, its report is not: {error}; "
             f"draw it with python -m pipelines.report {session.path}"
         ) from None
-    if say is silent:
-        aloud(str(session.path))
+    if write_line is quiet_echo:
+        echo(str(session.path))
 
 
 def exit_status(command: str, action: Callable[[], object]) -> int:
@@ -295,13 +295,13 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
         status = action()
         return status if isinstance(status, int) else 0
     except (InputError, ClusterError) as error:
-        complain(command, error.flagged() if isinstance(error, InputError) else str(error))
+        print_error(command, error.flagged() if isinstance(error, InputError) else str(error))
         return 2
     except (KeyboardInterrupt, RunStopped) as error:
-        complain(command, str(error) or "stopped on request")
+        print_error(command, str(error) or "stopped on request")
         return 1
     finally:
-        leave_quietly()
+        flush_and_exit()
 
 
 def _refuse_missing_directory() -> None:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
+from pipelines.console import Echo, quiet_echo
 from pipelines.errors import InputError, opt
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, deciding_results
-from pipelines.run.ledger import Ledger, ledger
+from pipelines.run.journal_writer import JournalWriter, open_journal_writer
 from pipelines.run.outcomes import Unit
 from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
 from pipelines.run_folder.journal import Journal
-from pipelines.say import Say, silent
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
@@ -54,12 +54,12 @@ class Session:
     ----------
     folder : RunFolder
     journal : Journal
-    say : function of one line
+    echo : function of one line
     """
 
     folder: RunFolder
     journal: Journal
-    say: Say
+    echo: Echo
 
     @property
     def path(self) -> Path:
@@ -92,7 +92,7 @@ class Session:
         argv: Sequence[str],
         data: Data,
         cluster: Cluster,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
     ) -> None:
         """Write what is known of the run before its first unit, and say how to watch it."""
         workers, record = cluster.workers, self.record
@@ -101,23 +101,25 @@ class Session:
             counted += f", {cluster.threads} threads" + " each" * (len(workers) != 1)
         gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
-        solver = f", solver {facts['solver']}" if "solver" in facts else ""
-        self.say(f"cluster    {cluster.kind}, {counted}{with_gpus}{solver}")
+        solver = f", solver {metadata['solver']}" if "solver" in metadata else ""
+        self.echo(f"cluster    {cluster.kind}, {counted}{with_gpus}{solver}")
         # Threads of this process have a dashboard only where it is asked for, and need not say so.
         in_process = cluster.kind == "threads"
         watched = options.dashboard != "off" and not (in_process and options.dashboard is None)
         if watched:
             for line in how_to_watch(cluster.client):
-                self.say(line)
+                self.echo(line)
         elif not in_process:
-            self.say("dashboard  off")
+            self.echo("dashboard  off")
         if self.journal.n_foreign:
-            self.say(
+            self.echo(
                 f"attention  {self.journal.n_foreign} records of the journal are of another run "
                 "and are not used"
             )
         deciding = deciding_results(options)
-        self.folder.sign(self.journal, data=data.fingerprint, options=deciding, facts=dict(facts))
+        self.folder.sign(
+            self.journal, data=data.fingerprint, options=deciding, metadata=dict(metadata)
+        )
         self.folder.update(
             # A resumed run is reproduced by the command that began it.
             argv=record.get("argv", ["python", "-m", f"pipelines.{record['command']}", *argv]),
@@ -138,19 +140,25 @@ class Session:
                 "workers": workers + _earlier_workers(record, workers),
                 "dashboard": cluster.client.dashboard_link if watched else None,
             },
-            **facts,
+            **metadata,
         )
 
-    def books(self, cluster: Cluster, todo: Sequence[Unit]) -> AbstractContextManager[Ledger]:
-        """See ``ledger``: where the units ``todo`` are entered as they come back."""
-        return ledger(self.journal, cluster.runner, todo, self.say is silent)
+    def journal_writer(
+        self, cluster: Cluster, todo: Sequence[Unit]
+    ) -> AbstractContextManager[JournalWriter]:
+        """See ``open_journal_writer``: where the units ``todo`` are entered as they come back."""
+        return open_journal_writer(self.journal, cluster.runner, todo, self.echo is quiet_echo)
 
-    def finish(self, facts: Mapping[str, Any]) -> None:
+    def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""
         self.folder.record.pop("reason", None)  # why an earlier session was stopped
         wall = self.folder.wall_seconds
         self.folder.update(
-            status="finished", finished=iso_now(), wall_seconds=wall, **self._of_workers(), **facts
+            status="finished",
+            finished=iso_now(),
+            wall_seconds=wall,
+            **self._of_workers(),
+            **metadata,
         )
 
     def _of_workers(self) -> dict[str, float | None]:
@@ -177,7 +185,7 @@ def _earlier_workers(
 
 
 @contextmanager
-def held(command: str, options: RunOptions, say: Say) -> Iterator[Session]:
+def locked(command: str, options: RunOptions, echo: Echo) -> Iterator[Session]:
     """Take hold of a run's folder, before anything else is done, until the session ends.
 
     Raises
@@ -199,7 +207,7 @@ def held(command: str, options: RunOptions, say: Say) -> Iterator[Session]:
         else:
             refuse_taken(folder.path)
         with _stopped_cleanly(folder, journal):
-            yield Session(folder, journal, say)
+            yield Session(folder, journal, echo)
 
 
 def _journal_of(folder: RunFolder) -> Journal:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from pipelines.run.news import Line, Teller
+from pipelines.run.events import Line, ProgressReporter
 
 
 class Unit(Protocol):
@@ -34,7 +34,7 @@ class Unit(Protocol):
 
 
 AnyUnit = TypeVar("AnyUnit", bound=Unit)
-# (shared, unit), or (shared, unit, results of what it needs); see ``news`` on ``tell``
+# (shared, unit), or (shared, unit, results of what it needs); see ``event`` on ``report``
 Work = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -102,10 +102,10 @@ def measured(
     from numba.core.event import install_timer
 
     arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []
-    teller = Teller(unit.name, _here(), line()) if line else None
-    named = {"tell": teller} if teller else {}
+    reporter = ProgressReporter(unit.name, _here(), line()) if line else None
+    named = {"report": reporter} if reporter else {}
     compiling: list[float] = []
-    told = compilation_told(teller.compiling) if teller else nullcontext()
+    told = compilation_reported(reporter.compiling) if reporter else nullcontext()
     started, clock = time.time(), time.perf_counter()
     with install_timer("numba:compile", compiling.append), told:
         result = work(shared, unit, *arguments, **named)
@@ -116,8 +116,8 @@ def measured(
 
 
 @contextmanager
-def compilation_told(tell: Callable[[int], None]) -> Iterator[None]:
-    """Inside this, ``tell`` is called with how many functions of ours numba has begun to compile.
+def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
+    """Inside this, ``report`` is called with how many functions of ours numba has begun to compile.
 
     What it finds in its cache it does not compile; then it is never called.
     """
@@ -129,7 +129,7 @@ def compilation_told(tell: Callable[[int], None]) -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
                 self.n += 1
-                tell(self.n)
+                report(self.n)
 
         def on_end(self, event: Any) -> None:
             """The next begins, or the unit tells of its fits."""

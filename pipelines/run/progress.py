@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Self
 
-from pipelines.run.counts import Counts
 from pipelines.run.outcomes import Unit
+from pipelines.run.progress_state import ProgressState
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_BETWEEN_LINES = 10  # where units are done meanwhile
@@ -29,7 +29,7 @@ class Progress:
     def advance(self, unit: Unit, failed: bool) -> None:
         """One more unit is done."""
 
-    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
+    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
         """A unit at work has done that share of its cost; or it compiles so many functions."""
 
     def best(self, text: str) -> None:
@@ -39,7 +39,7 @@ class Progress:
 class _View(Progress):
     """Shows counts: each time something changes, and ``look`` every second by a thread."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: ProgressState) -> None:
         self._counts = counts
         self._guard = threading.Lock()
         self._ended = threading.Event()
@@ -74,10 +74,10 @@ class _View(Progress):
         """A unit is done."""
         raise NotImplementedError
 
-    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
+    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
         with self._guard:
             began = compiled and not self._counts.compiled
-            self._counts.follow(unit, share, compiled)
+            self._counts.update(unit, share, compiled)
             if began:
                 self.began_to_compile()
 
@@ -90,7 +90,7 @@ class _View(Progress):
 
 
 class _Lines(_View):
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: ProgressState) -> None:
         super().__init__(counts)
         self._last = time.monotonic()
         self._has_compiled = False
@@ -100,21 +100,21 @@ class _Lines(_View):
             self._print()
 
     def done(self) -> None:
-        counts, silent = self._counts, time.monotonic() - self._last
-        if silent >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
+        counts, waited = self._counts, time.monotonic() - self._last
+        if waited >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
             self._print()
 
     def began_to_compile(self) -> None:
         if not self._has_compiled:
-            self._say("compiling  the solver, once on this machine")
+            self._echo("compiling  the solver, once on this machine")
         self._has_compiled = True
 
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
         said = [f"{counts.percent} %", counts.units, counts.times, counts.compiling, counts.best]
-        self._say(f"progress   {', '.join(filter(None, said))}")
+        self._echo(f"progress   {', '.join(filter(None, said))}")
 
-    def _say(self, line: str) -> None:
+    def _echo(self, line: str) -> None:
         with suppress(OSError):  # nobody listens any more: no reason to stop
             print(line, flush=True)
 
@@ -126,7 +126,7 @@ class _Bar(_View):
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: ProgressState) -> None:
         super().__init__(counts)
         from rich.console import Console
         from rich.live import Live
@@ -194,7 +194,7 @@ def show_progress(
     if quiet or not n_units:
         yield Progress()
         return
-    counts = Counts(n_units, cost, n_workers)
+    counts = ProgressState(n_units, cost, n_workers)
     view = _Bar(counts) if _in_notebook() or sys.stdout.isatty() else _Lines(counts)
     with view:
         yield view

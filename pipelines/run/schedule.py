@@ -21,7 +21,7 @@ MOST_LOSSES = 100  # of a unit, which no worker seems to live long enough for
 
 
 @dataclass(frozen=True)
-class Lives:
+class WorkerLifetimes:
     """How fast each worker is and when it is there.
 
     Attributes
@@ -38,7 +38,7 @@ class Lives:
     away: float = math.inf
 
     @classmethod
-    def equal(cls, n: int) -> Lives:
+    def equal(cls, n: int) -> WorkerLifetimes:
         """Workers that are there from first to last."""
         return cls(np.ones(n), np.zeros(n), np.full(n, np.inf))
 
@@ -67,24 +67,24 @@ class Queue:
     per_task: float = 0.0
 
 
-def makespan(queue: Queue, lives: Lives) -> float:
+def makespan(queue: Queue, lifetimes: WorkerLifetimes) -> float:
     """Seconds from 0 to the end of the last unit; infinite where the workers do not last.
 
     Parameters
     ----------
     queue, lives : units and workers, at least one of either
     """
-    if lives.are_equal and not queue.needs:
-        return _plain(queue, len(lives.speed))
-    return _Course(queue, lives).end()
+    if lifetimes.are_equal and not queue.needs:
+        return _plain(queue, len(lifetimes.speed))
+    return _Course(queue, lifetimes).end()
 
 
-def course(queue: Queue, lives: Lives) -> tuple[Seconds, Seconds]:
+def course(queue: Queue, lifetimes: WorkerLifetimes) -> tuple[Seconds, Seconds]:
     """When each unit begins for the last time, and when it ends: two arrays of shape (n,).
 
     In the order of the queue; infinite where the workers do not last.
     """
-    course = _Course(queue, lives)
+    course = _Course(queue, lifetimes)
     course.end()
     return np.array(course.begun), np.array(course.ended)
 
@@ -102,9 +102,9 @@ def _plain(queue: Queue, n_workers: int) -> float:
 class _Course:
     """A queue as it is worked off: events are workers that come, end a unit, or are lost."""
 
-    def __init__(self, queue: Queue, lives: Lives) -> None:
-        self._queue, self._lives = queue, lives
-        self._seconds, self._speed = queue.seconds.tolist(), lives.speed.tolist()
+    def __init__(self, queue: Queue, lifetimes: WorkerLifetimes) -> None:
+        self._queue, self._lives = queue, lifetimes
+        self._seconds, self._speed = queue.seconds.tolist(), lifetimes.speed.tolist()
         self._missing = {place: len(needed) for place, needed in queue.needs.items()}
         self._waits_for: dict[int, list[int]] = {}
         for place, needed in queue.needs.items():
@@ -112,13 +112,13 @@ class _Course:
                 self._waits_for.setdefault(one, []).append(place)
         # What needs others ends a piece of work, and goes before all that waits.
         self._ready = [(0, i) for i in range(len(self._seconds)) if i not in self._missing]
-        self._gone = (lives.begins + lives.lasts).tolist()
+        self._gone = (lifetimes.begins + lifetimes.lasts).tolist()
         self._handed_out = 0.0
         self._idle: deque[int] = deque()
         self._lost = [0] * len(self._seconds)
         self.begun, self.ended = ([math.inf] * len(self._seconds) for _ in range(2))
         # Time, worker, the unit that it ends or loses there (-1: none), and whether it is lost.
-        self._events = [(begin, w, -1, False) for w, begin in enumerate(lives.begins.tolist())]
+        self._events = [(begin, w, -1, False) for w, begin in enumerate(lifetimes.begins.tolist())]
         heapq.heapify(self._events)
 
     def end(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import Dataset, rows_of
-from pipelines.run.counts import clock
+from pipelines.run.progress_state import clock
 
 if TYPE_CHECKING:
     from pipelines.run.lifecycle import Data, Session

@@ -14,9 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.settings import TOPIC
-from cluster_setup.workers import outlook
+from cluster_setup.workers import forecast_workers
+from pipelines.run.batching import in_tasks, measured_together
 from pipelines.run.errors import RunStopped
-from pipelines.run.news import Line, Message, News, to_scheduler
+from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
     NOTHING,
     AnyUnit,
@@ -27,7 +28,6 @@ from pipelines.run.outcomes import (
     measured,
     needs_of,
 )
-from pipelines.run.together import in_tasks, measured_together
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -39,7 +39,7 @@ Task = tuple[AnyUnit, ...]  # the units of one of Dask's
 RETRIES = 2  # of a unit that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
-SECONDS_BETWEEN_NEWS = 0.1
+SECONDS_BETWEEN_EVENTS = 0.1
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
 
 
@@ -64,19 +64,19 @@ class _Runner(ABC):
         RunStopped
             No worker is left and none came.
         """
-        came = self._reached(work, shared, units, Results(units, known), tells=False)
-        return (one for one in came if isinstance(one, Outcome))
+        event = self._reached(work, shared, units, Results(units, known), reports=False)
+        return (one for one in event if isinstance(one, Outcome))
 
-    def outcomes_and_news(
+    def outcomes_and_events(
         self, work: Work, shared: Any, units: Sequence[AnyUnit], known: Mapping[str, Any] = NOTHING
-    ) -> Iterator[Outcome[AnyUnit] | News]:
-        """As ``outcomes``, of a work that takes ``tell``; with what it tells, as it comes."""
-        return self._reached(work, shared, units, Results(units, known), tells=True)
+    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
+        """As ``outcomes``, of a work that takes ``report``; with what it tells, as it comes."""
+        return self._reached(work, shared, units, Results(units, known), reports=True)
 
     @abstractmethod
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
-    ) -> Iterator[Outcome[AnyUnit] | News]:
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
         """What comes of units, and what they tell."""
 
 
@@ -87,13 +87,13 @@ class InProcess(_Runner):
         self.n_workers = n_threads
 
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
-    ) -> Iterator[Outcome[AnyUnit] | News]:
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
         inbox: deque[Message] = deque()
-        line: Line | None = (lambda: inbox.append) if tells else None
+        line: Line | None = (lambda: inbox.append) if reports else None
         waiting = sorted(units, key=lambda unit: -unit.cost)
         running: dict[ThreadFuture[Any], AnyUnit] = {}
-        patience = SECONDS_BETWEEN_NEWS if line else None
+        patience = SECONDS_BETWEEN_EVENTS if line else None
         with ThreadPoolExecutor(self.n_workers) as pool:
             try:
                 while waiting or running:
@@ -139,13 +139,13 @@ class OnCluster(_Runner):
     def n_workers(self) -> int:
         """Workers the cluster has, or will have when its queue has let them start."""
         present = len(self.client.scheduler_info(n_workers=-1)["workers"])
-        return max(present, outlook(self.client).wanted)
+        return max(present, forecast_workers(self.client).wanted)
 
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, tells: bool
-    ) -> Iterator[Outcome[AnyUnit] | News]:
+        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
         try:
-            with self._listening() if tells else nullcontext():
+            with self._listening() if reports else nullcontext():
                 yield from self._rounds(work, shared, units, results)
         except OSError as error:
             raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
@@ -167,7 +167,7 @@ class OnCluster(_Runner):
 
     def _rounds(
         self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
-    ) -> Iterator[Outcome[AnyUnit] | News]:
+    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
         """Submit until every unit has an outcome; see the class on why a round may not do."""
         import dask
 
@@ -177,20 +177,20 @@ class OnCluster(_Runner):
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
             waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
-            lost, held, failed = set(), [], set()
+            lost, locked, failed = set(), [], set()
             tasks = in_tasks(waiting, self.n_workers, alone)
             together = {unit.name for task in tasks if len(task) > 1 for unit in task}
-            for came in self._one_round(work, shared, tasks, results):
-                if isinstance(came, News):
-                    yield came
+            for event in self._one_round(work, shared, tasks, results):
+                if isinstance(event, ProgressEvent):
+                    yield event
                     continue
-                unit, outcome = came
+                unit, outcome = event
                 if outcome is None:
                     lost.add(unit)
                 elif outcome.error is not None and unit.name in together:
                     failed.add(unit)  # it was tried but once, and may have met another's error
                 elif outcome.error is not None and needs_of(unit):
-                    held.append(outcome)  # its own error, or that of a unit it needs?
+                    locked.append(outcome)  # its own error, or that of a unit it needs?
                 else:
                     results.keep(outcome)
                     yield outcome
@@ -198,11 +198,11 @@ class OnCluster(_Runner):
             in_round = {unit.name for unit in waiting}
             again = {
                 outcome.unit
-                for outcome in held
+                for outcome in locked
                 if any(results.known.get(name) is None for name in needs_of(outcome.unit)
                        if name in in_round)
             }  # fmt: skip
-            for outcome in held:
+            for outcome in locked:
                 if outcome.unit not in again:
                     results.keep(outcome)
                     yield outcome
@@ -223,7 +223,7 @@ class OnCluster(_Runner):
 
     def _one_round(
         self, work: Work, shared: Any, tasks: Sequence[Task[AnyUnit]], results: Results
-    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None] | News]:
+    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None] | ProgressEvent]:
         """Submit units as tasks; give each with its outcome, or None where its data were lost.
 
         Between them, the news of those at work.
@@ -236,7 +236,7 @@ class OnCluster(_Runner):
             while not done.is_empty():
                 with done.thread_condition:
                     if done.queue.empty():
-                        done.thread_condition.wait(SECONDS_BETWEEN_NEWS)
+                        done.thread_condition.wait(SECONDS_BETWEEN_EVENTS)
                 yield from _news(self._inbox)
                 ready = done.next_batch(block=False)
                 for start in range(0, len(ready), RESULTS_AT_ONCE):
@@ -306,10 +306,10 @@ class OnCluster(_Runner):
                 self._copies = self._copy_to_every_worker(data)
                 return data
             except (TimeoutError, OSError, RuntimeError) as error:
-                ahead = outlook(self.client)
-                if ahead.reason:
-                    raise RunStopped(ahead.reason) from None
-                if ahead.coming:  # jobs wait in a queue, for hours if need be
+                forecast = forecast_workers(self.client)
+                if forecast.reason:
+                    raise RunStopped(forecast.reason) from None
+                if forecast.coming:  # jobs wait in a queue, for hours if need be
                     until = time.monotonic() + SECONDS_FOR_A_WORKER
                 # A worker may die between the two calls; its successor is worth waiting for.
                 if time.monotonic() > until or self.client.status != "running":
@@ -348,10 +348,10 @@ def _wait_at_the_scheduler(one: Any) -> None:
     one.dask[one.key]._data_producer = True
 
 
-def _news(inbox: deque[Message]) -> Iterator[News]:
+def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
     """What has come in, taken out."""
     while inbox:
-        yield News(**inbox.popleft())
+        yield ProgressEvent(**inbox.popleft())
 
 
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:

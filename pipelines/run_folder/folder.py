@@ -91,9 +91,9 @@ class RunFolder:
             )
         return cls(path, record)
 
-    def update(self, **facts: Any) -> None:
-        """Add facts to ``run.json``, which is replaced in one step."""
-        self.record.update(facts)
+    def update(self, **metadata: Any) -> None:
+        """Add entries to ``run.json``, which is replaced in one step."""
+        self.record.update(metadata)
         temporary = self.path / PART
         with temporary.open("w") as file:
             file.write(json.dumps(self.record, indent=2) + "\n")
@@ -116,13 +116,13 @@ class RunFolder:
         rows = ROWS.get(self.record["command"], Row)
         return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
 
-    def sign(self, journal: Journal, **facts: Any) -> None:
+    def sign(self, journal: Journal, **metadata: Any) -> None:
         """Give a new run its fingerprint, of all that decides its results, and its journal too.
 
         A run begun by a version that had none goes on without: its records bear none.
         """
         if not self.has_begun:
-            content = json.dumps(facts, sort_keys=True).encode()
+            content = json.dumps(metadata, sort_keys=True).encode()
             journal.fingerprint = hashlib.sha256(content).hexdigest()
             self.record["fingerprint"] = journal.fingerprint
 

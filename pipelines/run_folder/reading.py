@@ -71,13 +71,13 @@ class WrongImages:
 class Run(Generic[AnyRecord]):
     """All that a run left, whatever its command.
 
-    ``facts`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
+    ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
     has one row per cell and ``candidates`` one per candidate; both are empty tables where
     the run got no further. What a command leaves beside these is in a class of its own.
     """
 
     path: Path
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     record: AnyRecord
     cells: pd.DataFrame
     candidates: pd.DataFrame
@@ -136,7 +136,7 @@ def read_run(
         When there is no readable ``run.json``, or a file is damaged.
     """
     folder = Path(folder)
-    facts, record = read_record(folder)
+    metadata, record = read_record(folder)
     rows = ROWS.get(record.command, Row)
     try:
         journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
@@ -148,7 +148,7 @@ def read_run(
     candidates = read_table(folder / names.CANDIDATES, candidate)
     run = Run(
         path=folder,
-        facts=facts,
+        metadata=metadata,
         record=record,
         cells=cells,
         candidates=pd.DataFrame(),

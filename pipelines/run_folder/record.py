@@ -46,10 +46,10 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"{argument} must be a run folder {problem}, got {str(folder)!r}: {WAY_OUT}"
         )
     try:
-        facts = from_json(content := read_bytes(path))
-        if not isinstance(facts, dict):
-            raise ValueError(f"it holds a {type(facts).__name__}, not one object")
-        schema = RECORDS.get(str(facts.get("command")), Record)
+        metadata = from_json(content := read_bytes(path))
+        if not isinstance(metadata, dict):
+            raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
+        schema = RECORDS.get(str(metadata.get("command")), Record)
         record = schema.model_validate_json(content)
         _refuse_impossible(record)
     except OSError as error:
@@ -62,7 +62,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"{argument} must hold a {RECORD} as a command writes it, got {str(path)!r}, which is "
             f"damaged ({one_line(error)}): {WAY_OUT}"
         ) from None
-    return facts, record
+    return metadata, record
 
 
 def _refuse_impossible(record: Record) -> None:

@@ -11,7 +11,7 @@ SECONDS_OF_PAUSE = 60.0  # what is shorter is waiting, not a pause
 
 
 @dataclass(frozen=True)
-class Lane:
+class WorkerTimeline:
     """What one worker did: its units in order, how long it was at work, and how long there."""
 
     worker: str
@@ -26,7 +26,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Pause:
+class IdlePeriod:
     """A time at which the run was stopped, between a run and its resumption."""
 
     started: float
@@ -47,7 +47,7 @@ def workers_of(units: Sequence[Unit], known: Sequence[str]) -> list[str]:
     return list(known) if all_workers(units) & set(known) else []
 
 
-def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
+def worker_timelines(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[WorkerTimeline]:
     """The units of each worker: the known workers first, then those only the journal names."""
     own: dict[str, list[Unit]] = {worker: [] for worker in workers}
     for unit in units:
@@ -55,7 +55,7 @@ def lanes(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[Lane]:
             own.setdefault(worker, []).append(unit)
     parts = _parts(units)
     return [
-        Lane(worker, tuple(some), _covered_seconds(some), _present_seconds(some, parts))
+        WorkerTimeline(worker, tuple(some), _covered_seconds(some), _present_seconds(some, parts))
         for worker, some in own.items()
     ]
 
@@ -66,25 +66,25 @@ def busy_share(units: Sequence[Unit], workers: Sequence[str] = ()) -> float | No
     A worker is there from the first unit of a session of the run, whoever runs it, to the end of
     the last one. Of several sessions those count in which it had a unit; all, if it never had one.
     """
-    rows = lanes(units, workers)
+    rows = worker_timelines(units, workers)
     present = sum(row.present_seconds for row in rows)
     return sum(row.busy_seconds for row in rows) / present if present else None
 
 
-def pauses(units: Sequence[Unit]) -> list[Pause]:
+def idle_periods(units: Sequence[Unit]) -> list[IdlePeriod]:
     """The times without any unit that are longer than all the others together.
 
     A resumed run has such a time between its parts; drawn to scale it would
     leave no room for the work.
     """
     gaps = [
-        Pause(end, start - end)
+        IdlePeriod(end, start - end)
         for (_, end), (start, _) in zip(_spans(units), _spans(units)[1:], strict=False)
     ]
     if not gaps:
         return []
     whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
-    kept: list[Pause] = []
+    kept: list[IdlePeriod] = []
     for gap in sorted(gaps, key=lambda gap: -gap.seconds):
         whole -= gap.seconds
         if gap.seconds < max(SECONDS_OF_PAUSE, whole):
@@ -112,9 +112,9 @@ def _parts(units: Sequence[Unit]) -> list[tuple[float, float]]:
     if not units:
         return []
     parts, start = [], min(unit.started for unit in units)
-    for pause in pauses(units):
-        parts.append((start, pause.started))
-        start = pause.started + pause.seconds
+    for idle in idle_periods(units):
+        parts.append((start, idle.started))
+        start = idle.started + idle.seconds
     return [*parts, (start, max(unit.ended for unit in units))]
 
 

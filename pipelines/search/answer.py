@@ -59,7 +59,7 @@ def answer(
     path: Path, runner: Runner, problem: Problem, data: Dataset, rows: Sequence[Row],
     rope: float, n_threads: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Rank, compare, fit the best on all rows and test it; facts for ``run.json``.
+    """Rank, compare, fit the best on all rows and test it; entries for ``run.json``.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class SearchJob(job.Job[Chosen]):
     def scored_by(self) -> str:
         """What the best candidate is chosen by."""
 
-    def recall(self, session: Session) -> None:
+    def restore(self, session: Session) -> None:
         """Rows that were computed before; a failed fit gets another try."""
         from pipelines.search.ranking import scored_rows
         from pipelines.search.tasks import rows_by_place
@@ -69,12 +69,12 @@ class SearchJob(job.Job[Chosen]):
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return tasks_for_workers(problem, self._first_stages, n_workers)
 
-    def settle(self, cluster: Cluster) -> dict[str, Any]:
+    def configure(self, cluster: Cluster) -> dict[str, Any]:
         """What is fitted together, and where."""
         self.problem = self.make_problem(cluster.device, cluster.threads)
         return {}
 
-    def work(self, session: Session, cluster: Cluster) -> dict[str, Any]:
+    def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """All candidates on all splits; then what needs the best of them."""
         from pipelines.search.ranking import failures, tabulate
         from pipelines.search.running import tasks_for_workers
@@ -89,7 +89,7 @@ class SearchJob(job.Job[Chosen]):
         return failures(cells, (*(self.problem.columns or ("algorithm", "candidate")), "fold"))
 
     def _run(self, session: Session, cluster: Cluster, tasks: Sequence[Task]) -> None:
-        from pipelines.run.news import News
+        from pipelines.run.events import ProgressEvent
         from pipelines.search.best_so_far import BestSoFar
         from pipelines.search.running import run_tasks
         from pipelines.search.tasks import SEARCH, place_of
@@ -97,20 +97,20 @@ class SearchJob(job.Job[Chosen]):
         todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
         done = sum(place in self.rows for task in tasks for place in task.places)
         if done:
-            session.say(f"resumed    {done:,} fits were done before, {len(todo)} tasks are left")
+            session.echo(f"resumed    {done:,} fits were done before, {len(todo)} tasks are left")
         best = BestSoFar(self.candidate_columns, self.scored_by)
         best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
-        with session.books(cluster, todo) as books:
-            books.best(best.text)
-            for came, rows in run_tasks(
+        with session.journal_writer(cluster, todo) as journal_writer:
+            journal_writer.best(best.text)
+            for event, rows in run_tasks(
                 cluster.runner, self.problem, todo, cluster.threads, self.inner_jobs
             ):
                 best.add(row for row in rows if row["stage"] == SEARCH)
-                books.best(best.text)
-                if isinstance(came, News):
-                    books.follow(came, rows)
+                journal_writer.best(best.text)
+                if isinstance(event, ProgressEvent):
+                    journal_writer.update(event, rows)
                 else:
-                    books.enter(came, rows)
+                    journal_writer.record(event, rows)
                 self.rows |= {place_of(row): row for row in rows}
 
     @property
@@ -142,7 +142,7 @@ class SearchJob(job.Job[Chosen]):
         """Write learning curves and outer folds; the estimate of the latter for ``run.json``."""
         from pipelines.search.ranking import chosen_in_folds, nested_estimate, tabulate
 
-        rows, facts = list(self.rows.values()), {}
+        rows, metadata = list(self.rows.values()), {}
         if ("curve", 0.1) in self.splits:
             curve = tabulate(rows, self.problem.columns, "curve")
             curve.to_parquet(path / names.LEARNING_CURVE)
@@ -150,6 +150,6 @@ class SearchJob(job.Job[Chosen]):
             n_outer = len(self.splits["outer", 1.0])
             n_inner = len(self.splits["inner", 1.0]) // n_outer
             chosen = chosen_in_folds(rows, n_outer, n_inner)
-            facts["nested"] = nested_estimate(rows, chosen)
+            metadata["nested"] = nested_estimate(rows, chosen)
             tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
-        return facts
+        return metadata

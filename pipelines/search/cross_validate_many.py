@@ -96,10 +96,10 @@ def cross_validate_many(
     tasks, rows = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers), []
     cost = sum(task.cost for task in tasks)
     with show_progress(len(tasks), cost, not verbose, lambda: runner.n_workers) as shown:
-        for came, found in run_tasks(runner, problem, tasks, n_threads):
+        for event, found in run_tasks(runner, problem, tasks, n_threads):
             rows += found
-            if isinstance(came, Outcome):
-                shown.advance(came.unit, came.error is not None)
+            if isinstance(event, Outcome):
+                shown.advance(event.unit, event.error is not None)
     return tabulate(rows).drop(columns=["stage", "split", "share"])
 
 

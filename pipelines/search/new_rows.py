@@ -15,7 +15,7 @@ from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
 from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record, TableFacts
+from pipelines.run_folder.records.base import Record, TableMetadata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,19 +73,19 @@ class NewRows:
         InputError
             The run is not one of a table, the file cannot be read, or lacks a column.
         """
-        facts = record.dataset.table
-        if facts is None:
+        metadata = record.dataset.table
+        if metadata is None:
             raise InputError(
                 f"RUN must be a run on a table, got {run}, whose data are images; give a run on a "
                 "table"
             )
-        kinds = Kinds(tuple(facts.numbers), tuple(facts.categories))
-        frame = _frame(path, facts)
+        kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
+        frame = _frame(path, metadata)
         X = columns_of(frame, kinds, path)
         plain = (record.dataset.scaling or {}).get("kind") != "table"
         gaps = X.isna().any(axis=1).to_numpy()
-        answered = np.flatnonzero(~gaps) if facts.missing == "drop" else np.arange(len(X))
-        if gaps[answered].any() and (plain or facts.missing == "refuse"):
+        answered = np.flatnonzero(~gaps) if metadata.missing == "drop" else np.arange(len(X))
+        if gaps[answered].any() and (plain or metadata.missing == "refuse"):
             name = next(name for name in X.columns if X[name].isna().any())
             raise InputError(
                 f"TABLE must have a value in every cell, column {short(name)} of '{path}' has none "
@@ -93,14 +93,14 @@ class NewRows:
                 "missing cells; fill it in, or leave the row out"
             )
         truth = None
-        if facts.target in frame.columns:
-            labels = frame[facts.target].astype(object)
+        if metadata.target in frame.columns:
+            labels = frame[metadata.target].astype(object)
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)
         return cls(
             path, np.ascontiguousarray(X.to_numpy()) if plain else X, answered, len(frame),
-            facts.target, truth,
+            metadata.target, truth,
         )  # fmt: skip
 
     def write(
@@ -196,12 +196,12 @@ def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _frame(path: Path, facts: TableFacts) -> pd.DataFrame:
+def _frame(path: Path, metadata: TableMetadata) -> pd.DataFrame:
     """The table's columns under the names that the run knows."""
-    frame, layout = read_frame(path, header=not facts.without_header)
-    if layout is not None and facts.without_header and facts.target.isdecimal():
-        n_known = len(facts.numbers) + len(facts.categories) + len(facts.left_out)
+    frame, layout = read_frame(path, header=not metadata.without_header)
+    if layout is not None and metadata.without_header and metadata.target.isdecimal():
+        n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
         if len(frame.columns) == n_known:  # the target is not there: those after it move on
             names = (str(number) for number in range(1, n_known + 2))
-            frame.columns = [name for name in names if name != facts.target]
+            frame.columns = [name for name in names if name != metadata.target]
     return frame

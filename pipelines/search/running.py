@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pipelines.run.news import News
+from pipelines.run.chunking import split_for_workers
+from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome, without_compilation
-from pipelines.run.pace import cut_for
 from pipelines.run.tasks import Runner
 from pipelines.search.ranking import with_worker
 from pipelines.search.tasks import (
@@ -31,7 +31,7 @@ def tasks_for_workers(
     tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
     if any(group.shared and group.shared.one_launch for group in problem.groups):
         return tasks  # what the splits of a launch share is not known
-    return cut_for(tasks, n_workers, lambda task: task.by_split)
+    return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
 class PartialRows:
@@ -45,21 +45,21 @@ class PartialRows:
         self._given: set[Place] = set()
         self._until: dict[str, float] = {}  # when the rows of a task were last told
 
-    def of(self, news: News) -> Iterator[tuple[News, list[Row]]]:
+    def of(self, partial: ProgressEvent) -> Iterator[tuple[ProgressEvent, list[Row]]]:
         """What news say: once for each split that has rows, in equal parts of the time."""
-        task = self._tasks[news.unit]
+        task = self._tasks[partial.unit]
         by_split: dict[int, list[Row]] = {}
-        for row in self._new(news.rows):
+        for row in self._new(partial.rows):
             by_split.setdefault(row["split"], []).append(row)
         if not by_split:
-            yield replace(news, rows=[]), []
+            yield replace(partial, rows=[]), []
             return
-        self._until[task.name] = news.started + news.seconds
-        seconds = news.seconds / len(by_split)
+        self._until[task.name] = partial.started + partial.seconds
+        seconds = partial.seconds / len(by_split)
         for turn, (split, rows) in enumerate(by_split.items()):
-            part, started = task.part(split), news.started + turn * seconds
+            part, started = task.part(split), partial.started + turn * seconds
             told = replace(
-                news, rows=rows, part=part.name, started=started, seconds=seconds, cost=part.cost
+                partial, rows=rows, part=part.name, started=started, seconds=seconds, cost=part.cost
             )
             yield told, rows
 
@@ -88,20 +88,20 @@ class PartialRows:
 def run_tasks(
     runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1,
     inner_jobs: str = "worker",
-) -> Iterator[tuple[Outcome[Task] | News, list[Row]]]:  # fmt: skip
+) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:  # fmt: skip
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
     A task that failed gives rows whose status says why.
     """
     work = partial(run_task, n_threads=n_threads, inner_jobs=inner_jobs)
     partial_rows = PartialRows(tasks)
-    for came in runner.outcomes_and_news(work, problem, tasks):
-        if isinstance(came, News):
-            for news, rows in partial_rows.of(came):
-                yield news, with_worker(rows, news.worker)
+    for event in runner.outcomes_and_events(work, problem, tasks):
+        if isinstance(event, ProgressEvent):
+            for part, rows in partial_rows.of(event):
+                yield part, with_worker(rows, part.worker)
         else:
-            failed = came.error is not None
-            rows = failed_rows(problem, came.unit, came.error or "") if failed else came.result
-            outcome, rest = partial_rows.rest(came, rows)
+            failed = event.error is not None
+            rows = failed_rows(problem, event.unit, event.error or "") if failed else event.result
+            outcome, rest = partial_rows.rest(event, rows)
             rest = without_compilation(rest, outcome.seconds, outcome.compile_seconds)
             yield outcome, with_worker(rest, outcome.worker)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from pipelines.run_folder.judgement import SAME, corrected_t, holm
+from pipelines.run_folder.statistics import SAME, corrected_t, holm
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.run.summary import wall_time
-from pipelines.run_folder.judgement import interval
+from pipelines.run_folder.statistics import interval
 from pipelines.search.candidates import Candidate
 from pipelines.search.plan import as_recorded
 

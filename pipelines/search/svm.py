@@ -18,7 +18,12 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.summary import failed_fits, wall_time
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import columns, names
-from pipelines.run_folder.judgement import edges, interval, rivals, wider
+from pipelines.run_folder.statistics import (
+    interval,
+    on_grid_boundary,
+    widen,
+    within_one_standard_error,
+)
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate, candidates_of
 from pipelines.search.fitting import group_candidates
@@ -134,7 +139,7 @@ def answer(
     path: Path, runner: OnCluster, problem: Problem, dataset: Dataset, solver: str,
     settings: Settings, probability: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Rank the candidates, refit the best on a worker, test it once; facts for ``run.json``.
+    """Rank the candidates, refit the best on a worker, test it once; entries for ``run.json``.
 
     Raises
     ------
@@ -159,19 +164,19 @@ def answer(
     )  # fmt: skip
     tested.machine.save(path / names.MODEL)
     known = {name: float(best[name]) for name in (*problem.columns, *MEANS)}
-    facts: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "best": {name: value for name, value in known.items() if not math.isnan(value)},
         "n_support": len(tested.machine.support_vectors),
     }
     if dataset.task == REGRESSION:
         write_residuals(path, dataset, tested.predicted)
-        return facts | {"test_scores": scores_of_numbers(dataset.y_test, tested.predicted)}
+        return metadata | {"test_scores": scores_of_numbers(dataset.y_test, tested.predicted)}
     write_predictions(path, dataset, tested.predicted, margin=tested.margin)
     n_wrong = int(np.sum(tested.predicted != dataset.y_test))
-    facts |= {"test_error": n_wrong / len(tested.predicted), "n_test_errors": n_wrong}
+    metadata |= {"test_error": n_wrong / len(tested.predicted), "n_test_errors": n_wrong}
     if tested.probabilities is not None:
-        facts |= _write_probabilities(path, dataset, tested.probabilities)
-    return facts
+        metadata |= _write_probabilities(path, dataset, tested.probabilities)
+    return metadata
 
 
 def _refit(problem: Problem, unit: Refit, solver: str, settings: Settings) -> Tested:
@@ -276,18 +281,18 @@ def nested_lines(record: Mapping[str, Any], scoring: str) -> list[str]:
 
 def _edge_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
     """Where the grid seems to end too early, and the command that widens it."""
-    found = edges(candidates, record["options"]["folds"])
+    found = on_grid_boundary(candidates, record["options"]["folds"])
     if not found:
         return []
     return [
         f"           {' and '.join(map(str, found))} of the grid: a better one may lie beyond",
-        f"           {wider(record['argv'], record['options'], found)}",
+        f"           {widen(record['argv'], record['options'], found)}",
     ]
 
 
 def _rival_lines(candidates: pd.DataFrame, n_folds: int) -> list[str]:
     """How many candidates are as good, and the simplest of them."""
-    found = rivals(candidates, n_folds, columns.SVM_CANDIDATE)
+    found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
     if found is None or (n := int(found.within.sum())) == 1:
         return []
     tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipelines.console import echo
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.records.svm_grid import SvmRecord
-from pipelines.say import aloud
 from pipelines.search.new_rows import NewRows, record_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     )  # fmt: skip
     given = parser.parse_args(argv)
     for line in predict(given.run, given.table, given.output):
-        aloud(line)
+        echo(line)
     return 0
 
 

@@ -197,13 +197,13 @@ def run_task(
     task: Task,
     n_threads: int = 1,
     inner_jobs: str = "worker",
-    tell: Callable[..., None] = ignore_rows,
+    report: Callable[..., None] = ignore_rows,
 ) -> list[Row]:
     """Fit and score the candidates of a task.
 
     Parameters
     ----------
-    tell : function of the fraction of the task that is done, and of rows that are ready: those
+    report : function of the fraction of the task that is done, and of rows that are ready: those
         of every split but the last, as soon as all candidates are done on it
 
     Returns
@@ -215,7 +215,7 @@ def run_task(
     # What is not scikit-learn's shares nothing.
     shared = None if any(one.replaced for one in used) else group.shared
     group = Group(task.members, shared, group.most if shared else ())
-    progress = _Progress(problem, task, used, group.name, tell)
+    progress = _Progress(problem, task, used, group.name, report)
     n_jobs = -1 if inner_jobs == "dask" else n_threads
     estimators = [one.estimator for one in used]
     if hasattr(estimators[0], "fit"):
@@ -245,10 +245,10 @@ class _Progress:
 
     def __init__(
         self, problem: Problem, task: Task, used: Sequence[Substitute], shared: str,
-        tell: Callable[..., None],
+        report: Callable[..., None],
     ) -> None:  # fmt: skip
         self._row = partial(_row_of, problem, task)
-        self._task, self._used, self._shared, self._tell = task, used, shared, tell
+        self._task, self._used, self._shared, self._report = task, used, shared, report
         self._fraction = 0.0
         self._results: dict[int, dict[int, CellResult]] = {}
         self._left = len(task.splits) - 1  # the last is done with the task
@@ -256,7 +256,7 @@ class _Progress:
     def report(self, fraction: float) -> None:
         """Tell of the fraction that is done."""
         self._fraction = fraction
-        self._tell(fraction)
+        self._report(fraction)
 
     def on_result(self, split: int, candidate: int, result: CellResult) -> None:
         """Tell of the rows of a split that is done."""
@@ -272,7 +272,7 @@ class _Progress:
             )
             for i, member in enumerate(task.members)
         ]
-        self._tell(self._fraction, rows)
+        self._report(self._fraction, rows)
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:

@@ -88,11 +88,11 @@ class _SupportVectors:
 
         ``arrays`` and ``about`` are written beside it, for an estimator around it.
         """
-        own_arrays, own_facts = self._stored()
+        own_arrays, own_metadata = self._stored()
         own_arrays |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
         kernel = {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")}
-        own_facts |= {"kernel": kernel, "gamma": float(self.gamma)}
-        write_model(path, own_arrays | (arrays or {}), own_facts | about)
+        own_metadata |= {"kernel": kernel, "gamma": float(self.gamma)}
+        write_model(path, own_arrays | (arrays or {}), own_metadata | about)
 
     @classmethod
     def load(cls, path: Path) -> Self:

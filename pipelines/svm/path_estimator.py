@@ -76,7 +76,7 @@ class PathEstimator(BaseEstimator):
         made.__dict__ = {
             name: value if isinstance(value, str | float | int | None) else copy.deepcopy(value)
             for name, value in vars(self).items()
-            if name in _names_cloned(type(self))
+            if name in _names_cloned(type(self))  # type: ignore[arg-type]
         }
         return made
 

@@ -8,7 +8,7 @@ from scipy.stats import beta, binom
 
 from pipelines.bagging.class_sets import class_sets
 from pipelines.bagging.guarantee import STARTS, THRESHOLDS, find_threshold, upper_bound
-from pipelines.bagging.left_out import LeftOut, SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBag, OutOfBagPrediction
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -69,10 +69,10 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
 def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
     y = np.array([0, 1, 1, 0])
     said = [
-        SaidOfLeftOut(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]])),
-        SaidOfLeftOut(np.array([2]), np.array([[0.2, 0.8]])),
+        OutOfBagPrediction(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]])),
+        OutOfBagPrediction(np.array([2]), np.array([[0.2, 0.8]])),
     ]
-    pooled = LeftOut.of(said, y, 2)
+    pooled = OutOfBag.of(said, y, 2)
     np.testing.assert_array_equal(pooled.truth, [0, 1])
     np.testing.assert_allclose(pooled.mean, [[0.9, 0.1], [0.4, 0.6]], atol=1e-6)
     np.testing.assert_array_equal(pooled.vote, [0, 1])  # one vote each: the larger mean

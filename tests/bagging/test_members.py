@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.bagging.left_out import SaidOfLeftOut
+from pipelines.bagging.left_out import OutOfBagPrediction
 from pipelines.bagging.members import MemberFiles
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
@@ -15,7 +15,7 @@ from pipelines.nn.space import Candidate
 INPUTS = Inputs(4, 3)
 CANDIDATE = Candidate("mlp", 5, 0.1, 0.5)
 CLASSES = np.array(["a", "b", "c"])
-NOTHING = SaidOfLeftOut(np.empty(0, np.int32), np.empty((0, 3), np.float32))
+NOTHING = OutOfBagPrediction(np.empty(0, np.int32), np.empty((0, 3), np.float32))
 
 
 def member(seed: int) -> Member:
@@ -30,7 +30,7 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert files.numbers() == []
     assert not files.has(3)
     said = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    left_out = SaidOfLeftOut(np.array([1, 4], dtype=np.int32), said[:2])
+    left_out = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), said[:2])
     files.save(3, member(3), said, left_out, CLASSES)
     files.save(0, member(0), said, left_out, CLASSES)
     assert files.numbers() == [0, 3]

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pipelines.bagging.quality import SUBSETS, facts, size_errors
+from pipelines.bagging.quality import SUBSETS, describe_quality, size_errors
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 
 
@@ -46,7 +46,7 @@ def test_many_members_are_drawn_from_and_the_seed_decides() -> None:
 def test_facts_count_errors_and_what_is_kept() -> None:
     p, truth = drawn(5)
     answers = reduce_members(as_dask_array(list(p)))
-    about = facts(answers, truth)
+    about = describe_quality(answers, truth)
     assert about["n_vote_errors"] == np.sum(answers.vote != truth)
     assert about["mean_test_error"] == np.mean(p.mean(axis=0).argmax(axis=1) != truth)
     agree = (p.argmax(axis=2) == answers.vote).sum(axis=0) >= 4  # of 5: at least 3 in 4

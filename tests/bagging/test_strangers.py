@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.strangers import Familiar, choose_known, false_discoveries
+from pipelines.bagging.strangers import ConformalNoveltyDetector, choose_known, false_discoveries
 
 digits = load_digits()
 ORDER = np.random.default_rng(0).permutation(len(digits.data))
@@ -14,7 +14,7 @@ X = digits.data[ORDER].astype(np.uint8)
 
 
 def test_digits_are_at_home_as_often_as_p_says_and_others_are_not() -> None:
-    known = Familiar.of(X[:1000], is_image=True)
+    known = ConformalNoveltyDetector.of(X[:1000], is_image=True)
     p = known.p_values(X[1000:])
     for level in (0.05, 0.2, 0.5):
         assert np.mean(p <= level) <= level + 3 * np.sqrt(level * (1 - level) / len(p))
@@ -26,14 +26,14 @@ def test_digits_are_at_home_as_often_as_p_says_and_others_are_not() -> None:
 
 
 def test_the_grey_of_a_picture_alone_tells() -> None:
-    known = Familiar.of(X[:1000], is_image=True)
+    known = ConformalNoveltyDetector.of(X[:1000], is_image=True)
     pale = (X[1000:1200] // 2 + 4).astype(np.uint8)
     assert np.mean(known.p_values(pale) <= 0.05) > 0.9
 
 
 def test_rows_of_a_table_by_distance() -> None:
     rng = np.random.default_rng(2)
-    known = Familiar.of(rng.normal(size=(800, 5)), is_image=False)
+    known = ConformalNoveltyDetector.of(rng.normal(size=(800, 5)), is_image=False)
     assert known.apart.shape == (1, 800)
     assert np.mean(known.p_values(rng.normal(size=(800, 5))) <= 0.05) < 0.09
     assert (known.p_values(rng.normal(size=(50, 5)) + 8) <= 0.01).all()
@@ -41,14 +41,14 @@ def test_rows_of_a_table_by_distance() -> None:
 
 
 def test_p_is_exact_by_counting() -> None:
-    known = Familiar.of(np.array([[0.0], [1.0], [3.0], [7.0]]), is_image=False)
+    known = ConformalNoveltyDetector.of(np.array([[0.0], [1.0], [3.0], [7.0]]), is_image=False)
     np.testing.assert_allclose(known.apart, [[1, 1, 2, 4]])
     np.testing.assert_allclose(known.p_values(np.array([[2.0], [9.0], [50.0]])),
                                [1.0, 3 / 5, 1 / 5])  # fmt: skip
 
 
 def test_one_row_knows_nothing() -> None:
-    known = Familiar.of(np.array([[0.0]]), is_image=False)
+    known = ConformalNoveltyDetector.of(np.array([[0.0]]), is_image=False)
     np.testing.assert_array_equal(known.p_values(np.array([[5.0]])), [1.0])
 
 

@@ -42,7 +42,7 @@ def grid() -> Problem:
 @pytest.mark.slow
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 def test_the_replayed_walk_is_the_solvers(grid: Problem, decision: str) -> None:
-    record = count_grid(grid, decision, 10_000, 1.0, say=lambda _: None)
+    record = count_grid(grid, decision, 10_000, 1.0, echo=lambda _: None)
     data = grid.data()
     found = cross_validate_path(
         data.scaled("cpu"), data.y, GAMMAS, CS, grid.folds[:1], decision=decision, n_threads=1

@@ -16,7 +16,7 @@ from benchmarks.replay.__main__ import COMMANDS, main
 from benchmarks.replay.bound import lower_bound
 from benchmarks.replay.measured import Drawn, Measured, take
 from benchmarks.replay.schedules import SCHEDULES, Place
-from pipelines.run.schedule import Lives
+from pipelines.run.schedule import WorkerLifetimes
 
 KEPT = Path(__file__).parents[1] / "run_folder/kept/svm_grid-finished"
 
@@ -34,14 +34,14 @@ def test_nothing_beats_the_bound_and_it_is_reached():
     reached = 0
     for _ in range(30):
         seconds = generator.integers(1, 9, 7).astype(float)
-        bound, best = lower_bound(seconds, Lives.equal(3)), best_of_all(seconds, 3)
+        bound, best = lower_bound(seconds, WorkerLifetimes.equal(3)), best_of_all(seconds, 3)
         assert bound <= best
         reached += bound == best
     assert reached >= 10
     # Four equal units on three workers: two on one of them, though total / W is 4 / 3.
-    assert lower_bound(np.ones(4), Lives.equal(3)) == 2
+    assert lower_bound(np.ones(4), WorkerLifetimes.equal(3)) == 2
     # Two fast and one slow card.
-    assert lower_bound(np.ones(10), Lives(np.array([2, 2, 1.0]), *np.zeros((2, 3)))) == 2
+    assert lower_bound(np.ones(10), WorkerLifetimes(np.array([2, 2, 1.0]), *np.zeros((2, 3)))) == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -49,8 +49,8 @@ def test_schedules_on_measured_times(command):
     measured = Measured.load(command)
     drawn = measured.draw(20 * 12, np.random.default_rng(0), mean=50)
     assert drawn.seconds.mean() == pytest.approx(50)
-    place = Place(Lives.equal(12))
-    bound = lower_bound(drawn.seconds, place.lives)
+    place = Place(WorkerLifetimes.equal(12))
+    bound = lower_bound(drawn.seconds, place.lifetimes)
     over = {
         name: schedule(drawn, place, np.random.default_rng(0)) / bound
         for name, schedule in SCHEDULES.items()
@@ -67,11 +67,11 @@ def test_schedules_on_measured_times(command):
 def test_a_split_that_was_made_beforehand_by_hand():
     drawn = Drawn(np.array([1, 1, 4, 4.0]), np.ones(4), np.array([0, 1, 0, 1]))
     generator = np.random.default_rng(0)
-    two = Place(Lives.equal(2))
+    two = Place(WorkerLifetimes.equal(2))
     assert SCHEDULES["contiguous static split"](drawn, two, generator) == 8
     assert SCHEDULES["barrier after each fold"](drawn, two, generator) == 8
     assert SCHEDULES["queue, longest first"](drawn, two, generator) == 5
-    dies = Place(Lives(np.ones(2), np.zeros(2), np.array([math.inf, 6])))
+    dies = Place(WorkerLifetimes(np.ones(2), np.zeros(2), np.array([math.inf, 6])))
     assert SCHEDULES["contiguous static split"](drawn, dies, generator) == math.inf
     assert SCHEDULES["ours"](drawn, dies, generator) <= 10
 

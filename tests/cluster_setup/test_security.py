@@ -33,7 +33,7 @@ def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None
 
 def test_without_tls_is_warned_of() -> None:
     said: list[str] = []
-    with open_cluster("local", 1, tls=False, say=said.append) as client:
+    with open_cluster("local", 1, tls=False, echo=said.append) as client:
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert len(said) == 1
     assert said[0].startswith("attention  --no-tls: whoever reaches the ports")

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation, fitted_from
-from pipelines.data.rare import fewest_rows, settle_rare
+from pipelines.data.rare_classes import fewest_rows, merge_or_drop
 from pipelines.data.tables import Reading, make_preprocessor, read_raw_table
 from pipelines.data.tables.preprocess import TablePreprocessor
 from pipelines.errors import InputError
@@ -403,37 +403,39 @@ def test_all_rare_classes_are_named_at_once(refused):
     y = np.repeat([3, 5, 1, 26, 29], [40, 40, 1, 1, 2])
     words = ["--test-size", "--folds 5", "'1' (1), '26' (1), '29' (2)", "--rare drop",
              "--rare merge"]  # fmt: skip
-    refused(lambda: settle_rare(y, 5, 0.2, "refuse"), *words, "cross_validate can predict")
+    refused(lambda: merge_or_drop(y, 5, 0.2, "refuse"), *words, "cross_validate can predict")
     with pytest.raises(InputError, match=r"merge'?$"):
-        settle_rare(np.repeat(["a", "b", "c"], [40, 40, 1]), 5, 0.2, "refuse")
+        merge_or_drop(np.repeat(["a", "b", "c"], [40, 40, 1]), 5, 0.2, "refuse")
 
 
 def test_rare_classes_are_dropped_or_merged(refused):
     y = np.repeat([3, 5, 1, 26, 29], [40, 40, 3, 3, 2])
-    kept, labels, line = settle_rare(y, 5, 0.2, "drop")
+    kept, labels, line = merge_or_drop(y, 5, 0.2, "drop")
     assert np.unique(labels[kept]).tolist() == [3, 5]
     assert "left out: '1' (3), '26' (3), '29' (2)" in line
-    kept, labels, line = settle_rare(y, 5, 0.2, "merge")
+    kept, labels, line = merge_or_drop(y, 5, 0.2, "merge")
     assert kept.all()
     assert dict(zip(*np.unique(labels, return_counts=True), strict=True)) == {
         "3": 40, "5": 40, "rare": 8
     }  # fmt: skip
     assert "merged into one class 'rare'" in line
     too_few = np.repeat([3, 5, 1], [40, 40, 2])
-    refused(lambda: settle_rare(too_few, 5, 0.2, "merge"), "--rare merge", "'1' (2)", "--rare drop")
+    refused(
+        lambda: merge_or_drop(too_few, 5, 0.2, "merge"), "--rare merge", "'1' (2)", "--rare drop"
+    )
     one_left = np.repeat([3, 5], [40, 2])
-    refused(lambda: settle_rare(one_left, 5, 0.2, "drop"), "--rare drop", "two classes")
+    refused(lambda: merge_or_drop(one_left, 5, 0.2, "drop"), "--rare drop", "two classes")
 
 
 def test_common_classes_are_left_alone():
     y = np.repeat([1, 2], [30, 5])
     for rare in ("refuse", "merge"):
         if rare == "refuse":
-            kept, labels, line = settle_rare(y, 5, 0.2, rare)
+            kept, labels, line = merge_or_drop(y, 5, 0.2, rare)
             assert kept.all()
             assert labels is y
             assert line == ""
-    assert settle_rare(y[y == 1], 5, 0.2, "drop")[2] == ""
+    assert merge_or_drop(y[y == 1], 5, 0.2, "drop")[2] == ""
 
 
 def test_importing_the_room_costs_no_pandas():

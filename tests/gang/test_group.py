@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="gangs are torch's")
 
 import torch
 
-from pipelines.gang.group import GangBroken, Group, Rendezvous
+from pipelines.gang.group import Group, ProcessGroupError, Rendezvous
 from tests.gang.ranks import on_ranks
 
 
@@ -48,7 +48,7 @@ def test_a_rank_that_leaves_breaks_the_gang_at_once():
         began = time.monotonic()
         try:
             group.sum(torch.ones(3))
-        except GangBroken:
+        except ProcessGroupError:
             return time.monotonic() - began
 
     assert max(on_ranks(3, work, seconds=60)) < 30  # not by running out of time
@@ -61,12 +61,12 @@ def test_a_rank_that_computes_is_told_to_stop_by_another_thread():
             group.check()
             time.sleep(0.01)
 
-    assert [type(one) for one in on_ranks(2, work)] == [GangBroken, GangBroken]
+    assert [type(one) for one in on_ranks(2, work)] == [ProcessGroupError, ProcessGroupError]
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
     rendezvous = Rendezvous("127.0.0.1")
-    with pytest.raises(GangBroken, match="not all of them came"):
+    with pytest.raises(ProcessGroupError, match="not all of them came"):
         Group.join(rendezvous.address, 0, 2, stopped=lambda: True)
 
 

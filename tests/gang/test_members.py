@@ -30,12 +30,12 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_old_answer_ends_no_gang() -> None:
     client: Any = Looked(["b"], ["a", "b"])
-    assert members.gone_of(client, ["a", "b"]) == []
+    assert members.lost_ranks(client, ["a", "b"]) == []
 
 
 def test_a_worker_that_two_looks_miss_is_gone() -> None:
     client: Any = Looked(["b"], ["b"])
-    assert members.gone_of(client, ["a", "b"]) == ["a"]
+    assert members.lost_ranks(client, ["a", "b"]) == ["a"]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, dict[str, bool]]:
     """Which workers answer from which second on, and whether they have loaded; no real second."""
     now, given = [0.0], dict[float, dict[str, bool]]()
 
-    def muster(client: Any) -> dict[str, bool]:
+    def rendezvous(client: Any) -> dict[str, bool]:
         return given[max(one for one in given if one <= now[0])]
 
     def sleep(seconds: float) -> None:
@@ -51,8 +51,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, dict[str, bool]]:
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(members, "time", clock)
-    monkeypatch.setattr(members, "muster", muster)
-    monkeypatch.setattr(members, "outlook", lambda client: SimpleNamespace(coming=0, reason=""))
+    monkeypatch.setattr(members, "rendezvous", rendezvous)
+    monkeypatch.setattr(members, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason=""))
     return given
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.shutdown import HANDLED
-from cluster_setup.workers import outlook
+from cluster_setup.workers import forecast_workers
 from pipelines.run.tasks import OnCluster
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record
@@ -64,20 +64,20 @@ def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
         assert all_done(list(OnCluster(client).outcomes(work, 100, units)), 12)
         wait_until(lambda: len(client.scheduler_info()["workers"]) == 4)
         assert len(jobs_in_queue()) == 6
-        ahead = outlook(client)
+        ahead = forecast_workers(client)
         assert (ahead.wanted, ahead.coming, ahead.reason) == (6, True, None)
 
 
 def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
     said = []
 
-    def say(line: str) -> None:
+    def echo(line: str) -> None:
         said.append(line)
         scontrol("partitionname=all", "state=up")
 
     scontrol("partitionname=all", "state=down")
     try:
-        with open_cluster("slurm", 2, profile=profile(), say=say) as client:
+        with open_cluster("slurm", 2, profile=profile(), echo=echo) as client:
             assert client.submit(sum, (1, 2)).result() == 3
     finally:
         scontrol("partitionname=all", "state=up")

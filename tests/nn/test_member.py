@@ -88,11 +88,11 @@ def test_a_damaged_file_is_one_line(
     Ensemble([some_member(CONV, DIGITS), some_member(MLP, DIGITS)], np.arange(10)).save(path)
     arrays = load_file(path)
     with safe_open(path, framework="numpy") as stored:
-        facts = stored.metadata()
+        metadata = stored.metadata()
     del arrays[name]
     if value is not None:
         arrays[name] = value
-    save_file(arrays, path, metadata=facts)
+    save_file(arrays, path, metadata=metadata)
     with pytest.raises(InputError, match=message) as refused:
         Ensemble.load(path)
     assert "\n" not in str(refused.value)

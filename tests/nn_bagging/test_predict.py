@@ -92,16 +92,16 @@ def test_what_is_referred_has_a_guarantee_and_strangers_are_named(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, said = guaranteed
-    facts = record(folder)
-    proved = facts["guarantee"]
+    metadata = record(folder)
+    proved = metadata["guarantee"]
     assert proved["error"] == 0.2
-    assert proved["n_kept"] <= proved["n_left_out"] <= facts["dataset"]["n_train"]
+    assert proved["n_kept"] <= proved["n_left_out"] <= metadata["dataset"]["n_train"]
     assert f"guarantee  {proved['line']}" in said
     predictions = pd.read_parquet(folder / "test_predictions.parquet")
     assert predictions.kept.sum() == proved["n_kept_test"]
     assert (predictions.kept == (predictions.certainty >= proved["threshold"])).all()
     assert predictions.p_familiar.between(0, 1).all()
-    assert facts["class_sets"]["coverage"] > 0.85
+    assert metadata["class_sets"]["coverage"] > 0.85
     page = (folder / "report.html").read_text()
     assert proved["assumption"] in page
     assert "named as unlike all training rows" in page

@@ -14,7 +14,7 @@ import torch
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import Order, train
+from pipelines.parallel.train import TrainingPlan, train
 from tests.gang.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.
@@ -24,8 +24,8 @@ SETTINGS = Settings(epochs=3, batch_size=48, learning_rate=0.01)
 
 def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROBLEM):
     """The last checkpoint of rank 0, after all ranks gave the same."""
-    order = Order(settings, sync, 1, start, str(tmp_path / "checkpoint"))
-    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda news: None))
+    order = TrainingPlan(settings, sync, 1, start, str(tmp_path / "checkpoint"))
+    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
     for one in results:
         if isinstance(one, Exception):
             raise one

@@ -14,7 +14,7 @@ from pipelines.parallel.checkpoint import progress_of
 from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import Order, train
+from pipelines.parallel.train import TrainingPlan, train
 from tests.gang.ranks import on_ranks
 
 
@@ -37,8 +37,8 @@ def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, m
     settings = Settings(epochs=40, batch_size=9, learning_rate=0.0)
 
     def noise_of(n_ranks: int, sync: str) -> list[float | None]:
-        order = Order(settings, sync, 1, None, str(tmp_path / "c"))
-        results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda news: None))
+        order = TrainingPlan(settings, sync, 1, None, str(tmp_path / "c"))
+        results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
         return [row["noise_scale"] for row in progress_of(results[0]).epochs]
 
     network = problem.network.make(1)

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.data.batches import write_rows
-from pipelines.gang.group import GangBroken, Group
+from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import (
     Progress,
     best_of,
@@ -25,7 +25,7 @@ from pipelines.parallel.checkpoint import (
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import Order, train
+from pipelines.parallel.train import TrainingPlan, train
 from tests.gang.ranks import on_ranks
 
 PROBLEM = approximator(300, 0.1, 0)
@@ -43,19 +43,19 @@ class BreaksAt:
             self._left -= 1
             if self._left < 0:
                 self._group.abort()
-                raise GangBroken("killed")
+                raise ProcessGroupError("killed")
         return getattr(self._group, name)
 
 
 def run(
     tmp_path: Path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS
 ):
-    order = Order(settings, sync, 1, start, str(tmp_path / "checkpoint.safetensors"))
+    order = TrainingPlan(settings, sync, 1, start, str(tmp_path / "checkpoint.safetensors"))
 
     def work(group):
         if breaks_at is not None and group.rank == 1:
             group = BreaksAt(group, breaks_at)
-        return train(PROBLEM, order, group, lambda news: None)
+        return train(PROBLEM, order, group, lambda event: None)
 
     return on_ranks(n_ranks, work)
 
@@ -69,7 +69,7 @@ def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
 ):
     expected = from_bytes(run(tmp_path, sync=sync)[0])[0]["weights"]
     broken = run(tmp_path, sync=sync, breaks_at=breaks_at)
-    assert [type(one) for one in broken] == [GangBroken, GangBroken]
+    assert [type(one) for one in broken] == [ProcessGroupError, ProcessGroupError]
     for one in broken:
         again = run(tmp_path, sync=sync, start=one.kept)
         assert torch.equal(from_bytes(again[0])[0]["weights"], expected)
@@ -157,10 +157,10 @@ def test_rows_on_disk_are_trained_on_like_rows_in_memory(tmp_path):
     problem = PROBLEM.without_train()
     assert problem.n_train == PROBLEM.n_train
     assert problem.train["X"].size == 0
-    order = Order(
+    order = TrainingPlan(
         settings, "every-step", 1, None, str(tmp_path / "c"), str(tmp_path / "rows.parquet")
     )
-    results = on_ranks(2, lambda group: train(problem, order, group, lambda news: None))
+    results = on_ranks(2, lambda group: train(problem, order, group, lambda event: None))
     state, progress = from_bytes(results[0])
     assert torch.equal(state["weights"], from_bytes(results[1])[0]["weights"])
     assert progress.step == 4 * 12

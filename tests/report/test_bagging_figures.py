@@ -19,7 +19,7 @@ from pipelines.report.bagging_figures import (
     referral,
 )
 from pipelines.report.style import VERMILLION, figure_style, save
-from pipelines.run_folder.judgement import wilson
+from pipelines.run_folder.statistics import wilson
 
 
 def drawn(figure: Figure, gid: str) -> list:

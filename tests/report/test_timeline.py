@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from pipelines.report.style import figure_style
 from pipelines.report.timeline import timeline, worker_name
 from pipelines.run_folder.reading import Unit
-from pipelines.run_folder.work_time import lanes, pauses, shown_seconds
+from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 
 def unit(worker: str, started: float, seconds: float, gamma: float = 0.01) -> Unit:
@@ -40,7 +40,7 @@ def test_a_bar_lies_in_its_workers_lane_at_its_time():
 
 
 def test_an_idle_worker_keeps_its_lane():
-    rows = lanes([unit("b", 0, 1)], ["a", "b"])
+    rows = worker_timelines([unit("b", 0, 1)], ["a", "b"])
     assert [(row.worker, len(row.units), row.busy_seconds) for row in rows] == [
         ("a", 0, 0), ("b", 1, 1)
     ]  # fmt: skip
@@ -50,14 +50,14 @@ def test_units_side_by_side_on_one_worker_share_its_lane():
     figure = drawn(timeline([unit("a", 0, 4), unit("a", 1, 4), unit("a", 4.5, 1)]))
     first, second, third = bars(figure)
     assert first[2] == third[2] < second[2]
-    (row,) = lanes([unit("a", 0, 4), unit("a", 1, 4)])
+    (row,) = worker_timelines([unit("a", 0, 4), unit("a", 1, 4)])
     assert row.busy_seconds == 5
 
 
 def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
     units = [unit("a", 0, 50), unit("a", 52, 50), unit("a", 50_000, 60)]
-    (pause,) = pauses(units)
-    assert (pause.started, pause.seconds) == (102, 49_898)
+    (idle,) = idle_periods(units)
+    assert (idle.started, idle.seconds) == (102, 49_898)
     assert shown_seconds(units) == pytest.approx(162)
     figure = drawn(timeline(units))
     assert max(right for _, right, _ in bars(figure)) < 180
@@ -65,8 +65,8 @@ def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
 
 
 def test_idle_time_within_a_run_is_not_cut_out():
-    assert pauses([unit("a", 0, 50), unit("a", 90, 50)]) == []
-    assert pauses([]) == []
+    assert idle_periods([unit("a", 0, 50), unit("a", 90, 50)]) == []
+    assert idle_periods([]) == []
 
 
 def test_units_of_no_length_and_of_no_gamma():

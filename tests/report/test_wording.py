@@ -7,11 +7,11 @@ from pipelines.report.wording import (
     count,
     duration,
     log10,
-    moment,
     percent,
     scaling_in_words,
     shortened,
     significant,
+    timestamp,
 )
 
 
@@ -54,8 +54,8 @@ def test_the_rest():
     assert log10(0.000606) == "−3.22"
     assert count(1, "class", "classes") == "1 class"
     assert count(2, "class", "classes") == "2 classes"
-    assert moment("2025-11-20T11:13:20+01:00") == "2025-11-20 10:13 UTC"
-    assert moment("yesterday") == "yesterday"
+    assert timestamp("2025-11-20T11:13:20+01:00") == "2025-11-20 10:13 UTC"
+    assert timestamp("yesterday") == "yesterday"
     assert shortened("abcdef", 4) == "abc…"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.run.outcomes import compilation_told, measured, without_compilation
+from pipelines.run.outcomes import compilation_reported, measured, without_compilation
 
 UNIT: Any = SimpleNamespace(name="a", cost=1.0)
 
@@ -43,7 +43,7 @@ def test_functions_of_ours_are_told_of_while_numba_compiles_them_and_no_more() -
 
     ours.py_func.__module__ = "pipelines.svm.made_up"
     told: list[int] = []
-    with compilation_told(told.append):
+    with compilation_reported(told.append):
         theirs(1), ours(1), ours(1), ours(1.0)
     ours(1j)
     assert told == [1, 2]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pipelines.run import progress
-from pipelines.run.counts import Counts, clock
 from pipelines.run.progress import show_progress
+from pipelines.run.progress_state import ProgressState, clock
 
 
 def unit(name: str, cost: float = 1.0) -> Any:
@@ -62,12 +62,12 @@ def test_no_time_is_told_from_first_units_that_may_be_compilation(
 
 
 def test_a_unit_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
-    counts = Counts(2, 10.0, None)
+    counts = ProgressState(2, 10.0, None)
     now[0] += 15
     assert (counts.percent, counts.times, counts.at_work) == (0, "15 s", "")
-    counts.follow(unit("slow", 8.0), 0.25)
-    counts.follow(unit("quick", 2.0), 0.5)
-    counts.follow(unit("slow", 8.0), 0.5)
+    counts.update(unit("slow", 8.0), 0.25)
+    counts.update(unit("quick", 2.0), 0.5)
+    counts.update(unit("slow", 8.0), 0.5)
     assert (counts.percent, counts.times) == (50, "15 s, about 15 s left")
     assert counts.at_work == "slow: 50 %, 1 more"
     counts.add(unit("slow", 8.0), failed=False)
@@ -77,8 +77,8 @@ def test_a_unit_that_tells_of_itself_counts_by_its_share(now: list[float]) -> No
 
 
 def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
-    counts = Counts(1, 1.0, None)
-    counts.follow(unit("a"), 1.0)
+    counts = ProgressState(1, 1.0, None)
+    counts.update(unit("a"), 1.0)
     assert counts.percent == 99
 
 
@@ -136,7 +136,7 @@ def test_a_terminal_gets_a_bar_of_whole_lines(
     terminal = terminal_of(monkeypatch, columns)
     with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 12) as shown:
         now[0] += 3725
-        shown.follow(unit("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
+        shown.update(unit("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
         shown.best("best so far 12.34 % error on 5 folds, C = 2.68e+03, gamma = 0.000123")
         shown.advance(unit("b", 1.0), failed=False)
         drawn = terminal.getvalue().rsplit("progress", 1)[1].splitlines()
@@ -154,7 +154,7 @@ def test_compiling_has_a_bar_of_its_own_until_the_fits_begin(
 ) -> None:
     terminal = terminal_of(monkeypatch, columns)
     with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 1) as shown:
-        shown.follow(unit("a", 3.0), 0.0, compiled=12)
+        shown.update(unit("a", 3.0), 0.0, compiled=12)
         shown.best("")  # looked at once more
         now[0] += 40
         shown.advance(unit("b", 1.0), failed=False)
@@ -172,7 +172,7 @@ def test_without_a_terminal_compiling_is_said_once(
 ) -> None:
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for compiled in (1, 7, 0, 3):
-            shown.follow(unit("a", 3.0), 0.0, compiled=compiled)
+            shown.update(unit("a", 3.0), 0.0, compiled=compiled)
     assert capsys.readouterr().out.count("compiling  the solver, once on this machine\n") == 1
 
 

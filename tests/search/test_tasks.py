@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pipelines.data import load_dataset, make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.run.news import News
+from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
@@ -160,7 +160,7 @@ def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
     assert sorted(len(task.members) for task in tasks) == [1] * 6 + [2] * 3
     together = replace(tasks[-1], splits=(0, 1, 2))
     told: list[Row] = []
-    rows = run_task(problem, together, tell=lambda fraction, some=(): told.extend(some))
+    rows = run_task(problem, together, report=lambda fraction, some=(): told.extend(some))
     assert [row["split"] for row in rows] == [0, 0, 1, 1, 2, 2]
     assert told == rows[:4]
 
@@ -178,8 +178,10 @@ def rows_of(*splits: int) -> list[Row]:
 
 def test_a_split_that_is_told_is_a_task_of_its_own() -> None:
     partial_rows = PartialRows([TASK])
-    ((news, rows),) = partial_rows.of(News(TASK.name, 0.3, rows_of(1), "here", 100.0, 20.0))
-    assert (news.part, news.started, news.seconds) == ("svm-gamma=0.1 2 C fold=1", 100.0, 20.0)
+    ((event, rows),) = partial_rows.of(
+        ProgressEvent(TASK.name, 0.3, rows_of(1), "here", 100.0, 20.0)
+    )
+    assert (event.part, event.started, event.seconds) == ("svm-gamma=0.1 2 C fold=1", 100.0, 20.0)
     assert rows == rows_of(1)
     done = Outcome(TASK, None, None, "here", 90.0, 60.0)
     outcome, rest = partial_rows.rest(done, rows_of(0, 1, 2))
@@ -191,8 +193,8 @@ def test_a_split_that_is_told_is_a_task_of_its_own() -> None:
 
 
 def test_splits_told_at_once_share_the_time() -> None:
-    news = News(TASK.name, 0.6, rows_of(2, 0), "here", 100.0, 20.0)
-    told = list(PartialRows([TASK]).of(news))
+    event = ProgressEvent(TASK.name, 0.6, rows_of(2, 0), "here", 100.0, 20.0)
+    told = list(PartialRows([TASK]).of(event))
     assert [(one.part.split()[-1], one.started, one.seconds) for one, _ in told] == [
         ("fold=2", 100.0, 10.0), ("fold=0", 110.0, 10.0),
     ]  # fmt: skip
@@ -200,10 +202,10 @@ def test_splits_told_at_once_share_the_time() -> None:
 
 def test_a_task_that_is_begun_anew_gives_no_row_twice() -> None:
     partial_rows = PartialRows([TASK])
-    list(partial_rows.of(News(TASK.name, 0.6, rows_of(0, 1))))
-    ((_, again),) = partial_rows.of(News(TASK.name, 0.3, rows_of(0)))
+    list(partial_rows.of(ProgressEvent(TASK.name, 0.6, rows_of(0, 1))))
+    ((_, again),) = partial_rows.of(ProgressEvent(TASK.name, 0.3, rows_of(0)))
     assert again == []
-    ((_, new),) = partial_rows.of(News(TASK.name, 0.9, rows_of(1, 2)))
+    ((_, new),) = partial_rows.of(ProgressEvent(TASK.name, 0.9, rows_of(1, 2)))
     assert new == rows_of(2)
     outcome, rest = partial_rows.rest(Outcome(TASK), rows_of(0, 1, 2))
     assert (outcome.part, rest) == ("", [])
@@ -230,11 +232,11 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
     problem, told, shares = grid(digits, (1.0, 100.0), (1e-2,), "path"), [], []
     (task,) = make_tasks(problem)
 
-    def tell(share: float, rows: Any = ()) -> None:
+    def report(share: float, rows: Any = ()) -> None:
         shares.append(share)
         told.extend(rows)
 
-    whole = run_task(problem, task, tell=tell)
+    whole = run_task(problem, task, report=report)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert {row["fold"] for row in told} < {0, 1, 2}

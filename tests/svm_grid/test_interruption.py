@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.run.counts import clock
+from pipelines.run.progress_state import clock
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record, start, wait_for_units
@@ -32,7 +32,7 @@ def test_an_interrupt_before_the_run_is_one_line(
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.run.job.carry_out", interrupt)
+    monkeypatch.setattr("pipelines.run.job.run_job", interrupt)
     assert main([]) == 1
     assert capsys.readouterr().err == "svm_grid: stopped on request\n"
 

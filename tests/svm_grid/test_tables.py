@@ -133,9 +133,9 @@ def test_runs_that_cannot_answer(
     table = run.parent / "pay.csv"
     assert main(["predict", str(tmp_path), str(table)]) == 2
     assert "RUN must be a run folder" in capsys.readouterr().err
-    facts = json.loads((run / "run.json").read_text())
-    facts["dataset"].pop("table")
-    (tmp_path / "run.json").write_text(json.dumps(facts))
+    metadata = json.loads((run / "run.json").read_text())
+    metadata["dataset"].pop("table")
+    (tmp_path / "run.json").write_text(json.dumps(metadata))
     assert main(["predict", str(tmp_path), str(table)]) == 2
     assert "whose data are images" in capsys.readouterr().err
 
@@ -211,8 +211,8 @@ def test_a_run_on_a_mixed_table_is_resumed(run: Path, tmp_path: Path) -> None:
     options = ["--dataset", str(table), *GRID]
     assert main([*options, "--results", str(tmp_path / "run"), "--quiet"]) == 0
     before = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
-    facts = record(tmp_path / "run")
-    (tmp_path / "run" / "run.json").write_text(json.dumps(facts | {"status": "stopped"}))
+    metadata = record(tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text(json.dumps(metadata | {"status": "stopped"}))
     assert main(["--resume", str(tmp_path / "run"), "--quiet"]) == 0
     after = pd.read_parquet(tmp_path / "run" / "cv_results.parquet")
     pd.testing.assert_frame_equal(before, after)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pipelines.data.batches.order import Order, shuffled
+from pipelines.data.batches.order import TrainingPlan, shuffled
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _InMemory:
 
     n_rows: int
 
-    def order(self, generator: np.random.Generator | None) -> Order:
+    def order(self, generator: np.random.Generator | None) -> TrainingPlan:
         """All rows, fully shuffled, or as they lie."""
         if generator is None:
             return np.arange(self.n_rows)

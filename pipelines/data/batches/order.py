@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Order = NDArray[np.int64]
+TrainingPlan = NDArray[np.int64]
 
 
 def generator_of(seed: int, epoch: int) -> np.random.Generator:
@@ -15,14 +15,14 @@ def generator_of(seed: int, epoch: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
 
 
-def shuffled(n_rows: int, generator: np.random.Generator) -> Order:
+def shuffled(n_rows: int, generator: np.random.Generator) -> TrainingPlan:
     """All rows, each place of each row equally likely."""
     return generator.permutation(n_rows).astype(np.int64, copy=False)
 
 
 def rounds(
     sizes: Sequence[int], n_together: int, generator: np.random.Generator
-) -> Iterator[Order]:
+) -> Iterator[TrainingPlan]:
     """A shuffle of a file that is read group by group, through a buffer that stays full.
 
     The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it

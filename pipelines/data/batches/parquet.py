@@ -13,7 +13,7 @@ import numpy as np
 
 from pipelines.data.batches.ahead import ahead
 from pipelines.data.batches.homes import Columns, sent
-from pipelines.data.batches.order import Order, most_held, rounds
+from pipelines.data.batches.order import TrainingPlan, most_held, rounds
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class _Piece:
     first: int
     last: int
     arrays: Arrays
-    places: Order
+    places: TrainingPlan
 
     def take(self, parts: Sequence[slice]) -> Arrays:
         """Copies of the rows at some parts of its places."""
@@ -266,7 +266,7 @@ def _rows_as_one(array: np.ndarray) -> np.ndarray:
     return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
 
 
-def _put(held: np.ndarray, places: Order, n_held: int, rows: np.ndarray) -> None:
+def _put(held: np.ndarray, places: TrainingPlan, n_held: int, rows: np.ndarray) -> None:
     """Rows at these places, and what is more of them behind the rows that are held."""
     n_places, n_more = len(places), len(rows) - len(places)
     _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])

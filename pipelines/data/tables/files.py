@@ -126,8 +126,8 @@ def _parquet_bytes(path: Path) -> int:
     from pyarrow import parquet
 
     try:
-        facts = parquet.read_metadata(path)
+        metadata = parquet.read_metadata(path)
     except (OSError, pa.ArrowException):
         return 0
-    columns = [facts.schema.column(i) for i in range(facts.num_columns)]
-    return sum(_WIDTHS.get(column.physical_type, 8) for column in columns) * facts.num_rows
+    columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    return sum(_WIDTHS.get(column.physical_type, 8) for column in columns) * metadata.num_rows

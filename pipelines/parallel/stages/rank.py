@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pipelines.data.batches import Batch
-from pipelines.gang.group import GangBroken, Group
+from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import Progress, to_bytes
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import CLASSES, Problem
@@ -21,7 +21,7 @@ from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
 from pipelines.parallel.stages.model import StagedModel
 from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import Moment
-from pipelines.parallel.train import Order, Rank, Tell
+from pipelines.parallel.train import Rank, Send, TrainingPlan
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,7 @@ class StagedRank(Rank):
     that count nothing. Gradients are those of one process on the whole batch.
     """
 
-    def __init__(self, problem: Problem, order: Order, group: Group, tell: Tell) -> None:
+    def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
         settings = order.settings
         plan = Plan(settings.schedule, settings.stages, settings.micro_batches)
         self._plan = plan.among(group.n_ranks)
@@ -46,7 +46,7 @@ class StagedRank(Rank):
         self._steps: list[Actions] = []
         self._is_first_step = True
         self._whole_state: dict[str, torch.Tensor] | None = None
-        super().__init__(problem, order, group, tell)
+        super().__init__(problem, order, group, send)
 
     def train(self) -> bytes:
         with ExitStack() as stack:
@@ -96,9 +96,9 @@ class StagedRank(Rank):
             self._between.append(outputs.detach().requires_grad_())
 
     def _make_schedule(self, torch_group: Any) -> None:
-        from pipelines.parallel.stages.timed import Diary, TimedStage
+        from pipelines.parallel.stages.timed import StageTrace, TimedStage
 
-        self._diary = Diary()
+        self._diary = StageTrace()
         stages = []
         assert isinstance(self._model, StagedModel)
         for s, network in zip(self._mine, self._model.stages, strict=True):
@@ -147,7 +147,7 @@ class StagedRank(Rank):
         if not any(word in text for word in ("gloo", "Connection", "Timed out", "timed out")):
             return error
         self._group.abort()
-        return GangBroken(text.splitlines()[0])
+        return ProcessGroupError(text.splitlines()[0])
 
     def _filled_up(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """A batch of as many rows as all micro-batches have."""

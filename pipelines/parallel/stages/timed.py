@@ -10,7 +10,7 @@ from torch.distributed.pipelining import PipelineStage
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD
 
 
-class Diary:
+class StageTrace:
     """What a rank did in a step, in order: kind, stage, micro-batch, beginning and end."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Diary:
 class TimedStage(PipelineStage):
     """A stage that writes a diary."""
 
-    diary: Diary
+    diary: StageTrace
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         began = time.perf_counter()

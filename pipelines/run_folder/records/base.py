@@ -10,7 +10,7 @@ from pydantic import Field
 from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
 
 
-class TableFacts(Part):
+class TableMetadata(Part):
     """Columns of a table by kind, as they were learned from."""
 
     target: str
@@ -21,7 +21,7 @@ class TableFacts(Part):
     left_out: list[list[str]] = []
 
 
-class DatasetFacts(Part):
+class DatasetMetadata(Part):
     """The data of a run."""
 
     name: str | None = None
@@ -34,10 +34,10 @@ class DatasetFacts(Part):
     image_shape: list[Side] | None = None
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
-    table: TableFacts | None = None
+    table: TableMetadata | None = None
 
 
-class WorkerFacts(Part):
+class WorkerMetadata(Part):
     """A worker of a run."""
 
     address: str
@@ -45,12 +45,12 @@ class WorkerFacts(Part):
     gpu: str | None = None
 
 
-class ClusterFacts(Part):
+class ClusterMetadata(Part):
     """Where a run was carried out."""
 
     kind: str = "cluster"
     n_workers: Count | None = None
-    workers: list[WorkerFacts] = []
+    workers: list[WorkerMetadata] = []
 
 
 class Failure(Part):
@@ -61,7 +61,7 @@ class Failure(Part):
     cells: list[dict[str, Number | str]] = []
 
 
-class OptionFacts(Part):
+class OptionMetadata(Part):
     """The options of a run; what a command does not say here is any scalar, or a list of them."""
 
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
@@ -71,7 +71,7 @@ class OptionFacts(Part):
     solver: str | None = None
 
 
-class BestFacts(Part):
+class BestMetadata(Part):
     """The best candidate, by the mean over its folds."""
 
     error_mean: Share | None = None
@@ -80,7 +80,7 @@ class BestFacts(Part):
     score_std: Number | None = None
 
 
-class NestedFacts(Part):
+class NestedMetadata(Part):
     """The estimate of a nested cross-validation."""
 
     score_mean: Number
@@ -109,15 +109,15 @@ class Record(Part):
     fingerprint: str | None = None
     solver: str | None = None
     commit: str | None = None
-    options: OptionFacts = OptionFacts()
-    dataset: DatasetFacts = DatasetFacts()
-    cluster: ClusterFacts = ClusterFacts()
+    options: OptionMetadata = OptionMetadata()
+    dataset: DatasetMetadata = DatasetMetadata()
+    cluster: ClusterMetadata = ClusterMetadata()
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
     n_cells: Count | None = None
     n_failed: Count = 0
     failures: list[Failure] = []
-    best: BestFacts | None = None
+    best: BestMetadata | None = None
     test_error: Share | None = None
     n_test_errors: Count | None = None
     test_log_loss: Number | None = None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.records.base import BestFacts, NestedFacts, OptionFacts, Record
+from pipelines.run_folder.records.base import BestMetadata, NestedMetadata, OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 
-class ValidationOptions(OptionFacts):
+class ValidationOptions(OptionMetadata):
     """What ``cross_validate`` was asked."""
 
     cv: str | None = None
     rope: Number | None = None
 
 
-class BestValidated(BestFacts):
+class BestValidated(BestMetadata):
     """The best candidate of ``cross_validate``."""
 
     algorithm: str
@@ -35,7 +35,7 @@ class ValidatedAlgorithm(Part):
     score_seconds: Seconds | None = None
 
 
-class FamilyFacts(Part):
+class FamilyMetadata(Part):
     """Fits that were asked for, and made, by what they shared."""
 
     family: str
@@ -58,6 +58,6 @@ class ValidationRecord(Record):
     fits_made: Count | None = None
     steps_asked: Count | None = None
     steps_made: Count | None = None
-    families: list[FamilyFacts] = []
-    nested: NestedFacts | None = None
+    families: list[FamilyMetadata] = []
+    nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}

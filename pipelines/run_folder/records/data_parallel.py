@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.records.base import OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 
-class TrainingOptions(OptionFacts):
+class TrainingOptions(OptionMetadata):
     """What ``data_parallel`` was asked."""
 
     network: str | None = None
@@ -15,7 +15,7 @@ class TrainingOptions(OptionFacts):
     until_loss: Number | None = None
 
 
-class TrainingFacts(Part):
+class TrainingMetadata(Part):
     """A training: its end, and the losses of its best epoch, whose network it keeps."""
 
     strategy: str
@@ -31,7 +31,7 @@ class TrainingFacts(Part):
     status: str = "ok"
 
 
-class RestartFacts(Part):
+class RestartMetadata(Part):
     """A gang that followed one which lost a worker."""
 
     training: str
@@ -43,7 +43,7 @@ class RestartFacts(Part):
     seconds: Seconds
 
 
-class StageFacts(Part):
+class StageMetadata(Part):
     """A stage of a network that is cut: where it is, and what a micro-batch costs in it."""
 
     rank: Count
@@ -52,14 +52,14 @@ class StageFacts(Part):
     activation_bytes: Number
 
 
-class KeptFacts(Part):
+class KeptMetadata(Part):
     """Micro-batches whose activations a rank keeps at once, at the most."""
 
     micro_batches: Count
     bytes: Number
 
 
-class PipelineFacts(Part):
+class PipelineMetadata(Part):
     """What a pipeline of stages left idle in its last epoch: shares of the ranks' time.
 
     ``usual_step`` has the actions of each rank in a step of median length: kind, stage,
@@ -77,8 +77,8 @@ class PipelineFacts(Part):
     communication: Number
     seconds: Seconds
     compute: Seconds
-    stages: list[StageFacts]
-    kept: list[KeptFacts]
+    stages: list[StageMetadata]
+    kept: list[KeptMetadata]
     usual_step: list[list[list[float]]]
 
 
@@ -88,8 +88,8 @@ class TrainingRecord(Record):
     answer = ("trainings", "metric")
 
     options: TrainingOptions = TrainingOptions()
-    trainings: list[TrainingFacts] | None = None
-    restarts: list[RestartFacts] = []
-    pipelines: list[PipelineFacts] = []
+    trainings: list[TrainingMetadata] | None = None
+    restarts: list[RestartMetadata] = []
+    pipelines: list[PipelineMetadata] = []
     metric: str | None = None
     n_weights: Count | None = None

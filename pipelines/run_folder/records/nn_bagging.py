@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.records.base import OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
 
 
-class ReferralFacts(Part):
+class ReferralMetadata(Part):
     """What the rule leaves to a person."""
 
     rule: str = ""
@@ -16,7 +16,7 @@ class ReferralFacts(Part):
     n_wrong_kept: Count | None = None
 
 
-class GuaranteeFacts(Part):
+class GuaranteeMetadata(Part):
     """The threshold above which few answers are wrong, and how it does on test points."""
 
     error: Share
@@ -32,7 +32,7 @@ class GuaranteeFacts(Part):
     assumption: str = ""
 
 
-class SetFacts(Part):
+class SetMetadata(Part):
     """Sets of classes: how large they are on test points, and how many hold the true class."""
 
     confidence: Share
@@ -41,7 +41,7 @@ class SetFacts(Part):
     least_coverage: Share | None = None
 
 
-class StrangerFacts(Part):
+class StrangerMetadata(Part):
     """How many test points were named as foreign, and the rate that was allowed."""
 
     rate: Share
@@ -57,7 +57,7 @@ class ImageForm(Part):
     ink_side: Side
 
 
-class BaggingOptions(OptionFacts):
+class BaggingOptions(OptionMetadata):
     """The size of the ensemble of ``nn_bagging``."""
 
     n_bootstrap: Count | None = None
@@ -84,7 +84,7 @@ class BaggingRecord(Record):
     n_mean_errors: Count | None = None
     members_mean_test_error: Share | None = None
     members_best_test_error: Share | None = None
-    referral: ReferralFacts | None = None
-    guarantee: GuaranteeFacts | None = None
-    class_sets: SetFacts | None = None
-    strangers: StrangerFacts | None = None
+    referral: ReferralMetadata | None = None
+    guarantee: GuaranteeMetadata | None = None
+    class_sets: SetMetadata | None = None
+    strangers: StrangerMetadata | None = None

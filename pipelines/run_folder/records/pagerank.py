@@ -6,11 +6,11 @@ from typing import Self
 
 from pydantic import model_validator
 
-from pipelines.run_folder.records.base import OptionFacts, Record
+from pipelines.run_folder.records.base import OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Seconds, Share
 
 
-class GraphOptions(OptionFacts):
+class GraphOptions(OptionMetadata):
     """The walk of ``pagerank`` and where it ends."""
 
     alpha: Share | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import BestFacts, NestedFacts, OptionFacts, Record
+from pipelines.run_folder.records.base import BestMetadata, NestedMetadata, OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Positive
 
 
-class SvmOptions(OptionFacts):
+class SvmOptions(OptionMetadata):
     """The grid of ``svm_grid``."""
 
     n_c: Count | None = None
@@ -18,7 +18,7 @@ class SvmOptions(OptionFacts):
     scoring: str | None = None
 
 
-class BestOfSvm(BestFacts):
+class BestOfSvm(BestMetadata):
     """The best candidate of ``svm_grid``."""
 
     C: Positive
@@ -33,5 +33,5 @@ class SvmRecord(Record):
 
     options: SvmOptions = SvmOptions()
     best: BestOfSvm | None = None
-    nested: NestedFacts | None = None
+    nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}

@@ -88,14 +88,14 @@ class Query:
     def ask(self, estimator: Any, method: str) -> np.ndarray:
         """The estimator's own reduction of its neighbours."""
         distances, indices = self.of(estimator, estimator.n_neighbors)
-        told = copy.copy(estimator)
+        on_progress = copy.copy(estimator)
 
         def kneighbors(X: Any = None, n_neighbors: Any = None, return_distance: bool = True) -> Any:
             return (distances, indices) if return_distance else indices
 
-        told.kneighbors = kneighbors
-        told._fit_method = "asked"  # scikit-learn has a way round kneighbors for brute force
-        said: np.ndarray = getattr(told, method)(self.X)
+        on_progress.kneighbors = kneighbors
+        on_progress._fit_method = "asked"  # scikit-learn has a way round kneighbors for brute force
+        said: np.ndarray = getattr(on_progress, method)(self.X)
         return said
 
 

@@ -415,7 +415,7 @@ class SVRs(KernelMachines):
 
             found = cross_validate_regression(
                 X, (y - mean) / scale, gamma, Cs, epsilons,
-                [splits[rows.numbers[place]] for place in places], told=reported, **options,
+                [splits[rows.numbers[place]] for place in places], on_progress=reported, **options,
             )  # fmt: skip
             for fold, place in enumerate(places):
                 for i in members:

@@ -104,7 +104,7 @@ class PathBackend(Backend):
             return self.cross_validate(
                 X, y, cells.gammas, cells.Cs, splits, **problem_options(settings),
                 **worker_options(settings), kept=self._cache_for(X, splits, settings),
-                only=cells.splits, on_fold=on_fold, told=report, **more,
+                only=cells.splits, on_fold=on_fold, on_progress=report, **more,
             )  # fmt: skip
 
     def _cache_for(

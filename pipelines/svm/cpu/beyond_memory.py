@@ -9,7 +9,7 @@ from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
 from pipelines.svm.cpu.solve import Walker
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
 
 # Kernel values that one thread makes at once for the sums over classes.
@@ -41,12 +41,12 @@ def _pulls(
 
 
 def open_rows(
-    rows: np.ndarray, kernel: Kernel, means: Means, starts: np.ndarray, weights: np.ndarray
+    rows: np.ndarray, kernel: Kernel, resources: Resources, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[Walker, np.ndarray]:
     """``OpenKernel`` of rows that are kept in five eighths of the memory.
 
     rows : float (n, n_features), sorted, from ``prepare_rows``
     """
-    source = KernelRows(rows, kernel, means.memory_bytes // 8 * 5, means.pool)
-    largest = largest_working_set(len(rows), means.memory_bytes)
-    return partial(walk_rows, source, largest), _pulls(source, starts, weights, means.pool)
+    source = KernelRows(rows, kernel, resources.memory_bytes // 8 * 5, resources.pool)
+    largest = largest_working_set(len(rows), resources.memory_bytes)
+    return partial(walk_rows, source, largest), _pulls(source, starts, weights, resources.pool)

@@ -38,7 +38,7 @@ def solve_by_fold(
     solve: Callable[[int, int], None],
     finish: Callable[[int], Found],
     pool: Executor | None,
-    told: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> Iterator[tuple[int, Found]]:
     """Solve problems; give each fold with what ``finish`` makes of it.
 
@@ -48,7 +48,7 @@ def solve_by_fold(
     solve : function of problem and fold
     finish : function of a fold, called on the thread that solved its last problem
     pool : executor, or None for the caller's thread
-    told : function of the share of the problems that are solved
+    on_progress : function of the share of the problems that are solved
     """
     left = Counter(fold for job in jobs for _, fold in job)
     n_jobs, guard = left.total(), threading.Lock()
@@ -61,7 +61,7 @@ def solve_by_fold(
                 with guard:
                     left[fold] -= 1
                     is_last, share = left[fold] == 0, 1 - left.total() / n_jobs
-                told(share)
+                on_progress(share)
                 if is_last:
                     done.put((fold, finish(fold)))
         except BaseException as error:

@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.svm.cpu.blocks import as_runs
 from pipelines.svm.cpu.kernels import cross_products, shared_products
 from pipelines.svm.cpu.smo import MAX_ROWS
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import Search
 
@@ -78,26 +78,28 @@ class ClassProducts:
                 at += stop - start
 
 
-def products_by_class(search: Search, rows: np.ndarray, means: Means) -> ClassProducts | None:
+def products_by_class(
+    search: Search, rows: np.ndarray, resources: Resources
+) -> ClassProducts | None:
     """The products of a search one-vs-one, made once for all its gammas.
 
     Returns None where they have no room beside a pair's kernel for every thread.
     """
     if "by class" not in search.kept:
-        if _bytes_needed(search, means) > 0.8 * means.memory_bytes:
+        if _bytes_needed(search, resources) > 0.8 * resources.memory_bytes:
             return None
         search.kept["by class"] = ClassProducts(
-            rows, search.kernel, search.layout.starts, means.pool
+            rows, search.kernel, search.layout.starts, resources.pool
         )
-        means.clock.lap("distances")
+        resources.clock.lap("distances")
     found: ClassProducts = search.kept["by class"]
     return found
 
 
-def _bytes_needed(search: Search, means: Means) -> float:
+def _bytes_needed(search: Search, resources: Resources) -> float:
     sizes = np.sort(np.diff(search.layout.starts).astype(np.float64))
     largest = sizes[-2:].sum()
     if largest > MAX_ROWS:
         return np.inf
     products = (sizes.sum() ** 2 + (sizes**2).sum()) / 2
-    return float(4 * (products + means.n_threads * largest**2))
+    return float(4 * (products + resources.n_threads * largest**2))

@@ -13,7 +13,7 @@ from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_produc
 from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import solve_rest
-from pipelines.svm.cpu.threads import Means, open_pool
+from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.path_result import check_size
 from pipelines.svm.problems import Layout, Problem
 from pipelines.svm.search import Form, Search, search_all_rows
@@ -85,28 +85,28 @@ def fit_path(
     search = search_all_rows(y, Cs, gamma, asked, sample_weight)
     rows = prepare_rows(X, search.kernel, search.layout.order)
     with open_pool(n_threads) as pool:
-        out = _solve(search, rows, Means(pool, memory_bytes))
+        out = _solve(search, rows, Resources(pool, memory_bytes))
     if search.one_vs_one:
         return model_of(search.layout, search.problems, out, out.pairs[0, :, :, -1])
     assert out.multipliers is not None
     return model_of(search.layout, search.problems, out, out.multipliers[0, :, -1].T)
 
 
-def _solve(search: Search, rows: np.ndarray, means: Means) -> Solutions:
+def _solve(search: Search, rows: np.ndarray, resources: Resources) -> Solutions:
     fits = search.kernel.is_given or (
-        len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * means.memory_bytes
+        len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * resources.memory_bytes
     )
     if not fits and search.one_vs_one:
-        return solve_pairwise(search, rows, [search.kernel], means)[0]
+        return solve_pairwise(search, rows, [search.kernel], resources)[0]
     out = search.empty_solutions()
     if not fits:
-        opened = partial(open_rows, rows, search.kernel, means)
-        deque(solve_rest(search, opened, out, _nothing_more, means), maxlen=0)
+        opened = partial(open_rows, rows, search.kernel, resources)
+        deque(solve_rest(search, opened, out, _nothing_more, resources), maxlen=0)
         return out
-    shared = shared_products(rows, search.kernel, means.pool)
-    kernel_values(shared, search.kernel, shared, means.pool)
-    exact = means.exact_kernel(rows, search.kernel)
-    deque(solve_in_memory(shared, exact, search, out, _nothing_more, means), maxlen=0)
+    shared = shared_products(rows, search.kernel, resources.pool)
+    kernel_values(shared, search.kernel, shared, resources.pool)
+    exact = resources.exact_kernel(rows, search.kernel)
+    deque(solve_in_memory(shared, exact, search, out, _nothing_more, resources), maxlen=0)
     return out
 
 

@@ -11,7 +11,7 @@ from pipelines.svm.cpu.blocks import as_runs, class_pulls, copy_block, mark_supp
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
@@ -40,7 +40,7 @@ def drop_scratch() -> None:
 def _open_whole(
     kernel: np.ndarray,
     exact: ExactKernel | None,
-    means: Means,
+    resources: Resources,
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
@@ -52,7 +52,7 @@ def _open_whole(
     def run(first: int) -> None:
         class_pulls(kernel, starts, weights, first, min(first + step, n), pulls)
 
-    list(means.pool.map(run, range(0, n, step)))
+    list(resources.pool.map(run, range(0, n, step)))
     better = None if exact is None else exact.of_all
     return partial(walk, kernel, np.diagonal(kernel).copy(), better), pulls
 
@@ -92,7 +92,7 @@ def solve_in_memory(
     search: Search,
     out: Solutions,
     finish: Callable[[int], Found],
-    means: Means,
+    resources: Resources,
 ) -> Iterator[tuple[int, Found]]:
     """Every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
@@ -105,8 +105,8 @@ def solve_in_memory(
         that is not positive definite
     """
     if not search.one_vs_one:
-        opened = partial(_open_whole, kernel, exact, means)
-        return solve_rest(search, opened, out, finish, means, means.pool)
+        opened = partial(_open_whole, kernel, exact, resources)
+        return solve_rest(search, opened, out, finish, resources, resources.pool)
     out.coefficients = search.empty_coefficients()
     if search.of_two and search.validation:
         out.decisions = search.empty_decisions()
@@ -127,4 +127,4 @@ def solve_in_memory(
 
     numbers = longest_first(search.layout, search.problems)
     jobs = jobs_in_order(numbers, search.folds, len(kernel))
-    return solve_by_fold(jobs, solve, with_support, means.pool, means.told)
+    return solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)

@@ -16,7 +16,7 @@ from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_prod
 from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import Scores
 from pipelines.svm.search import Search
@@ -44,7 +44,7 @@ class _Pairs:
     search: Search
     rows: np.ndarray
     kernels: Sequence[Kernel]
-    means: Means
+    resources: Resources
     solutions: list[Solutions]
 
     def solve(self, number: int) -> None:
@@ -60,7 +60,7 @@ class _Pairs:
                 transform = partial(_kernel_in_place, kernel=kernel)
             for fold in search.folds:
                 places = np.flatnonzero(search.weights[fold][members])
-                exact = self.means.exact_kernel(self.rows, kernel)
+                exact = self.resources.exact_kernel(self.rows, kernel)
                 better = None if exact is None else partial(exact.of, members[places])
                 open_kernel = partial(open_block, shared, places, transform, better)
                 solve_pair(search, number, fold, members[places], open_kernel, out)
@@ -73,26 +73,26 @@ class _Pairs:
         for kernel, out in zip(self.kernels, self.solutions, strict=True):
             for fold in search.folds:
                 some = members[search.weights[fold][members] > 0]
-                open_kernel = partial(open_rows, self.rows[some], kernel, self.means)
+                open_kernel = partial(open_rows, self.rows[some], kernel, self.resources)
                 solve_pair(search, number, fold, some, open_kernel, out)
 
     def scores(self) -> tuple[_Pieces, np.ndarray]:
         """Scores of every gamma and fold, a block of rows at a time."""
-        search, rows, means, kernels = self.search, self.rows, self.means, self.kernels
-        n, n_folds, clock = len(rows), len(search.weights), means.clock
+        search, rows, resources, kernels = self.search, self.rows, self.resources, self.kernels
+        n, n_folds, clock = len(rows), len(search.weights), resources.clock
         pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
         seconds = np.zeros((len(kernels), n_folds))
-        step = _rows_at_once(n, means.memory_bytes)
+        step = _rows_at_once(n, resources.memory_bytes)
         for first in range(0, n, step):
             shared = cross_products(rows[first : first + step], rows, search.kernel)
             values = np.empty_like(shared)
             clock.lap("distances")
             for g, kernel in enumerate(kernels):
-                kernel_values(shared, kernel, values, means.pool)
+                kernel_values(shared, kernel, values, resources.pool)
                 clock.lap("kernel")
-                exact = means.exact_kernel(rows, kernel)
+                exact = resources.exact_kernel(rows, kernel)
                 score = partial(_score_fold, search, values, first, exact, self.solutions[g])
-                scored = means.pool.map(score, search.folds)
+                scored = resources.pool.map(score, search.folds)
                 for fold, (at, found, spent) in zip(search.folds, scored, strict=True):
                     pieces[g][fold].append((at, found))
                     seconds[g, fold] += spent
@@ -120,7 +120,7 @@ def solve_pairwise(
     search: Search,
     rows: np.ndarray,
     kernels: Sequence[Kernel],
-    means: Means,
+    resources: Resources,
     solutions: list[Solutions] | None = None,
 ) -> list[Solutions]:
     """Every pair for every gamma and fold, within memory for pairs' blocks.
@@ -138,32 +138,32 @@ def solve_pairwise(
     -------
     Solutions of each gamma, with ``coefficients``
     """
-    pool, memory_bytes = means.pool, means.memory_bytes
+    pool, memory_bytes = resources.pool, resources.memory_bytes
     solutions = solutions or [search.empty_solutions() for _ in kernels]
     for out in solutions:
         out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
     needed = [_pair_bytes(search, number, len(kernels) == 1) for number in numbers]
-    pairs = _Pairs(search, rows, kernels, means, solutions)
+    pairs = _Pairs(search, rows, kernels, resources, solutions)
     beside, n_solved = [], 0
     for number, size in zip(numbers, needed, strict=True):
-        if size * means.n_threads <= 0.8 * memory_bytes:
+        if size * resources.n_threads <= 0.8 * memory_bytes:
             beside.append(number)
         elif size <= 0.8 * memory_bytes:
             pairs.solve(number)
         else:
             pairs.solve_by_rows(number)
         n_solved += number not in beside[-1:]
-        means.told(n_solved / len(numbers))
+        resources.on_progress(n_solved / len(numbers))
     for n_beside, _ in enumerate(pool.map(pairs.solve, beside), 1):
-        means.told((n_solved + n_beside) / len(numbers))
+        resources.on_progress((n_solved + n_beside) / len(numbers))
     for out in solutions:
         list(pool.map(mark_support, out.pairs, out.support))
     return solutions
 
 
 def solve_and_score_pairwise(
-    search: Search, rows: np.ndarray, kernels: Sequence[Kernel], means: Means
+    search: Search, rows: np.ndarray, kernels: Sequence[Kernel], resources: Resources
 ) -> Iterator[tuple[tuple[int, int], Solutions, tuple[Scores, float]]]:
     """As the search in memory, with memory for a pair's block per thread.
 
@@ -174,12 +174,12 @@ def solve_and_score_pairwise(
     ------
     Number of a gamma and of a fold, the gamma's solutions, the fold's scores and their seconds.
     """
-    batch = _gammas_at_once(search, len(rows), means.memory_bytes)
+    batch = _gammas_at_once(search, len(rows), resources.memory_bytes)
     for at in range(0, len(kernels), batch):
         some = kernels[at : at + batch]
-        solutions = solve_pairwise(search, rows, some, means)
-        means.clock.lap("solve")
-        pieces, seconds = _Pairs(search, rows, some, means, solutions).scores()
+        solutions = solve_pairwise(search, rows, some, resources)
+        resources.clock.lap("solve")
+        pieces, seconds = _Pairs(search, rows, some, resources, solutions).scores()
         for g, out in enumerate(solutions):
             for fold in search.folds:
                 places, scored = zip(*pieces[g][fold], strict=True)

@@ -18,7 +18,7 @@ from pipelines.svm.cpu.pairwise import solve_pairwise
 from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.path_result import Scores
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
@@ -30,7 +30,11 @@ PRODUCTS_OF_A_MINUTE = 3e12
 
 
 def solve_and_score_by_fold(
-    search: Search, rows: np.ndarray, products: ClassProducts | None, out: Solutions, means: Means
+    search: Search,
+    rows: np.ndarray,
+    products: ClassProducts | None,
+    out: Solutions,
+    resources: Resources,
 ) -> Iterator[tuple[int, Scored]]:
     """One gamma; each fold with its scores, and their seconds.
 
@@ -45,14 +49,14 @@ def solve_and_score_by_fold(
     products : of all rows, or None where they have no room
     out : Solutions, output
     """
-    one = _OneGamma(search, rows, products, out, means)
+    one = _OneGamma(search, rows, products, out, resources)
     if products is None and _n_products(search) * rows.shape[1] < PRODUCTS_OF_A_MINUTE:
-        solve_pairwise(search, rows, [search.kernel], means, [out])
-        yield from zip(search.folds, means.pool.map(one.score, search.folds), strict=True)
+        solve_pairwise(search, rows, [search.kernel], resources, [out])
+        yield from zip(search.folds, resources.pool.map(one.score, search.folds), strict=True)
     else:
         out.coefficients = search.empty_coefficients()
         yield from one.by_fold()
-    means.clock.lap("solve and score")
+    resources.clock.lap("solve and score")
 
 
 def _n_products(search: Search) -> int:
@@ -75,30 +79,32 @@ class _OneGamma:
     rows: np.ndarray
     products: ClassProducts | None
     out: Solutions
-    means: Means
+    resources: Resources
 
     def by_fold(self) -> Iterator[tuple[int, Scored]]:
         """Solve pair after pair of each fold, and score it."""
-        search, means = self.search, self.means
+        search, resources = self.search, self.resources
         numbers = longest_first(search.layout, search.problems)
         alone = [number for number in numbers if not self._fits_beside(number)]
         beside = [number for number in numbers if self._fits_beside(number)]
         if not alone:
             jobs = [[(number, fold)] for fold in search.folds for number in numbers]
-            yield from solve_by_fold(jobs, self._solve, self._finish, means.pool, means.told)
+            yield from solve_by_fold(
+                jobs, self._solve, self._finish, resources.pool, resources.on_progress
+            )
             return
         for turn, fold in enumerate(search.folds):
             for done, number in enumerate(alone, 1):
-                self._solve(number, fold, means.pool)
-                means.told((turn + done / len(numbers)) / len(search.folds))
-            list(means.pool.map(partial(self._solve, fold=fold), beside))
-            means.told((turn + 1) / len(search.folds))
+                self._solve(number, fold, resources.pool)
+                resources.on_progress((turn + done / len(numbers)) / len(search.folds))
+            list(resources.pool.map(partial(self._solve, fold=fold), beside))
+            resources.on_progress((turn + 1) / len(search.folds))
             yield fold, self._finish(fold)
 
     def _fits_beside(self, number: int) -> bool:
         """Whether every thread may have a kernel of a pair's rows at once."""
         n = len(self.search.problems[number].pair_rows(self.search.layout))
-        return self.means.n_threads * 4 * n**2 <= 0.8 * self.means.memory_bytes
+        return self.resources.n_threads * 4 * n**2 <= 0.8 * self.resources.memory_bytes
 
     def _finish(self, fold: int) -> Scored:
         mark_support(self.out.pairs[fold], self.out.support[fold])
@@ -106,11 +112,11 @@ class _OneGamma:
 
     def _solve(self, number: int, fold: int, pool: Executor | None = None) -> None:
         """One pair on one fold; with ``pool`` its threads make the kernel."""
-        search, means = self.search, self.means
+        search, resources = self.search, self.resources
         members = search.problems[number].pair_rows(search.layout)
         some = members[search.weights[fold][members] > 0]
-        if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * means.memory_bytes:
-            opened = partial(open_rows, self.rows[some], search.kernel, means)
+        if len(some) > MAX_ROWS or 4 * len(some) ** 2 > 0.8 * resources.memory_bytes:
+            opened = partial(open_rows, self.rows[some], search.kernel, resources)
         else:
             if self.products is None:
                 block = shared_products(self.rows[some], search.kernel, pool)
@@ -118,7 +124,7 @@ class _OneGamma:
                 block = scratch(len(some))
                 self.products.between(some, some, block)
             kernel_values(block, search.kernel, block, pool)
-            exact = means.exact_kernel(self.rows, search.kernel)
+            exact = resources.exact_kernel(self.rows, search.kernel)
             better = None if exact is None else partial(exact.of, some)
             opened = partial(open_block, block, np.arange(len(some)), None, better)
         solve_pair(search, number, fold, some, opened, self.out)
@@ -135,10 +141,10 @@ class _OneGamma:
     def score(self, fold: int) -> Scored:
         """Scores of a fold's validation rows, a few at a time, and their seconds."""
         began, search = time.perf_counter(), self.search
-        exact = self.means.exact_kernel(self.rows, search.kernel)
+        exact = self.resources.exact_kernel(self.rows, search.kernel)
         in_order = np.argsort(search.validation[fold])
         validation = search.validation[fold][in_order]
-        step = _rows_at_once(len(self.rows), self.means.memory_bytes)
+        step = _rows_at_once(len(self.rows), self.resources.memory_bytes)
         found = []
         for at in range(0, max(1, len(validation)), step):
             some = validation[at : at + step]

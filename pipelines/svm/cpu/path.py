@@ -17,7 +17,7 @@ from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
 from pipelines.svm.cpu.pairwise_by_fold import solve_and_score_by_fold
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
-from pipelines.svm.cpu.threads import Clock, Means, fits_in_memory, open_pool
+from pipelines.svm.cpu.threads import Clock, Resources, fits_in_memory, open_pool
 from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
 from pipelines.svm.search import Form, Search, search_folds
 from pipelines.svm.solutions import Solutions
@@ -38,7 +38,7 @@ def cross_validate_path(
     kept: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
     on_fold: Callable[[PathResult, int, int], None] | None = None,
-    told: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
     **form: Any,
 ) -> PathResult:
     """Validate C-SVC for every gamma and C on every fold.
@@ -61,7 +61,7 @@ def cross_validate_path(
         to the last digit whichever others there are
     on_fold : function of the result, the number of a gamma and that of a fold, called by one
         thread when the cells of these are filled; by default folds end in no special order
-    told : function of the share that is done, called by any thread
+    on_progress : function of the share that is done, called by any thread
     form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Form``
 
     Returns
@@ -84,9 +84,9 @@ def cross_validate_path(
     clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
-        means = Means(pool, memory_bytes, clock)
+        resources = Resources(pool, memory_bytes, clock)
         for (g, fold), solutions, (score, seconds) in _search_all(
-            search, rows, gamma_values, means, told or (lambda share: None)
+            search, rows, gamma_values, resources, on_progress or (lambda share: None)
         ):
             fill_fold(result, (g, fold), ascending, search, solutions, score, seconds)
             if on_fold is not None:
@@ -103,53 +103,55 @@ def _search_all(
     search: Search,
     rows: np.ndarray,
     gammas: np.ndarray,
-    means: Means,
-    told: Callable[[float], None],
+    resources: Resources,
+    on_progress: Callable[[float], None],
 ) -> Iterator[Found]:
     """Every gamma, in order, on every fold."""
-    if search.kernel.is_given or fits_in_memory(len(rows), means.memory_bytes):
+    if search.kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
         solve: Callable[..., Iterator[tuple[int, tuple[Scores, float]]]] = _solve_in_memory
     elif not search.one_vs_one:
         solve = _solve_rest
-    elif (products := products_by_class(search, rows, means)) is not None or len(gammas) == 1:
+    elif (products := products_by_class(search, rows, resources)) is not None or len(gammas) == 1:
         solve = partial(solve_and_score_by_fold, products=products)
     else:  # pairs share their products between gammas
         kernels = [search.kernel.at(gamma) for gamma in gammas]
-        yield from solve_and_score_pairwise(search, rows, kernels, means)
+        yield from solve_and_score_pairwise(search, rows, kernels, resources)
         return
     for g, gamma in enumerate(gammas):
-        out, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), told)
-        for fold, scored in solve(search.at(gamma), rows, out=out, means=replace(means, told=at)):
+        out, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), on_progress)
+        for fold, scored in solve(
+            search.at(gamma), rows, out=out, resources=replace(resources, on_progress=at)
+        ):
             yield (g, fold), out, scored
 
 
-def _all_in_all(g: int, n_gammas: int, told: Callable[[float], None], share: float) -> None:
-    told((g + share) / n_gammas)
+def _all_in_all(g: int, n_gammas: int, on_progress: Callable[[float], None], share: float) -> None:
+    on_progress((g + share) / n_gammas)
 
 
 def _solve_in_memory(
-    search: Search, rows: np.ndarray, out: Solutions, means: Means
+    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
     if "products" not in search.kept:
-        search.kept["products"] = shared_products(rows, search.kernel, means.pool)
+        search.kept["products"] = shared_products(rows, search.kernel, resources.pool)
         search.kept["values"] = np.empty_like(search.kept["products"])
-        means.clock.lap("distances")
+        resources.clock.lap("distances")
     values = search.kept["values"]
-    kernel_values(search.kept["products"], search.kernel, values, means.pool)
-    means.clock.lap("kernel")
-    exact = means.exact_kernel(rows, search.kernel)
+    kernel_values(search.kept["products"], search.kernel, values, resources.pool)
+    resources.clock.lap("kernel")
+    exact = resources.exact_kernel(rows, search.kernel)
     score = partial(_score_fold, search, values, exact, out)
-    yield from solve_in_memory(values, exact, search, out, score, means)
-    means.clock.lap("solve and score")
+    yield from solve_in_memory(values, exact, search, out, score, resources)
+    resources.clock.lap("solve and score")
 
 
 def _solve_rest(
-    search: Search, rows: np.ndarray, out: Solutions, means: Means
+    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
     score = partial(_score_fold, search, None, None, out)
-    opened = partial(open_rows, rows, search.kernel, means)
-    yield from solve_rest(search, opened, out, score, means)
-    means.clock.lap("solve and score")
+    opened = partial(open_rows, rows, search.kernel, resources)
+    yield from solve_rest(search, opened, out, score, resources)
+    resources.clock.lap("solve and score")
 
 
 def _score_fold(

@@ -25,7 +25,7 @@ from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_produc
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
 from pipelines.svm.cpu.smo import MAX_ROWS
-from pipelines.svm.cpu.threads import Means, open_pool
+from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.path_result import check_size
@@ -125,7 +125,7 @@ def cross_validate_regression(
     n_threads: int | None = None,
     memory_bytes: int = 4 << 30,
     on_fold: Callable[[RegressionResult, int], None] | None = None,
-    told: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
     **form: Any,
 ) -> RegressionResult:
     """Predict the rows asked of every fold for every C and epsilon.
@@ -145,7 +145,7 @@ def cross_validate_regression(
     memory_bytes : beyond it the kernel is made row by row
     on_fold : function of the result and the number of a fold, called by one thread when the
         cells of the fold are filled; folds end in no special order
-    told : function of the share of paths that are solved, called by any thread
+    on_progress : function of the share of paths that are solved, called by any thread
     form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Form``
 
     Raises
@@ -185,7 +185,7 @@ def cross_validate_regression(
     with _open_solver(X, y, kernel, settings, trains, n_threads, memory_bytes) as solver:
         for fold, _ in solve_by_fold(
             [[(e, fold)] for fold in range(len(folds)) for e in range(len(epsilons))],
-            solve, predict, solver.pool_of_paths, told or (lambda share: None),
+            solve, predict, solver.pool_of_paths, on_progress or (lambda share: None),
         ):  # fmt: skip
             if on_fold is not None:
                 on_fold(result, fold)
@@ -225,7 +225,7 @@ def _open_solver(
     in_memory = kernel.is_given or beside > 0
     with open_pool(max(1, min(threads, beside)) if in_memory else threads) as pool:
         used = np.unique(np.concatenate(trains)) if in_memory else None
-        yield _Solver(X, y, kernel, settings, used, Means(pool, memory_bytes))
+        yield _Solver(X, y, kernel, settings, used, Resources(pool, memory_bytes))
 
 
 class _Solver:
@@ -241,18 +241,18 @@ class _Solver:
         kernel: Kernel,
         settings: Settings,
         used: np.ndarray | None,
-        means: Means,
+        resources: Resources,
     ) -> None:
         self.given, self.y, self.kernel = np.asarray(X), np.asarray(y, np.float64), kernel
-        self.settings, self.used, self.means = settings, used, means
+        self.settings, self.used, self.resources = settings, used, resources
         self.rows = prepare_rows(self.given, kernel)
-        self.exact = means.exact_kernel(self.rows, kernel)
+        self.exact = resources.exact_kernel(self.rows, kernel)
         # Where the kernel's rows are made by the pool, one path is solved after another.
-        self.pool_of_paths = None if used is None else means.pool
+        self.pool_of_paths = None if used is None else resources.pool
         if used is not None:
             some = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
-            self.values = shared_products(some, kernel, means.pool)
-            kernel_values(self.values, kernel, self.values, means.pool)
+            self.values = shared_products(some, kernel, resources.pool)
+            kernel_values(self.values, kernel, self.values, resources.pool)
 
     def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
         """The path of one tube; its ``betas`` are float64 (n_C, n_train), one for each row.
@@ -272,9 +272,9 @@ class _Solver:
         )  # fmt: skip
         rules = problem, self.settings.Cs, self.settings.tol, self.settings.limit(2 * n), path
         if self.used is None:
-            memory_bytes = self.means.memory_bytes
+            memory_bytes = self.resources.memory_bytes
             source = KernelRows(
-                self.rows[twice], self.kernel, memory_bytes // 8 * 5, self.means.pool
+                self.rows[twice], self.kernel, memory_bytes // 8 * 5, self.resources.pool
             )
             walk_rows(source, largest_working_set(2 * n, memory_bytes), *rules)
         else:

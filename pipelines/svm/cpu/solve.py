@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.svm.cpu.binary import BinaryProblem, Path
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.problems import Layout, Problem
 from pipelines.svm.search import Search, Settings
 from pipelines.svm.solutions import CONVERGED, Solutions
@@ -108,7 +108,7 @@ def solve_rest(
     open_kernel: OpenKernel,
     out: Solutions,
     finish: Callable[[int], Found],
-    means: Means,
+    resources: Resources,
     pool: Executor | None = None,
 ) -> Iterator[tuple[int, Found]]:
     """Every class against all others on every fold, the longest first; see ``solve_by_fold``.
@@ -154,4 +154,4 @@ def solve_rest(
     jobs: list[Job] = [[(number, fold)] for number in numbers for fold in search.folds]
     if pool is not None:
         jobs = jobs_in_order(numbers, search.folds, len(search.layout.order))
-    return solve_by_fold(jobs, solve, finish, pool, means.told)
+    return solve_by_fold(jobs, solve, finish, pool, resources.on_progress)

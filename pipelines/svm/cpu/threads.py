@@ -39,17 +39,17 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Means:
+class Resources:
     """What a call may use, and its clock.
 
     memory_bytes : for kernel matrices
-    told : function of the share of one gamma's problems that are solved
+    on_progress : function of the share of one gamma's problems that are solved
     """
 
     pool: Executor
     memory_bytes: int
     clock: Clock = field(default_factory=Clock)
-    told: Callable[[float], None] = lambda share: None
+    on_progress: Callable[[float], None] = lambda share: None
 
     @property
     def n_threads(self) -> int:

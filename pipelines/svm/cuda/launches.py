@@ -134,12 +134,12 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
         1 / np.maximum(sizes, 1), sizes
     )
     share = xp.asarray(share)
-    means = to_host(share.T @ (shared @ share)).astype(np.float64)
+    resources = to_host(share.T @ (shared @ share)).astype(np.float64)
     if kernel.of_distances:
-        return means
+        return resources
     everywhere = xp.arange(len(shared))
     own = to_host(share.T @ shared[everywhere, everywhere]).astype(np.float64)
-    return own[:, None] + own - 2 * means
+    return own[:, None] + own - 2 * resources
 
 
 def sum_classes(

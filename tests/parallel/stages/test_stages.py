@@ -19,7 +19,7 @@ from pipelines.parallel.problem import CLASSES, Problem, approximator
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD, span
 from pipelines.parallel.stages.schedules import SCHEDULES
-from pipelines.parallel.train import Order, train
+from pipelines.parallel.train import TrainingPlan, train
 from tests.gang.processes import on_processes
 
 # Float32 sums in another order: eight micro-batches, each rounded, in place of one batch.
@@ -63,10 +63,10 @@ def train_each(group: Group, folder: str) -> dict:
                 SETTINGS[settings], stages=group.n_ranks, schedule=schedule, micro_batches=8
             )
             heard: list = []
-            order = Order(staged, "every-step", 1, None, f"{folder}/checkpoint")
+            order = TrainingPlan(staged, "every-step", 1, None, f"{folder}/checkpoint")
             content = train(PROBLEMS[problem], order, group, heard.append)
-            told = [one for one in heard if one["kind"] == "stages"]
-            found[schedule, problem, settings] = content, told
+            on_message = [one for one in heard if one["kind"] == "stages"]
+            found[schedule, problem, settings] = content, on_message
     return found
 
 
@@ -77,17 +77,17 @@ def staged(tmp_path_factory):
 
 @functools.cache
 def alone(problem: str, settings: str):
-    order = Order(SETTINGS[settings], "every-step", 1, None, "/dev/null")
+    order = TrainingPlan(SETTINGS[settings], "every-step", 1, None, "/dev/null")
     rank = train_without_file(PROBLEMS[problem], order)
     return from_bytes(rank)
 
 
-def train_without_file(problem: Problem, order: Order) -> bytes:
+def train_without_file(problem: Problem, order: TrainingPlan) -> bytes:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         named = dataclasses.replace(order, checkpoint=f"{folder}/checkpoint")
-        return train(problem, named, Group(0, 1, "cpu"), lambda news: None)
+        return train(problem, named, Group(0, 1, "cpu"), lambda event: None)
 
 
 @pytest.mark.slow
@@ -123,9 +123,9 @@ def test_training_is_that_of_one_process_the_uneven_last_batch_included(
 def test_the_bubble_is_the_sum_of_its_parts_and_activations_are_those_of_the_schedule(
     schedule, staged
 ):
-    told = staged[0][schedule, "classes", "sgd"][1]
-    assert len(told) == 2  # one for each epoch
-    for one in told:
+    on_message = staged[0][schedule, "classes", "sgd"][1]
+    assert len(on_message) == 2  # one for each epoch
+    for one in on_message:
         parts = one["ideal"] + one["imbalance"] + one["communication"]
         assert one["measured"] == pytest.approx(parts)
         assert 0 < one["measured"] < 1

@@ -64,7 +64,7 @@ def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> No
 
     cross_validate_path(
         X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1, on_fold=on_fold,
-        told=shares.append,
+        on_progress=shares.append,
     )  # fmt: skip
     assert [fold for fold, _ in given] == [0, 1, 2, 3]
     assert shares == sorted(shares)

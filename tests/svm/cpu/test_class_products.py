@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
 from pipelines.svm.cpu.kernels import shared_products
-from pipelines.svm.cpu.threads import Means
+from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.problems import problems_of, sort_rows
 from pipelines.svm.search import Search, Settings
@@ -46,8 +46,8 @@ def test_they_are_made_once_where_there_is_room_for_them() -> None:
     sizes = np.sort(np.bincount(CLASSES))
     needed = 2 * (300**2 + (sizes**2).sum()) + 2 * 4 * sizes[-2:].sum() ** 2
     with ThreadPoolExecutor(2) as pool:
-        assert products_by_class(search, ROWS, Means(pool, int(needed / 0.8) - 1)) is None
-        means = Means(pool, int(needed / 0.8) + 1)
-        found = products_by_class(search, ROWS, means)
+        assert products_by_class(search, ROWS, Resources(pool, int(needed / 0.8) - 1)) is None
+        resources = Resources(pool, int(needed / 0.8) + 1)
+        found = products_by_class(search, ROWS, resources)
         assert found is not None
-        assert products_by_class(search, ROWS, means) is found
+        assert products_by_class(search, ROWS, resources) is found

@@ -13,7 +13,7 @@ SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
 SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
 
 
-class Counts:
+class ProgressState:
     """Units done, their share of the predicted cost, and the time that share leaves.
 
     Parameters
@@ -50,7 +50,7 @@ class Counts:
         self.n_failed += failed
         self._cost_done += unit.cost
 
-    def follow(self, unit: Unit, share: float, compiled: int = 0) -> None:
+    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
         """A unit at work has done a share, between 0 and 1; or it compiles so many functions."""
         self.compiled = compiled
         if compiled and not share:

@@ -9,8 +9,8 @@ import pytest
 from distributed import Client
 
 from cluster_setup.units_page import bars
-from pipelines.run import news
-from pipelines.run.news import News, Teller
+from pipelines.run import events
+from pipelines.run.events import ProgressEvent, ProgressReporter
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 
 
@@ -20,10 +20,10 @@ class Slow:
     cost: float = 1.0
 
 
-def tell_three_times(shared: float, unit: Slow, tell: Callable[..., None]) -> str:
+def report_three_times(shared: float, unit: Slow, report: Callable[..., None]) -> str:
     for turn in (1, 2, 3):
         time.sleep(shared)
-        tell(turn / 3, [{"turn": turn}])
+        report(turn / 3, [{"turn": turn}])
     return unit.name
 
 
@@ -41,11 +41,11 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 @pytest.mark.slow
 def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
     units = [Slow("a"), Slow("b")]
-    came = list(runner.outcomes_and_news(tell_three_times, 1.1, units))
-    outcomes = [one for one in came if not isinstance(one, News)]
+    event = list(runner.outcomes_and_events(report_three_times, 1.1, units))
+    outcomes = [one for one in event if not isinstance(one, ProgressEvent)]
     assert sorted(outcome.result for outcome in outcomes) == ["a", "b"]
     for unit in units:
-        of_unit = [one for one in came if isinstance(one, News) and one.unit == unit.name]
+        of_unit = [one for one in event if isinstance(one, ProgressEvent) and one.unit == unit.name]
         assert [one.share for one in of_unit[:2]] == pytest.approx([1 / 3, 2 / 3])
         assert [list(one.rows) for one in of_unit[:2]] == [[{"turn": 1}], [{"turn": 2}]]
         assert of_unit[0].worker == outcomes[0].worker
@@ -55,19 +55,21 @@ def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
 
 @pytest.mark.slow
 def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
-    came = OnCluster(one_worker).outcomes_and_news(tell_three_times, 1.1, [Slow("svm-a 5 folds")])
-    next(came)
+    event = OnCluster(one_worker).outcomes_and_events(
+        report_three_times, 1.1, [Slow("svm-a 5 folds")]
+    )
+    next(event)
     shown = bars(one_worker.cluster.scheduler)
     assert shown["name"] == ["svm-a 5 folds"]
     assert shown["share"] == [pytest.approx(1 / 3)]
     assert shown["status"][0].startswith("33 %, 1 fold done")
-    list(came)
+    list(event)
     assert bars(one_worker.cluster.scheduler)["name"] == []
 
 
 def test_a_short_unit_tells_nothing(runner: Runner) -> None:
-    came = list(runner.outcomes_and_news(tell_three_times, 0.0, [Slow("a")]))
-    assert [type(one).__name__ for one in came] == ["Outcome"]
+    event = list(runner.outcomes_and_events(report_three_times, 0.0, [Slow("a")]))
+    assert [type(one).__name__ for one in event] == ["Outcome"]
 
 
 def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner: Runner) -> None:
@@ -76,18 +78,18 @@ def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner: Run
 
 def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     now, sent = [0.0], list[dict[str, Any]]()
-    monkeypatch.setattr(news.time, "monotonic", lambda: now[0])
-    tell = Teller("a", "here", sent.append)
-    tell(0.1, [{"n": 1}])
+    monkeypatch.setattr(events.time, "monotonic", lambda: now[0])
+    report = ProgressReporter("a", "here", sent.append)
+    report(0.1, [{"n": 1}])
     assert sent == []
     now[0] = 1.5
-    tell(0.2, [{"n": 2}])
+    report(0.2, [{"n": 2}])
     assert [(one["share"], one["rows"]) for one in sent] == [(0.2, [{"n": 1}, {"n": 2}])]
     now[0] = 3.0
-    tell(0.205)  # not even a hundredth further
+    report(0.205)  # not even a hundredth further
     assert len(sent) == 1
-    tell(0.22)
+    report(0.22)
     assert sent[1] == {"unit": "a", "share": 0.22, "folds": 2}
     now[0] = 9.0
-    tell(0.1, [{"n": 3}])  # of two threads the slower one comes last
+    report(0.1, [{"n": 3}])  # of two threads the slower one comes last
     assert sent[2]["share"] == 0.22

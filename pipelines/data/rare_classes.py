@@ -26,7 +26,7 @@ def fewest_rows(n_folds: int, test_size: float) -> int:
     return least
 
 
-def settle_rare(y: NDArray[Any], n_folds: int, test_size: float, rare: Rare) -> Kept:
+def merge_or_drop(y: NDArray[Any], n_folds: int, test_size: float, rare: Rare) -> Kept:
     """Drop or merge the classes that are too rare, or refuse them.
 
     Parameters

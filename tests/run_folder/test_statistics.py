@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from pipelines.run_folder.judgement import edges, interval, rivals, standard_error, wider, wilson
+from pipelines.run_folder.statistics import (
+    interval,
+    on_grid_boundary,
+    standard_error,
+    widen,
+    wilson,
+    within_one_standard_error,
+)
 
 FOLDS = 5
 
@@ -40,7 +47,7 @@ def test_the_standard_error_is_that_of_the_corrected_deviation() -> None:
 
 def test_ties_and_the_simplest_within_one_standard_error() -> None:
     candidates = grid([[0.30, 0.11, 0.10], [0.31, 0.10, 0.13]], std=0.03)  # error 0.015
-    found = rivals(candidates, FOLDS, ("C", "gamma"))
+    found = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
     assert found is not None
     assert found.tied.sum() == 2
     assert found.within.sum() == 3
@@ -49,7 +56,7 @@ def test_ties_and_the_simplest_within_one_standard_error() -> None:
 
 
 def test_alone_the_best_is_the_simplest() -> None:
-    found = rivals(grid([[0.3, 0.1]], std=0.0), FOLDS, ("C", "gamma"))
+    found = within_one_standard_error(grid([[0.3, 0.1]], std=0.0), FOLDS, ("C", "gamma"))
     assert found is not None
     assert found.within.sum() == 1
     assert not found.has_simpler
@@ -57,10 +64,10 @@ def test_alone_the_best_is_the_simplest() -> None:
 
 def test_a_run_without_scores_is_judged_by_its_errors() -> None:
     candidates = grid([[0.30, 0.10]], std=0.03).drop(columns=["score_mean", "score_std"])
-    found = rivals(candidates, FOLDS, ("C", "gamma"))
+    found = within_one_standard_error(candidates, FOLDS, ("C", "gamma"))
     assert found is not None
     assert found.simplest["C"] == 10.0
-    assert [str(edge) for edge in edges(candidates, FOLDS)] == ["the largest C"]
+    assert [str(edge) for edge in on_grid_boundary(candidates, FOLDS)] == ["the largest C"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,7 @@ def test_a_run_without_scores_is_judged_by_its_errors() -> None:
 def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
     errors: list[list[float]], found: list[str]
 ) -> None:
-    assert [str(edge) for edge in edges(grid(errors, std=0.03), FOLDS)] == found
+    assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == found
 
 
 def test_the_wider_grid_holds_every_value_of_this_one() -> None:
@@ -83,7 +90,7 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
     argv = ["python", "-m", "pipelines.svm_grid", "--n-c=3", "--log-c", "0", "2", "--dataset",
             "my table.csv", "--results", "here"]  # fmt: skip
-    assert wider(argv, options, edges(candidates, FOLDS)) == (
+    assert widen(argv, options, on_grid_boundary(candidates, FOLDS)) == (
         "python -m pipelines.svm_grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
         "--log-gamma -1 1 --n-gamma 3"
     )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.say import aloud, complain, fitted, take_any_terminal
+from pipelines.console import echo, print_error, take_any_terminal, wrap_line
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("svm_grid", "first\n  second")
+    print_error("svm_grid", "first\n  second")
     assert capsys.readouterr().err == "svm_grid: first second\n"
 
 
@@ -20,14 +20,14 @@ def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPat
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     take_any_terminal()
-    aloud("cv error   1.39 % ± 0.22 %")
+    echo("cv error   1.39 % ± 0.22 %")
     assert written.getvalue() == b"cv error   1.39 % ? 0.22 %\n"
 
 
 def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     take_any_terminal()
-    aloud("nobody hears this")
+    echo("nobody hears this")
     assert not sys.stdout.isatty()
     sys.stdout.close()
 
@@ -35,8 +35,8 @@ def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_finished_program_is_not_interrupted_any_more() -> None:
     """Python frees what it holds after its last line, for a second where much was imported."""
     program = (
-        "import atexit, os, signal; from pipelines.say import leave_quietly;"
-        "atexit.register(os.kill, os.getpid(), signal.SIGINT); leave_quietly()"
+        "import atexit, os, signal; from pipelines.console import flush_and_exit;"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT); flush_and_exit()"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -47,24 +47,24 @@ def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPa
     line = (
         "vote       test error 1.12 % (112 of 10,000) of a well-known set, in results/a-run/report"
     )
-    assert fitted(line).splitlines() == [
+    assert wrap_line(line).splitlines() == [
         "vote       test error 1.12 % (112 of 10,000) of a well-known",
         "           set, in results/a-run/report",
     ]
     monkeypatch.setenv("COLUMNS", "100")
-    assert fitted(line) == line
+    assert wrap_line(line) == line
 
 
 def test_an_answered_ctrl_c_within_an_import_is_not_how_the_program_ends(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         """
 import sys
-from pipelines.say import leave_quietly
+from pipelines.console import flush_and_exit
 try:
     exec("raise KeyboardInterrupt")  # as in an import that makes a dataclass
 except KeyboardInterrupt:
     pass
-leave_quietly()
+flush_and_exit()
 sys.exit(1)
 """
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipelines.run.pace import cut_for
+from pipelines.run.chunking import split_for_workers
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def named(cut) -> list[str]:
 )
 def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_units):
     units = [Piece(f"unit-{i}", cost) for i, cost in enumerate(costs)]
-    cut = cut_for(units, n_workers, in_five)
+    cut = split_for_workers(units, n_workers, in_five)
     assert len(cut) == n_units
     whole = {unit.name for unit in units}
     assert {name.split(".")[0] for name in named(cut)} == whole
@@ -46,4 +46,4 @@ def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_units):
 
 def test_what_cannot_be_cut_stays_whole():
     units = [Piece("a", 9.0), Piece("b", 1.0)]
-    assert named(cut_for(units, 5, lambda unit: [unit])) == ["a", "b"]
+    assert named(split_for_workers(units, 5, lambda unit: [unit])) == ["a", "b"]

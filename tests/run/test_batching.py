@@ -12,9 +12,9 @@ import pytest
 from distributed import Client
 
 from cluster_setup import open_cluster
-from pipelines.run import together
+from pipelines.run import batching
+from pipelines.run.batching import in_tasks
 from pipelines.run.tasks import RETRIES, OnCluster
-from pipelines.run.together import in_tasks
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Number:
 @pytest.fixture
 def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a scheduler served ten tasks."""
-    monkeypatch.setattr(together, "TASKS", 10)
-    monkeypatch.setattr(together, "TASKS_A_WORKER", 1)
+    monkeypatch.setattr(batching, "TASKS", 10)
+    monkeypatch.setattr(batching, "TASKS_A_WORKER", 1)
 
 
 def test_few_units_have_a_task_each() -> None:
-    units = [Number(value) for value in range(together.TASKS)]
+    units = [Number(value) for value in range(batching.TASKS)]
     assert in_tasks(units, 2, ()) == [(unit,) for unit in units]
 
 
@@ -45,7 +45,7 @@ def test_a_task_is_a_small_part_of_a_workers_share() -> None:
     for n_workers in (1, 64):
         tasks = in_tasks(units, n_workers, ())
         assert [unit for task in tasks for unit in task] == units
-        most = max(together.TASKS, together.TASKS_A_WORKER * n_workers)
+        most = max(batching.TASKS, batching.TASKS_A_WORKER * n_workers)
         assert most / 2 < len(tasks) < 2 * most
         share = sum(unit.cost for unit in units) / n_workers
         assert max(sum(unit.cost for unit in task) for task in tasks) <= share / 200

@@ -1,8 +1,8 @@
 """News from inside a unit: how far it is, and the rows it has given by now.
 
-A work that has something to tell takes ``tell`` besides what every work takes, and calls it
-from any thread: ``tell(share)`` with the share of the unit that is done, between 0 and 1, and
-``tell(share, rows)`` with rows that are ready before the unit is. From a worker of a cluster
+A work that has something to tell takes ``report`` besides what every work takes, and calls it
+from any thread: ``report(share)`` with the share of the unit that is done, between 0 and 1, and
+``report(share, rows)`` with rows that are ready before the unit is. From a worker of a cluster
 this travels as an event of Dask's, over the connections that are there.
 """
 
@@ -24,7 +24,7 @@ Line = Callable[[], Callable[[Message], None]]
 
 
 @dataclass(frozen=True)
-class News:
+class ProgressEvent:
     """What a unit at work tells of itself.
 
     Attributes
@@ -64,8 +64,8 @@ def to_scheduler(topic: str) -> Callable[[Message], None]:
     return lambda message: worker.log_event(topic, message | {"task": task})
 
 
-class Teller:
-    """``tell`` of one unit; it holds back what comes too soon after the last news.
+class ProgressReporter:
+    """``report`` of one unit; it holds back what comes too soon after the last news.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from pipelines.run.news import Line
+from pipelines.run.events import Line
 from pipelines.run.outcomes import AnyUnit, Work, describe, measured, needs_of
 
 TASKS = 2000

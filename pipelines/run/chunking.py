@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.run.outcomes import AnyUnit, Unit, needs_of
-from pipelines.run.schedule import Lives, Queue, makespan
+from pipelines.run.schedule import Queue, WorkerLifetimes, makespan
 
 if TYPE_CHECKING:  # it reads tables, which a task and --help do not
     from pipelines.run_folder.reading import Unit as Done
@@ -27,7 +27,7 @@ NEIGHBOURS = 10  # parts of the units done, of which one tells how far a new uni
 
 
 @dataclass(frozen=True)
-class Pace:
+class CostModel:
     """What units done say of those to come.
 
     Attributes
@@ -39,7 +39,7 @@ class Pace:
     seconds: NDArray[np.float64]
 
     @classmethod
-    def of(cls, done: Iterable[Done]) -> Pace | None:
+    def of(cls, done: Iterable[Done]) -> CostModel | None:
         """From a journal; None where nothing is done whose cost was written down."""
         pairs = sorted(
             (unit.cost, max(0.0, unit.seconds - unit.compile_seconds))
@@ -71,7 +71,7 @@ class Pace:
         return np.asarray(costs * ratios[np.clip(place, 0, m - 1)])
 
 
-def queue_of(units: Sequence[Unit], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
+def task_queue(units: Sequence[Unit], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
     """Units in the order in which the program hands them out: the most costly first.
 
     Parameters
@@ -88,7 +88,7 @@ def queue_of(units: Sequence[Unit], seconds: NDArray[np.float64], per_task: floa
     return Queue(seconds[order], {k: some for k, some in needs.items() if some}, per_task)
 
 
-def cut_for(
+def split_for_workers(
     units: Sequence[AnyUnit], n_workers: int, parts_of: Callable[[AnyUnit], Sequence[AnyUnit]]
 ) -> list[AnyUnit]:
     """Units of which the longest are cut, as many as make an end on so many workers earliest.
@@ -118,4 +118,4 @@ def cut_for(
 
 def _end(units: Sequence[AnyUnit], n_workers: int) -> float:
     costs = np.array([unit.cost for unit in units])
-    return makespan(queue_of(units, costs), Lives.equal(n_workers))
+    return makespan(task_queue(units, costs), WorkerLifetimes.equal(n_workers))

@@ -14,23 +14,23 @@ from contextlib import suppress
 from textwrap import wrap
 from typing import Any
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-def silent(line: str) -> None:
+def quiet_echo(line: str) -> None:
     """Say nothing."""
 
 
 INDENT = " " * 11  # of what follows a line's first word
 
 
-def aloud(line: str) -> None:
+def echo(line: str) -> None:
     """Say a line on stdout, if there is one that takes it; a terminal has it cut between words."""
     with suppress(OSError):
-        print(fitted(line) if sys.stdout.isatty() else line, flush=True)
+        print(wrap_line(line) if sys.stdout.isatty() else line, flush=True)
 
 
-def fitted(line: str) -> str:
+def wrap_line(line: str) -> str:
     """A line as a terminal shows it whose window is too narrow: cut between words, not in one."""
     width = shutil.get_terminal_size().columns
     if len(line) <= width or "\n" in line:
@@ -42,7 +42,7 @@ def fitted(line: str) -> str:
     )  # fmt: skip
 
 
-def complain(command: str, message: str) -> None:
+def print_error(command: str, message: str) -> None:
     """One line on stderr, in the form every command uses."""
     with suppress(OSError):
         print(f"{command}: {' '.join(message.split())}", file=sys.stderr, flush=True)
@@ -61,7 +61,7 @@ def take_any_terminal() -> None:
             stream.reconfigure(errors="replace")
 
 
-def leave_quietly() -> None:
+def flush_and_exit() -> None:
     """Write what is still to be written; where nobody reads it, keep Python's exit from failing.
 
     The exit itself is then short, and no Ctrl-C makes a finished run look like a broken one.

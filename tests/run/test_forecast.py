@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pipelines.run import ahead
-from pipelines.run.pace import Pace, queue_of
-from pipelines.run.schedule import Lives, makespan
+from pipelines.run import forecast
+from pipelines.run.chunking import CostModel, task_queue
+from pipelines.run.schedule import WorkerLifetimes, makespan
 from pipelines.run_folder.reading import Unit as Done
 
 
@@ -26,42 +26,42 @@ def done(*pairs: tuple[float, float]) -> list[Done]:
 
 def test_the_pace_is_that_of_the_units_done():
     units = [*done((1, 2.0), (3, 6.0)), Done("compiles", "", 0, 9.0, compile_seconds=1, cost=4.0)]
-    pace = Pace.of([*units, Done("of an older run", "", 0, 5.0)])
-    assert pace is not None
-    assert pace.rate == 2
-    drawn = pace.draw(np.array([10.0, 20.0]), np.random.default_rng(0))
+    cost_model = CostModel.of([*units, Done("of an older run", "", 0, 5.0)])
+    assert cost_model is not None
+    assert cost_model.rate == 2
+    drawn = cost_model.draw(np.array([10.0, 20.0]), np.random.default_rng(0))
     assert drawn.tolist() == [20, 40]
-    assert Pace.of([Done("of an older run", "", 0, 5.0)]) is None
+    assert CostModel.of([Done("of an older run", "", 0, 5.0)]) is None
 
 
 def test_a_draw_is_off_as_units_of_that_cost_were():
     cheap, dear = [(1, 0.5)] * 30, [(100, 200)] * 30
-    pace = Pace.of(done(*cheap, *dear))
-    assert pace is not None
-    drawn = pace.draw(np.repeat([1.0, 100.0], 500), np.random.default_rng(0))
+    cost_model = CostModel.of(done(*cheap, *dear))
+    assert cost_model is not None
+    drawn = cost_model.draw(np.repeat([1.0, 100.0], 500), np.random.default_rng(0))
     assert drawn[:500].mean() == pytest.approx(0.5)
     assert drawn[500:].mean() == pytest.approx(200, rel=0.2)
 
 
 def test_units_are_handed_out_by_cost_and_refits_before_what_waits():
     units = [Unit("a", 1), Unit("b", 4), Unit("refit", 2, ("b",)), Unit("c", 3), Unit("d", 2)]
-    queue = queue_of(units, np.array([1, 4, 2, 3, 2.0]))
+    queue = task_queue(units, np.array([1, 4, 2, 3, 2.0]))
     assert queue.seconds.tolist() == [4, 3, 2, 2, 1]
-    assert makespan(queue, Lives.equal(1)) == 12
-    assert makespan(queue, Lives.equal(2)) == 6
+    assert makespan(queue, WorkerLifetimes.equal(1)) == 12
+    assert makespan(queue, WorkerLifetimes.equal(2)) == 6
 
 
 def test_as_many_workers_as_stay_at_work():
-    pace = Pace.of(done(*[(1, 60.0)] * 5))
-    assert pace is not None
-    pilot = ahead.Pilot(pace, 30.0)
+    cost_model = CostModel.of(done(*[(1, 60.0)] * 5))
+    assert cost_model is not None
+    pilot = forecast.PilotRun(cost_model, 30.0)
     units = [Unit(str(i), 1.0) for i in range(100)]
-    best = ahead.most_workers(pilot, lambda n: units, 0.9)
+    best = forecast.most_workers(pilot, lambda n: units, 0.9)
     # 100 units on 50 are two rounds, on 51 to 99 too; on 100 one.
     assert (best.n_workers, best.seconds, best.efficiency) == (100, 60, 1)
-    assert ahead.most_workers(pilot, lambda n: units, 0.9, most=99).n_workers == 55
-    few = ahead.forecast(pilot, lambda n: units, 10)
+    assert forecast.most_workers(pilot, lambda n: units, 0.9, most=99).n_workers == 55
+    few = forecast.estimate_run(pilot, lambda n: units, 10)
     assert (few.seconds, few.work_seconds, few.walltime) == (600, 6000, "0:20:00")
-    said = "\n".join(ahead.lines(few, 0.9))
+    said = "\n".join(forecast.lines(few, 0.9))
     assert "10 workers are worth asking for" in said
     assert "10:30 min on them" in said

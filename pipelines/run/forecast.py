@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import InputError, opt
-from pipelines.run.counts import clock
+from pipelines.run.chunking import CostModel, task_queue
 from pipelines.run.outcomes import Unit
-from pipelines.run.pace import Pace, queue_of
-from pipelines.run.schedule import Lives, makespan
+from pipelines.run.progress_state import clock
+from pipelines.run.schedule import WorkerLifetimes, makespan
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.reading import units_of
 from pipelines.run_folder.work_time import shown_seconds
@@ -28,20 +28,20 @@ UnitsFor = Callable[[int], Sequence[Unit]]  # the units of a run on so many work
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotRun:
     """What a smaller run says of a larger one.
 
     Attributes
     ----------
-    pace : Pace
+    cost_model : Pace
     around_seconds : of its wall time, before the first unit and after the last
     """
 
-    pace: Pace
+    cost_model: CostModel
     around_seconds: float
 
     @classmethod
-    def read(cls, path: Path, command: str, option: str = "pilot") -> Pilot:
+    def read(cls, path: Path, command: str, option: str = "pilot") -> PilotRun:
         """From the folder of a run.
 
         Raises
@@ -52,18 +52,18 @@ class Pilot:
         folder = RunFolder.open(path, command)
         with folder.journal(write=False) as journal:
             done = units_of(journal.records)
-        pace = Pace.of(done)
-        if pace is None:
+        cost_model = CostModel.of(done)
+        if cost_model is None:
             raise InputError(
                 f"{opt(option)} must name a run with units done whose costs it wrote down, got "
                 f"{path}; make a new small run"
             )
         wall = folder.record.get("wall_seconds") or 0.0
-        return cls(pace, max(0.0, wall - shown_seconds(done)))
+        return cls(cost_model, max(0.0, wall - shown_seconds(done)))
 
 
 @dataclass(frozen=True)
-class Forecast:
+class RunEstimate:
     """A run on so many workers.
 
     Attributes
@@ -94,24 +94,24 @@ class Forecast:
         return f"{hours}:{minutes:02d}:00"
 
 
-def forecast(pilot: Pilot, units_for: UnitsFor, n_workers: int) -> Forecast:
+def estimate_run(pilot: PilotRun, units_for: UnitsFor, n_workers: int) -> RunEstimate:
     """How long a run takes on so many equal workers."""
     units = units_for(n_workers)
     costs = np.array([unit.cost for unit in units])
     ends, work = [], []
     for draw in range(DRAWS):
-        seconds = pilot.pace.draw(costs, np.random.default_rng(draw))
-        ends.append(makespan(queue_of(units, seconds), Lives.equal(n_workers)))
+        seconds = pilot.cost_model.draw(costs, np.random.default_rng(draw))
+        ends.append(makespan(task_queue(units, seconds), WorkerLifetimes.equal(n_workers)))
         work.append(seconds.sum())
-    return Forecast(
+    return RunEstimate(
         n_workers, len(units), float(np.mean(work)), float(np.mean(ends)), max(ends),
         pilot.around_seconds,
     )  # fmt: skip
 
 
 def most_workers(
-    pilot: Pilot, units_for: UnitsFor, efficiency: float = EFFICIENCY, most: int | None = None
-) -> Forecast:
+    pilot: PilotRun, units_for: UnitsFor, efficiency: float = EFFICIENCY, most: int | None = None
+) -> RunEstimate:
     """The most workers that are kept at work for that share of the time.
 
     Parameters
@@ -119,23 +119,23 @@ def most_workers(
     most : not more than these; None: than there are units
     """
     limit = int(min(most or math.inf, len(units_for(1))))
-    best = tried = forecast(pilot, units_for, 1)
+    best = tried = estimate_run(pilot, units_for, 1)
     above = limit + 1
     while tried.n_workers < limit and tried.efficiency > efficiency / 2:
         n_workers = min(limit, math.ceil(GROWTH * tried.n_workers))
-        tried = forecast(pilot, units_for, n_workers)
+        tried = estimate_run(pilot, units_for, n_workers)
         if tried.efficiency >= efficiency:
             best, above = tried, limit + 1
         else:
             above = min(above, n_workers)
     for n_workers in range(above - 1, best.n_workers, -1):
-        tried = forecast(pilot, units_for, n_workers)
+        tried = estimate_run(pilot, units_for, n_workers)
         if tried.efficiency >= efficiency:
             return tried
     return best
 
 
-def lines(best: Forecast, efficiency: float) -> Iterator[str]:
+def lines(best: RunEstimate, efficiency: float) -> Iterator[str]:
     """What is said of a forecast."""
     many = "1 worker" if best.n_workers == 1 else f"{best.n_workers:,} workers"
     yield (

@@ -101,7 +101,7 @@ def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
 
 @dataclass(frozen=True)
-class Rivals:
+class WithinOneStandardError:
     """Which candidates are as good as the best, as far as the folds can tell.
 
     Attributes
@@ -133,7 +133,9 @@ class Rivals:
         return marks
 
 
-def rivals(candidates: pd.DataFrame, n_folds: int, by: Sequence[str]) -> Rivals | None:
+def within_one_standard_error(
+    candidates: pd.DataFrame, n_folds: int, by: Sequence[str]
+) -> WithinOneStandardError | None:
     """Hold candidates, best first, against the best; None where none has a score.
 
     Breiman et al., Classification and regression trees (1984), choose the simplest candidate
@@ -155,11 +157,13 @@ def rivals(candidates: pd.DataFrame, n_folds: int, by: Sequence[str]) -> Rivals 
     tied = mean.round(TIE_DECIMALS) == round(best, TIE_DECIMALS)
     within = tied | (mean > best - (0.0 if math.isnan(error) else error))
     simplest = candidates[within].sort_values([*by, "rank"]).iloc[0].to_dict()
-    return Rivals(tied, within, {str(name): value for name, value in simplest.items()})
+    return WithinOneStandardError(
+        tied, within, {str(name): value for name, value in simplest.items()}
+    )
 
 
 @dataclass(frozen=True)
-class Edge:
+class GridBoundary:
     """The best candidate lies at an end of an axis, and beats its neighbour there."""
 
     name: str  # of the axis: C or gamma
@@ -169,7 +173,7 @@ class Edge:
         return f"the {'largest' if self.is_largest else 'smallest'} {self.name}"
 
 
-def edges(candidates: pd.DataFrame, n_folds: int) -> list[Edge]:
+def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
     """Ends of the grid at which the best is better than its neighbour by a standard error.
 
     Elsewhere the errors level off, and a wider grid would hardly have a better candidate.
@@ -187,11 +191,11 @@ def edges(candidates: pd.DataFrame, n_folds: int) -> list[Edge]:
         beside = values[-2] if is_largest else values[1]
         neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
         if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
-            found.append(Edge(name, is_largest))
+            found.append(GridBoundary(name, is_largest))
     return found
 
 
-def wider(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[Edge]) -> str:
+def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary]) -> str:
     """The command of a run whose grid goes on, in equal steps, beyond these edges.
 
     It has half as many values more, so that the cells of this grid are among those of the other.
