@@ -71,7 +71,7 @@ def _run(asked: argparse.Namespace, more: Sequence[str]) -> None:
         print(line)
     pilot = forecast.PilotRun.read(path, job.command, "run")
     best = forecast.most_workers(
-        pilot, partial(job.units_for, kind), asked.efficiency, asked.workers
+        pilot, partial(job.tasks_for, kind), asked.efficiency, asked.workers
     )
     for line in forecast.lines(best, asked.efficiency):
         print(line)

@@ -46,9 +46,9 @@ def dask_setup(scheduler: Any) -> None:
     server.conn_params.header_timeout = SECONDS_OF_SILENCE
     # What has no dashboard must not wait for bokeh.
     if any(hasattr(one, "app_paths") for one in application.applications):
-        from cluster_setup import units_page
+        from cluster_setup import running_tasks_page
 
-        units_page.setup(scheduler)
+        running_tasks_page.setup(scheduler)
 
 
 def host_names(address: str) -> set[str]:

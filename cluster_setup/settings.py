@@ -9,10 +9,10 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8787
-TOPIC = "pleasingly-"  # how the topics begin whose events the page of units shows
+TOPIC = "pleasingly-"  # how the topics begin whose events the page of tasks shows
 
 OF_SCHEDULERS = {
-    # A worker holds no unit in reserve: what is left at the end is spread evenly.
+    # A worker holds no task in reserve: what is left at the end is spread evenly.
     "distributed.scheduler.worker-saturation": 1.0,
     # Replicas of the shared data are wanted on every worker to the end.
     "distributed.scheduler.active-memory-manager.start": False,
@@ -20,7 +20,7 @@ OF_SCHEDULERS = {
 OF_WORKERS = {
     # What a worker holds is in use: to write it to disk frees nothing, and a worker that pauses
     # at 80 % of its memory waits for ever for what no one will release. At 95 % it is ended, and
-    # its unit goes elsewhere or is a row that says so.
+    # its task goes elsewhere or is a row that says so.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
@@ -32,7 +32,7 @@ OF_WORKERS = {
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
 OUR_PAGES = "cluster_setup.pages"
-UNITS_PAGE = "cluster_setup.units_page"
+RUNNING_TASKS_PAGE = "cluster_setup.running_tasks_page"
 # Pages to look at, none of which changes anything or reaches out to another server.
 ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
     "scheduler.json", "scheduler.prometheus", "health", "statics"
@@ -44,8 +44,8 @@ def settings_of(dashboard: str | None) -> dict[str, Any]:
     import dask
 
     preload = "distributed.scheduler.preload"
-    # Dask imports them before it makes its dashboard, which has the page of units from then on.
-    routes = [*ROUTES, *([UNITS_PAGE] if find_spec("bokeh") else [])]
+    # Dask imports them before it makes its dashboard, which has the page of tasks from then on.
+    routes = [*ROUTES, *([RUNNING_TASKS_PAGE] if find_spec("bokeh") else [])]
     return {
         **SETTINGS,
         preload: [*dask.config.get(preload), OUR_PAGES],

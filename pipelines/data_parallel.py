@@ -22,7 +22,7 @@ from pipelines.run_folder import names
 if TYPE_CHECKING:
     from pipelines.parallel.elastic import Trained
     from pipelines.parallel.problem import Problem
-    from pipelines.parallel.units import Training
+    from pipelines.parallel.trainings import Training
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -114,7 +114,7 @@ class DataParallel(job.Job[Options]):
     def restore(self, session: Session) -> None:
         """Trainings that ended before."""
         self.ended: dict[str, list[dict[str, Any]]] = {
-            record["unit"]: record["rows"]
+            record["task"]: record["rows"]
             for record in session.journal.records
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
@@ -126,7 +126,7 @@ class DataParallel(job.Job[Options]):
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """On how many ranks."""
         from cluster_setup.workers import forecast_workers
-        from pipelines.parallel.units import Training
+        from pipelines.parallel.trainings import Training
 
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
@@ -165,7 +165,7 @@ class DataParallel(job.Job[Options]):
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
         self._refuse_unshared(session, cluster)
-        todo = [unit for unit in self.trainings if unit.name not in self.ended]
+        todo = [training for training in self.trainings if training.name not in self.ended]
         shared = self.problem
         rows = session.path / names.ROWS_ON_DISK
         if self.settings.home == "parquet" and todo:
@@ -174,32 +174,32 @@ class DataParallel(job.Job[Options]):
             write_rows(rows, self.problem.train)
             shared = self.problem.without_train()
         with session.journal_writer(cluster, todo) as journal_writer:
-            for unit in todo:
+            for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    done = self._train(session, cluster, unit, shared)
+                    done = self._train(session, cluster, training, shared)
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
                     raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
                     seconds = time.perf_counter() - clock
-                    table = unit.rows([], f"failed: {describe(error)}")
-                    outcome = Outcome(unit, None, describe(error), "", started, seconds)
+                    table = training.rows([], f"failed: {describe(error)}")
+                    outcome = Outcome(training, None, describe(error), "", started, seconds)
                 else:
                     last = done.progress.epochs[-1]
                     last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
-                    table = unit.rows(done.progress.epochs, "diverged" if diverged else "ok")
+                    table = training.rows(done.progress.epochs, "diverged" if diverged else "ok")
                     gang = " ".join(done.members)
-                    outcome = Outcome(unit, None, None, gang, started, done.seconds)
-                self.ended[unit.name] = table
+                    outcome = Outcome(training, None, None, gang, started, done.seconds)
+                self.ended[training.name] = table
                 journal_writer.record(outcome, table)
         rows.unlink(missing_ok=True)
         return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
 
     def _train(
-        self, session: Session, cluster: Cluster, unit: Training, problem: Problem
+        self, session: Session, cluster: Cluster, training: Training, problem: Problem
     ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
@@ -214,13 +214,13 @@ class DataParallel(job.Job[Options]):
                 said = time.monotonic()
                 loss = message["validation_loss"]
                 session.echo(
-                    f"epoch      {message['epoch']:,} of {unit.name}"
+                    f"epoch      {message['epoch']:,} of {training.name}"
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
             if message["kind"] == "stages":
-                self.staged[unit.name] = {"training": unit.name, **found}
+                self.staged[training.name] = {"training": training.name, **found}
             if message["kind"] == "restart":
-                self.restarts.append({"training": unit.name, **found})
+                self.restarts.append({"training": training.name, **found})
                 session.folder.update(restarts=self.restarts)
                 session.echo(
                     f"restart    {message['reason']}; {message['ranks_after']} ranks go on at step "
@@ -228,13 +228,13 @@ class DataParallel(job.Job[Options]):
                     f"{message['seconds']:.1f} s"
                 )
 
-        checkpoint = session.path / names.CHECKPOINTS / unit.file
+        checkpoint = session.path / names.CHECKPOINTS / training.file
         order = TrainingPlan(
-            self.settings, unit.strategy, unit.seed(self.options.seed), None,
+            self.settings, training.strategy, training.seed(self.options.seed), None,
             str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
         )  # fmt: skip
         return train_on(
-            cluster.client, problem, order, unit.ranks, on_message,
+            cluster.client, problem, order, training.ranks, on_message,
             device=torch_device(cluster.device), threads=cluster.threads,
         )  # fmt: skip
 
@@ -255,7 +255,7 @@ class DataParallel(job.Job[Options]):
         """The table of epochs, and the best network."""
         from pipelines.parallel import answer
 
-        ended = {unit: self.ended[unit.name] for unit in self.trainings}
+        ended = {training: self.ended[training.name] for training in self.trainings}
         return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:

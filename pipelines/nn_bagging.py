@@ -24,7 +24,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, positive, share
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ class Bagging(job.Job[Options]):
         """Candidates on every fold, and refits."""
         done = sum(len(rows) for rows in self.rows.values()) + len(self.refits)
         candidates, members = self.drawn.candidates, self.drawn.members
-        return done, sum(unit.n_folds for unit in candidates) + len(members)
+        return done, sum(task.n_folds for task in candidates) + len(members)
 
-    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """Candidates, and the refits that wait for them."""
         return [*self.drawn.candidates, *self.drawn.members]
 

@@ -198,7 +198,7 @@ class Search(SearchJob[Options]):
         """By predicted costs; of the solver that fills the cores from one process."""
         if self.solver not in ("auto", "path"):
             return False
-        cost = sum(unit.cost for unit in self.units_for("threads", 1))
+        cost = sum(task.cost for task in self.tasks_for("threads", 1))
         return cost < SHORT * available_cores()
 
     @property

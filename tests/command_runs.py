@@ -27,10 +27,10 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_units(folder: Path, n_units: int, program: subprocess.Popen[str]) -> None:
+def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -> None:
     """Wait until so many units are in the journal of a run that goes on."""
     journal = folder / "journal.jsonl"
-    while not journal.exists() or journal.read_bytes().count(b"\n") < n_units:
+    while not journal.exists() or journal.read_bytes().count(b"\n") < n_tasks:
         assert program.poll() is None, program.communicate()
         time.sleep(0.02)
 

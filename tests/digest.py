@@ -39,7 +39,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from tests.command_runs import command_line, start, wait_for_units
+from tests.command_runs import command_line, start, wait_for_tasks
 
 # Old name -> new name, of columns, files, fields of run.json and attributes.
 RENAMED: dict[str, str] = {}
@@ -249,7 +249,7 @@ def svm_grid_resumed(place: Path) -> dict[str, Any]:
     results = place / "run"
     with patch.dict(os.environ, _environment()):
         program = start("svm_grid", *options.split(), "--results", str(results))
-        wait_for_units(results, 8, program)
+        wait_for_tasks(results, 8, program)
         program.send_signal(signal.SIGTERM)
         _, said = program.communicate()
     done = subprocess.run(

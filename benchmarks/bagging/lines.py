@@ -14,13 +14,13 @@ from torch.utils.data import TensorDataset
 from benchmarks.bagging.plain import Net, count_errors, train_plainly
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_unit
+from pipelines.nn.cross_validate import cross_validate_candidate
 from pipelines.nn.device_rows import torch_device
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.start import epoch_order, first_weights, generators_of
-from pipelines.nn.units import CandidateUnit, cut_units, redraw_sample
+from pipelines.nn.tasks import CandidateTask, redraw_sample, split_tasks
 from pipelines.run.tasks import InProcess, OnCluster
 
 
@@ -32,14 +32,14 @@ class Problem:
     ----------
     dataset : Dataset, scaled by constants
     inputs : Inputs
-    units : list of CandidateUnit
+    tasks : list of CandidateTask
         Draws from a search space, all of one bootstrap.
     training : Training
     """
 
     dataset: Dataset
     inputs: Inputs
-    units: list[CandidateUnit]
+    tasks: list[CandidateTask]
     training: Training
 
     def data(self) -> FoldedData:
@@ -90,7 +90,7 @@ def make_problem(
     training = training or Training()
     dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
     inputs = Inputs(dataset.X_train.shape[1], dataset.n_classes, dataset.image_shape)
-    units, _ = cut_units(
+    tasks, _ = split_tasks(
         dataset.y_train,
         inputs,
         SearchSpace.load(space),
@@ -100,7 +100,7 @@ def make_problem(
         seed=seed,
         training=training,
     )
-    return Problem(dataset, inputs, units, training)
+    return Problem(dataset, inputs, tasks, training)
 
 
 def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
@@ -109,17 +109,17 @@ def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
     Raises
     ------
     RuntimeError
-        A unit failed, for lack of memory or otherwise.
+        A task failed, for lack of memory or otherwise.
     """
-    work = partial(cross_validate_unit, inputs=problem.inputs, training=problem.training)
+    work = partial(cross_validate_candidate, inputs=problem.inputs, training=problem.training)
     cells = Cells({}, {}, {})
-    for outcome in runner.outcomes(work, problem.data(), problem.units):
+    for outcome in runner.outcomes(work, problem.data(), problem.tasks):
         rows = outcome.result or []
         failed = [row["status"] for row in rows if row["status"].startswith("failed")]
         if outcome.error or failed:
-            raise RuntimeError(f"{outcome.unit.name}: {outcome.error or failed[0]}")
-        cells.seconds[outcome.unit.number] = outcome.seconds
-        cells.training[outcome.unit.number] = sum(row["fit_seconds"] for row in rows)
+            raise RuntimeError(f"{outcome.task.name}: {outcome.error or failed[0]}")
+        cells.seconds[outcome.task.number] = outcome.seconds
+        cells.training[outcome.task.number] = sum(row["fit_seconds"] for row in rows)
         for row in rows:
             cell = (row["candidate"], row["fold"])
             cells.n_errors[cell] = row["n_errors"]
@@ -136,21 +136,21 @@ def train_plain(problem: Problem, n_threads: int) -> Cells:
     X = torch.from_numpy(np.asarray(data.scaled("cpu"), dtype=np.float32))
     pairs = TensorDataset(X, torch.from_numpy(data.y.astype(np.int64)))
     cells = Cells({}, {}, {})
-    for unit in problem.units:
+    for task in problem.tasks:
         started = time.perf_counter()
-        _train_unit(problem, unit, data.y, pairs, cells)
-        cells.seconds[unit.number] = time.perf_counter() - started
+        _train_task(problem, task, data.y, pairs, cells)
+        cells.seconds[task.number] = time.perf_counter() - started
     return cells
 
 
-def _train_unit(
-    problem: Problem, unit: CandidateUnit, y: np.ndarray, pairs: TensorDataset, cells: Cells
+def _train_task(
+    problem: Problem, task: CandidateTask, y: np.ndarray, pairs: TensorDataset, cells: Cells
 ) -> None:
-    training, candidate = problem.training, unit.candidate
-    cells.training[unit.number] = 0.0
+    training, candidate = problem.training, task.candidate
+    cells.training[task.number] = 0.0
     device = torch_device(training.device)
-    sample = redraw_sample(y, unit.n_folds, unit.run_seed, unit.member)
-    for fold, generator in enumerate(generators_of(unit.seed, unit.n_folds)):
+    sample = redraw_sample(y, task.n_folds, task.run_seed, task.member)
+    for fold, generator in enumerate(generators_of(task.seed, task.n_folds)):
         net = Net(candidate, problem.inputs).to(device)
         weights = first_weights(candidate, problem.inputs, [generator], torch.device(device))
         net.put({name: one[0] for name, one in weights.items()})
@@ -160,9 +160,9 @@ def _train_unit(
             batch_size=training.batch_size, max_epochs=training.max_epochs,
             least_fall=training.least_fall, device=device,
         )  # fmt: skip
-        cells.training[unit.number] += time.perf_counter() - started
-        cells.n_epochs[unit.number, fold] = len(losses)
-        cells.n_errors[unit.number, fold] = (
+        cells.training[task.number] += time.perf_counter() - started
+        cells.n_epochs[task.number, fold] = len(losses)
+        cells.n_errors[task.number, fold] = (
             count_errors(net, pairs, sample.validation(fold), device)
             if np.isfinite(losses[-1])
             else None
@@ -171,7 +171,7 @@ def _train_unit(
 
 def first_draws(problem: Problem, count: int) -> Problem:
     """The same problem with its first candidates only."""
-    return replace(problem, units=problem.units[:count])
+    return replace(problem, tasks=problem.tasks[:count])
 
 
 def compare(ours: Cells, plain: Cells, n_workers: int) -> dict[str, Any]:

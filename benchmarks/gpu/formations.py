@@ -15,7 +15,7 @@ UNITS_A_GPU = 8  # of either job, so that the last ones leave few GPUs idle
 
 
 def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_000) -> None:
-    """Seconds from the first unit's start to the last one's end, as the journals tell.
+    """Seconds from the first task's start to the last one's end, as the journals tell.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     data: dict[str, Any] = {"dataset": "mnist", "data_dir": data_dir} if data_dir else {}
     data |= {"folds": 3, "limit": limit, "cluster": kind, "quiet": True}
-    n_units = UNITS_A_GPU * most
+    n_tasks = UNITS_A_GPU * most
     for job, least, whole in (
-        (Search, {"n_c": 1, "n_gamma": 1}, {"n_c": 12, "n_gamma": n_units}),
+        (Search, {"n_c": 1, "n_gamma": 1}, {"n_c": 12, "n_gamma": n_tasks}),
         (
             Bagging,
             {"n_bootstrap": 1, "n_tuning": 1, "max_epochs": 1},
@@ -49,11 +49,11 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
         measured = ", ".join(
             f"1x{n} {one:.1f} s ({seconds[1] / (n * one):.0%})" for n, one in seconds.items()
         )
-        note(f"{job.command}, {n_units} units: {measured}")
+        note(f"{job.command}, {n_tasks} tasks: {measured}")
 
 
 def _span(run: Path) -> float:
     from pipelines.run_folder.reading import read_run
 
-    units = read_run(run).units
-    return max(unit.ended for unit in units) - units[0].started
+    tasks = read_run(run).tasks
+    return max(task.ended for task in tasks) - tasks[0].started

@@ -1,1 +1,1 @@
-"""Schedules replayed on unit times that real runs measured."""
+"""Schedules replayed on task times that real runs measured."""

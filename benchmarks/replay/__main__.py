@@ -1,7 +1,7 @@
 """Schedules replayed to 10,000 workers: ``python -m benchmarks.replay``.
 
-Unit times are those of real runs (``--take RUN`` keeps another's), drawn anew for every replay and
-for more units than were measured. Nothing is run but the rule by which units are handed out.
+Task times are those of real runs (``--take RUN`` keeps another's), drawn anew for every replay and
+for more tasks than were measured. Nothing is run but the rule by which tasks are handed out.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ def _parser() -> OneLineParser:
         "--take",
         nargs="+",
         metavar="RUN",
-        help="keep the unit times of this run's folder, the shortest where several ran the same, "
+        help="keep the task times of this run's folder, the shortest where several ran the same, "
         "and replay nothing",
     )
     add_count(parser, "--draws", 100, "replays of each point")
-    add_count(parser, "--units", 20, "units for each worker, where their number grows with it")
+    add_count(parser, "--tasks", 20, "tasks for each worker, where their number grows with it")
     add_count(parser, "--most", 10_000, "workers")
     add(
         "--per-task",
         type=float,
         default=0.001,
         metavar="SECONDS",
-        help="of the scheduler for a unit, one after the other (default: 0.001)",
+        help="of the scheduler for a task, one after the other (default: 0.001)",
     )
     add(
         "--mean",
         type=float,
         default=50.0,
         metavar="SECONDS",
-        help="of a unit, where the scheduler's time counts (default: 50, one gamma on one fold "
+        help="of a task, where the scheduler's time counts (default: 50, one gamma on one fold "
         "of MNIST's 60,000 rows on a core)",
     )
     add_results(parser)
@@ -87,49 +87,49 @@ def replay(options: argparse.Namespace) -> dict[str, Any]:
     for command in COMMANDS:
         measured = Measured.load(command)
         for n_workers in STRONG:
-            if n_workers <= measured.n_units:
-                lines += _point(measured, "measured", n_workers, measured.n_units, options)
+            if n_workers <= measured.n_tasks:
+                lines += _point(measured, "measured", n_workers, measured.n_tasks, options)
     grid = Measured.load("svm_grid")
     for n_workers in [one for one in WEAK if one <= options.most]:
-        lines += _point(grid, "grown", n_workers, options.units * n_workers, options)
+        lines += _point(grid, "grown", n_workers, options.tasks * n_workers, options)
         print(f"{n_workers:,} workers", flush=True)
     return {
         "benchmark": "replay",
         "date": date.today().isoformat(),
         "draws": options.draws,
-        "units_a_worker": options.units,
+        "tasks_per_worker": options.tasks,
         "per_task_seconds": options.per_task,
         "mean_seconds": options.mean,
-        "measured_units": {one: Measured.load(one).n_units for one in COMMANDS},
+        "measured_tasks": {one: Measured.load(one).n_tasks for one in COMMANDS},
         "lines": lines,
         "scenarios": scenarios(grid, options),
     }
 
 
 def _point(
-    measured: Measured, job: str, n_workers: int, n_units: int, options: argparse.Namespace
+    measured: Measured, job: str, n_workers: int, n_tasks: int, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """A line for each schedule: its time over the bound, as median and as a band of 90 %."""
     lifetimes = WorkerLifetimes.equal(n_workers)
     over = _over(
-        lambda generator: measured.draw(n_units, generator, options.mean),
+        lambda generator: measured.draw(n_tasks, generator, options.mean),
         lambda generator: Place(lifetimes, options.per_task), options.draws,
     )  # fmt: skip
     return [
         {
             "command": measured.command, "job": job, "schedule": name, "n_workers": n_workers,
-            "n_units": n_units, **_band(ratios),
+            "n_tasks": n_tasks, **_band(ratios),
         }
         for name, ratios in over.items()
     ]  # fmt: skip
 
 
-def _over(draw_units: Any, draw_place: Any, draws: int) -> dict[str, list[float]]:
+def _over(draw_tasks: Any, draw_place: Any, draws: int) -> dict[str, list[float]]:
     """Times over the bound of each schedule, on the same draws."""
     over: dict[str, list[float]] = {name: [] for name in SCHEDULES}
     for number in range(draws):
         generator = np.random.default_rng(number)
-        drawn: Drawn = draw_units(generator)
+        drawn: Drawn = draw_tasks(generator)
         place: Place = draw_place(generator)
         bound = lower_bound(drawn.seconds, place.lifetimes)
         for name, schedule in SCHEDULES.items():
@@ -152,12 +152,12 @@ def _or_none(value: float) -> float | None:
 
 
 def scenarios(grid: Measured, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """32 workers that are alike, and some that are not, with the same number of units each.
+    """32 workers that are alike, and some that are not, with the same number of tasks each.
 
     Everything is held against the bound of workers that are there from first to last.
     """
-    n, n_units = SCENARIO_WORKERS, options.units * SCENARIO_WORKERS
-    whole = options.units * options.mean  # seconds of a run in which nobody waits
+    n, n_tasks = SCENARIO_WORKERS, options.tasks * SCENARIO_WORKERS
+    whole = options.tasks * options.mean  # seconds of a run in which nobody waits
     ones, never = np.ones(n), np.full(n, np.inf)
 
     def some(share: float, generator: np.random.Generator) -> Any:
@@ -181,7 +181,7 @@ def scenarios(grid: Measured, options: argparse.Namespace) -> list[dict[str, Any
     lines = []
     for kind, draw_lives in kinds.items():
         over = _over(
-            lambda generator: grid.draw(n_units, generator, options.mean),
+            lambda generator: grid.draw(n_tasks, generator, options.mean),
             lambda generator, lifetimes=draw_lives: Place(lifetimes(generator), options.per_task),
             options.draws,
         )
@@ -195,18 +195,20 @@ def page(record: dict[str, Any]) -> str:
     parts = [
         f"# Schedules replayed, {record['date']}\n\nTime over the bound that no schedule beats: "
         f"median of {record['draws']} draws, in brackets the band of 90 %. The scheduler takes "
-        f"{1000 * record['per_task_seconds']:g} ms for a unit, a unit "
+        f"{1000 * record['per_task_seconds']:g} ms for a task, a task "
         f"{record['mean_seconds']:g} s in the mean."
     ]
     for command in COMMANDS:
-        n_units = record["measured_units"][command]
-        parts.append(f"{command}, the {n_units} units that were measured:")
+        n_tasks = record["measured_tasks"][command]
+        parts.append(f"{command}, the {n_tasks} tasks that were measured:")
         parts.append(_table(record, command, "measured", (4, 9, 12, 16, 32)))
-    parts.append(f"svm_grid, {record['units_a_worker']} units for each worker, more than measured:")
+    parts.append(
+        f"svm_grid, {record['tasks_per_worker']} tasks for each worker, more than measured:"
+    )
     parts.append(_table(record, "svm_grid", "grown", WEAK))
     kinds = list(dict.fromkeys(one["workers"] for one in record["scenarios"]))
     by = {(one["workers"], one["schedule"]): one for one in record["scenarios"]}
-    parts.append(f"{SCENARIO_WORKERS} workers, {record['units_a_worker']} units for each:")
+    parts.append(f"{SCENARIO_WORKERS} workers, {record['tasks_per_worker']} tasks for each:")
     parts.append(
         markdown_table(
             ["schedule", *kinds],

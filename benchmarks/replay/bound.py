@@ -8,9 +8,9 @@ from pipelines.run.schedule import Seconds, WorkerLifetimes
 
 
 def lower_bound(seconds: Seconds, lifetimes: WorkerLifetimes) -> float:
-    """Seconds that units take at the least on workers that are there from first to last.
+    """Seconds that tasks take at the least on workers that are there from first to last.
 
-    The largest of total / W, the longest unit, and for k W + 1 units or more the sum of the k + 1
+    The largest of total / W, the longest task, and for k W + 1 tasks or more the sum of the k + 1
     smallest of the k W + 1 longest: some worker has k + 1 of these (Graham 1969). Where cards
     differ in speed: the total by all of them, and the longest on the fastest.
     """

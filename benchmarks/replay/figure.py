@@ -16,30 +16,30 @@ COLOURS = {
     "ours": BLUE,
 }
 PANELS = {
-    ("svm_grid", "measured"): "a grid as it was measured: {svm_grid} units",
-    ("nn_bagging", "measured"): "an ensemble as it was measured: {nn_bagging} units",
-    ("svm_grid", "grown"): "grids that grow: {units} units a worker",
+    ("svm_grid", "measured"): "a grid as it was measured: {svm_grid} tasks",
+    ("nn_bagging", "measured"): "an ensemble as it was measured: {nn_bagging} tasks",
+    ("svm_grid", "grown"): "grids that grow: {tasks} tasks a worker",
 }
 
 
 def draw(record: dict[str, Any], path: Path) -> None:
-    """A panel for each job; dashed where there are more units than were measured."""
+    """A panel for each job; dashed where there are more tasks than were measured."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    panels = {key: said for key, said in PANELS.items() if key[0] in record["measured_units"]}
+    panels = {key: said for key, said in PANELS.items() if key[0] in record["measured_tasks"]}
     size = (4.4 * len(panels), 4.4)
     figure, all_axes = plt.subplots(1, len(panels), figsize=size, layout="constrained")
-    many = {**record["measured_units"], "units": record["units_a_worker"]}
+    many = {**record["measured_tasks"], "tasks": record["tasks_per_worker"]}
     for axes, ((command, job), title) in zip(all_axes, panels.items(), strict=True):
         for name, colour in COLOURS.items():
             line = [
                 one for one in record["lines"]
                 if (one["command"], one["job"], one["schedule"]) == (command, job, name)
             ]  # fmt: skip
-            n_measured = record["measured_units"][command]
+            n_measured = record["measured_tasks"][command]
             _band(axes, line, name, colour, n_measured)
         axes.set_xscale("log")
         axes.set(xlabel="workers", title=title.format(**many))
@@ -52,7 +52,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
                   frameon=False)  # fmt: skip
     figure.suptitle(
-        f"Bands: 90 % of {record['draws']} draws. Dashed: more units than were measured.",
+        f"Bands: 90 % of {record['draws']} draws. Dashed: more tasks than were measured.",
         fontsize=10, color=INK, x=0.01, ha="left",
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def _band(axes: Any, line: list[dict[str, Any]], name: str, colour: str, n_measu
         workers, [one["low"] for one in line], [one["high"] for one in line], color=colour,
         alpha=0.15, linewidth=0,
     )  # fmt: skip
-    known = sum(one["n_units"] <= n_measured for one in line)
+    known = sum(one["n_tasks"] <= n_measured for one in line)
     wide = 2.4 if name == "ours" else 1.4
     axes.plot(workers[:known], median[:known], color=colour, linewidth=wide, label=name)
     if known < len(line):

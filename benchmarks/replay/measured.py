@@ -1,4 +1,4 @@
-"""Unit times that real runs measured, kept beside this file, and as many more as are asked for."""
+"""Task times that real runs measured, kept beside this file, and as many more as are asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.run.chunking import CostModel
 from pipelines.run.schedule import Seconds
-from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.reading import FinishedTask
 
 FOLDER = Path(__file__).parent
 REFIT = "refit-"
@@ -21,7 +21,7 @@ REFIT = "refit-"
 
 @dataclass(frozen=True)
 class Drawn:
-    """Units with their times, in the order of the grid, or member by member.
+    """Tasks with their times, in the order of the grid, or member by member.
 
     Attributes
     ----------
@@ -41,30 +41,30 @@ class Measured:
     """The units of a run: gamma by gamma, fold by fold; or candidates and refits, by member."""
 
     command: str
-    units: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
 
     @classmethod
     def load(cls, command: str) -> Measured:
         """What is kept of a command."""
-        return cls(command, json.loads((FOLDER / f"units-{command}.json").read_text()))
+        return cls(command, json.loads((FOLDER / f"tasks-{command}.json").read_text()))
 
     @staticmethod
     def is_kept(command: str) -> bool:
         """Whether anything is."""
-        return (FOLDER / f"units-{command}.json").is_file()
+        return (FOLDER / f"tasks-{command}.json").is_file()
 
     @property
-    def n_units(self) -> int:
-        return len(self.units)
+    def n_tasks(self) -> int:
+        return len(self.tasks)
 
     def draw(self, n: int, generator: np.random.Generator, mean: float | None = None) -> Drawn:
-        """About ``n`` units; their times are drawn anew around what was predicted of them.
+        """About ``n`` tasks; their times are drawn anew around what was predicted of them.
 
         Parameters
         ----------
-        mean : seconds of a unit; None: as they were measured
+        mean : seconds of a task; None: as they were measured
         """
-        refits = [one for one in self.units if one["name"].startswith(REFIT)]
+        refits = [one for one in self.tasks if one["name"].startswith(REFIT)]
         drawn = self._members(n, generator, refits) if refits else self._grid(n, generator)
         if mean is None:
             return drawn
@@ -72,14 +72,14 @@ class Measured:
 
     def _grid(self, n: int, generator: np.random.Generator) -> Drawn:
         """A finer grid of the same form."""
-        place = np.arange(n) * self.n_units // n
-        costs = np.array([one["cost"] for one in self.units])[place]
-        n_folds = 1 + max(one["fold"] for one in self.units)
-        return Drawn(pace_of(self.units).draw(costs, generator), costs, np.arange(n) % n_folds)
+        place = np.arange(n) * self.n_tasks // n
+        costs = np.array([one["cost"] for one in self.tasks])[place]
+        n_folds = 1 + max(one["fold"] for one in self.tasks)
+        return Drawn(pace_of(self.tasks).draw(costs, generator), costs, np.arange(n) % n_folds)
 
     def _members(self, n: int, generator: np.random.Generator, refits: list[Any]) -> Drawn:
         """More members, each with as many candidates as there were, drawn among all."""
-        candidates = [one for one in self.units if one not in refits]
+        candidates = [one for one in self.tasks if one not in refits]
         own = len(candidates) // len(refits)
         n_members = max(1, round(n / (own + 1)))
         of_all = np.array([one["cost"] for one in candidates])
@@ -99,9 +99,9 @@ class Measured:
         )  # fmt: skip
 
 
-def pace_of(units: Sequence[dict[str, Any]]) -> CostModel:
-    """The cost model that these units give."""
-    done = [Unit(one["name"], "", 0.0, one["seconds"], cost=one["cost"]) for one in units]
+def pace_of(tasks: Sequence[dict[str, Any]]) -> CostModel:
+    """The cost model that these tasks give."""
+    done = [FinishedTask(one["name"], "", 0.0, one["seconds"], cost=one["cost"]) for one in tasks]
     cost_model = CostModel.of(done)
     assert cost_model is not None
     return cost_model
@@ -112,14 +112,14 @@ def _rest(drawn: Drawn) -> tuple[Any, ...]:
 
 
 def take(runs: Sequence[Path]) -> Path:
-    """Keep the unit times of a run's folder beside this file.
+    """Keep the task times of a run's folder beside this file.
 
-    Of several runs of the same units the shortest time of each counts, which other programs on
+    Of several runs of the same tasks the shortest time of each counts, which other programs on
     the machine disturbed least.
     """
     from pipelines.run_folder.record import read_record
 
-    of_runs = [_units_in(run) for run in runs]
+    of_runs = [_tasks_in(run) for run in runs]
     kept: list[dict[str, Any]] = []
     for whole in of_runs[0]:
         seconds = min(one[whole].seconds for one in of_runs if whole in one)
@@ -135,7 +135,7 @@ def take(runs: Sequence[Path]) -> Path:
             for fold in sorted(found.folds)
         ]
     kept.sort(key=lambda one: (one["gamma"], one["fold"], one["name"].startswith(REFIT)))
-    path = FOLDER / f"units-{read_record(runs[0])[1].command}.json"
+    path = FOLDER / f"tasks-{read_record(runs[0])[1].command}.json"
     lines = ",\n".join(json.dumps(one) for one in kept if one["seconds"] > 0)
     path.write_text(f"[\n{lines}\n]\n")
     return path
@@ -152,7 +152,7 @@ class _Whole:
     folds: set[int] = field(default_factory=set)
 
 
-def _units_in(run: Path) -> dict[str, _Whole]:
+def _tasks_in(run: Path) -> dict[str, _Whole]:
     """The units of a run by name; all folds of a gamma are one.
 
     Folds that share a task are told of once a second: what is written down of one of them says
@@ -165,8 +165,8 @@ def _units_in(run: Path) -> dict[str, _Whole]:
     for record in read_journal(run / JOURNAL):
         row = record["rows"][0] if record["rows"] else {}
         gamma = row.get("gamma", 0.0)
-        whole = f"{gamma:.6g}" if "gamma" in row else record["unit"]
-        one = found.setdefault(whole, _Whole(record["unit"], gamma))
+        whole = f"{gamma:.6g}" if "gamma" in row else record["task"]
+        one = found.setdefault(whole, _Whole(record["task"], gamma))
         one.cost += record["cost"]
         one.seconds += record["seconds"] - record.get("compile_seconds", 0.0)
         one.folds |= {row["member"]} if "member" in row else {r["fold"] for r in record["rows"]}

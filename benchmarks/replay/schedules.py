@@ -1,4 +1,4 @@
-"""Ways to share units among workers, each as a function of their times: seconds to the end."""
+"""Ways to share tasks among workers, each as a function of their times: seconds to the end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pipelines.run.schedule import Queue, Seconds, WorkerLifetimes, makespan
 
 @dataclass(frozen=True)
 class Place:
-    """Who works, and what the scheduler takes for each unit, in seconds."""
+    """Who works, and what the scheduler takes for each task, in seconds."""
 
     lifetimes: WorkerLifetimes
     per_task: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Unit:
+class _Task:
     name: str
     cost: float
     needs: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ def contiguous(drawn: Drawn, place: Place, generator: np.random.Generator) -> fl
 
 
 def random_static(drawn: Drawn, place: Place, generator: np.random.Generator) -> float:
-    """Equal numbers of units, dealt out by chance before the start."""
+    """Equal numbers of tasks, dealt out by chance before the start."""
     return _static(generator.permutation(drawn.seconds), place.lifetimes)
 
 
@@ -79,14 +79,14 @@ SCHEDULES: dict[str, Callable[[Drawn, Place, np.random.Generator], float]] = {
 
 
 def queue_by(drawn: Drawn, by: Seconds, per_task: float = 0.0) -> Queue:
-    """Units in the order of what ``by`` says of them, the most first."""
+    """Tasks in the order of what ``by`` says of them, the most first."""
     if not drawn.needs:
         return Queue(drawn.seconds[np.argsort(-by, kind="stable")], {}, per_task)
-    units = [
-        _Unit(str(i), cost, tuple(str(one) for one in drawn.needs.get(i, ())))
+    tasks = [
+        _Task(str(i), cost, tuple(str(one) for one in drawn.needs.get(i, ())))
         for i, cost in enumerate(by.tolist())
     ]
-    return task_queue(units, drawn.seconds, per_task)
+    return task_queue(tasks, drawn.seconds, per_task)
 
 
 def _static(seconds: Seconds, lifetimes: WorkerLifetimes, begun: float = 0.0) -> float:

@@ -10,12 +10,12 @@ from typing import cast
 import numpy as np
 
 from pipelines.bagging.left_out import OutOfBagPrediction
-from pipelines.bagging.work import BaggingUnit, GroupUnit, MemberUnit, OfOneMember, Plan, carry_out
+from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import failed_rows
 from pipelines.nn.member import Member
 from pipelines.nn.refit import Refitted
-from pipelines.nn.units import CandidateUnit, Row
+from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
@@ -26,27 +26,27 @@ Rows = Mapping[str, list[Row]]
 Made = tuple[Member, np.ndarray, OutOfBagPrediction]
 
 
-def units_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingUnit]:
+def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
     """The units of a plan that are still to be run.
 
     Parameters
     ----------
-    done : rows of candidates, by the names of their units
+    done : rows of candidates, by the names of their tasks
     refitted : number of the candidate that was refitted, by member
 
     Returns
     -------
-    list of units; a member that was refitted is among them if a candidate of it is, as that
+    list of tasks; a member that was refitted is among them if a candidate of it is, as that
     may turn out to be better
     """
     if plan.groups:
         return list(plan.groups)
-    candidates = [unit for unit in plan.candidates if unit.name not in done]
-    open_members = {unit.member for unit in candidates}
+    candidates = [task for task in plan.candidates if task.name not in done]
+    open_members = {task.member for task in candidates}
     members = [
-        replace(unit, refitted=refitted.get(unit.member, -1))
-        for unit in plan.members
-        if unit.member in open_members or unit.member not in refitted
+        replace(task, refitted=refitted.get(task.member, -1))
+        for task in plan.members
+        if task.member in open_members or task.member not in refitted
     ]
     return [*candidates, *members]
 
@@ -61,7 +61,7 @@ def bag(
 ) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Made | None]]:
     """Search and refit every member; one static graph, in which a refit waits for its own search.
 
-    ``hear`` is called with what units at work tell of themselves.
+    ``hear`` is called with what tasks at work tell of themselves.
 
     Yields
     ------
@@ -72,18 +72,18 @@ def bag(
     made : Made or None
         Of a refit that gave a member.
     """
-    units = units_left(plan, done, refitted)
-    needed = {name for unit in units if isinstance(unit, MemberUnit) for name in unit.needs}
+    tasks = tasks_left(plan, done, refitted)
+    needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
     work = partial(carry_out, inputs=plan.inputs, training=plan.training)
-    for outcome in runner.outcomes_and_events(work, data, units, known):
+    for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
             hear(outcome)
             continue
         for alone in _of_each_member(outcome):
-            unit, result = alone.unit, alone.result
-            if isinstance(unit, CandidateUnit):
-                rows = failed_rows(data, unit, alone.error) if alone.error else result
+            task, result = alone.task, alone.result
+            if isinstance(task, CandidateTask):
+                rows = failed_rows(data, task, alone.error) if alone.error else result
                 yield alone, with_worker(rows, alone.worker), None
             elif result is None:
                 yield alone, [], None
@@ -92,14 +92,14 @@ def bag(
                 yield alone, with_worker([row], alone.worker), _made(result)
 
 
-def _of_each_member(outcome: Outcome[BaggingUnit]) -> list[Outcome[OfOneMember]]:
-    unit = outcome.unit
-    if not isinstance(unit, GroupUnit):
+def _of_each_member(outcome: Outcome[BaggingTask]) -> list[Outcome[OfOneMember]]:
+    task = outcome.task
+    if not isinstance(task, GroupTask):
         return [cast("Outcome[OfOneMember]", outcome)]
-    results = outcome.result or [None] * len(unit.members)
+    results = outcome.result or [None] * len(task.members)
     return [
-        cast("Outcome[OfOneMember]", replace(outcome, unit=member, result=result))
-        for member, result in zip(unit.members, results, strict=True)
+        cast("Outcome[OfOneMember]", replace(outcome, task=member, result=result))
+        for member, result in zip(task.members, results, strict=True)
     ]
 
 

@@ -245,7 +245,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         said: dict[int, OutOfBagPrediction] = {}
         for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
             if made is not None:
-                members[outcome.unit.member], _, said[outcome.unit.member] = made
+                members[outcome.task.member], _, said[outcome.task.member] = made
             elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
                 why = outcome.error or str(new_rows[0]["status"])
             rows += [row for row in new_rows if plan.groups or row["fold"] >= 0]

@@ -20,10 +20,10 @@ def form_of(dataset: Dataset) -> str:
 
 def of_plan(n_members: int, n_candidates: int, folds: int) -> str:
     """One line on the size of the run."""
-    n_units = n_members * n_candidates
+    n_tasks = n_members * n_candidates
     return (
         f"ensemble   {_count(n_members, 'member')} x {_count(n_candidates, 'candidate')} x "
-        f"{folds} folds = {n_units * folds:,} fits in {_count(n_units, 'unit')}, and "
+        f"{folds} folds = {n_tasks * folds:,} fits in {_count(n_tasks, 'task')}, and "
         f"{_count(n_members, 'refit')}"
     )
 

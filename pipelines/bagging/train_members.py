@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.bagging import bag, units_left
+from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.tables import PLACE, tabulate
 from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
-from pipelines.nn.units import CandidateUnit, Row
+from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.lifecycle import Session
@@ -32,7 +32,7 @@ def train_members(
     refits: dict[int, Row],
     classes: np.ndarray,
 ) -> dict[str, Any]:
-    """Run the units that are left; write ``cv_results``.
+    """Run the tasks that are left; write ``cv_results``.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def train_members(
     """
     files = MemberFiles(session.path)
     refitted = {member: row["candidate"] for member, row in refits.items()}
-    todo = units_left(plan, rows, refitted)
+    todo = tasks_left(plan, rows, refitted)
     if rows:
         session.echo(
             f"resumed    {len(rows):,} units of the search and {len(refits)} refits were done "
-            f"before, {len(todo)} units are left"
+            f"before, {len(todo)} tasks are left"
         )
     why_lost, metadata = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))
@@ -64,18 +64,18 @@ def train_members(
         for outcome, new_rows, made in bag(
             cluster.runner, data, plan, dict(rows), refitted, journal_writer.update
         ):
-            unit = outcome.unit
+            task = outcome.task
             if made is not None:
-                files.save(unit.member, *made, classes)
-            if isinstance(unit, CandidateUnit):
+                files.save(task.member, *made, classes)
+            if isinstance(task, CandidateTask):
                 best.add(new_rows)
                 journal_writer.best(best.text)
             # After the member's files: what the journal calls done is on disk.
             journal_writer.record(outcome, new_rows)
-            if isinstance(unit, CandidateUnit):
-                rows[unit.name] = new_rows
+            if isinstance(task, CandidateTask):
+                rows[task.name] = new_rows
             elif new_rows:
-                refits[unit.member] = new_rows[0]
+                refits[task.member] = new_rows[0]
                 why_lost = why_lost if made is not None else str(new_rows[0]["status"])
             elif outcome.error is not None:
                 why_lost = outcome.error
@@ -96,17 +96,17 @@ def stored(refits: dict[int, Row]) -> dict[int, Row]:
 
 
 def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
-    """Rows of candidates by unit, and of refits by member; what failed gets another try."""
+    """Rows of candidates by task, and of refits by member; what failed gets another try."""
     files = MemberFiles(session.path)
-    n_folds = {unit.name: unit.n_folds for unit in plan.candidates}
+    n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}
     refits: dict[int, Row] = {}
     for record in session.journal.records:
         own = record["rows"]
         if not own or any(str(row["status"]).startswith(FAILED) for row in own):
             continue
-        if len(own) == n_folds.get(record["unit"]):
-            rows[record["unit"]] = own
+        if len(own) == n_folds.get(record["task"]):
+            rows[record["task"]] = own
         elif own[0]["fold"] == -1 and (own[0]["status"] == DIVERGED or files.has(own[0]["member"])):
             refits[own[0]["member"]] = own[0]
     return rows, refits

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_unit
+from pipelines.nn.cross_validate import cross_validate_candidate
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.parts import ProgressCallback
 from pipelines.nn.refit import Refitted, refit, refit_together
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import CandidateUnit, RefitUnit, Row, cut_units, refit_unit
+from pipelines.nn.tasks import CandidateTask, RefitTask, Row, refit_task, split_tasks
 from pipelines.run_folder.ranking import candidates_of
 
 MEMBERS_TOGETHER = 8
 
 
 @dataclass(frozen=True)
-class MemberUnit:
+class MemberTask:
     """The refit of one bootstrap: it needs the rows of its own candidates, and no others.
 
     Attributes
@@ -33,7 +33,7 @@ class MemberUnit:
     """
 
     member: int
-    candidates: tuple[CandidateUnit, ...]
+    candidates: tuple[CandidateTask, ...]
     refit_seed: int
     refitted: int = -1
 
@@ -44,25 +44,25 @@ class MemberUnit:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The units whose rows decide which candidate is the best."""
-        return tuple(unit.name for unit in self.candidates)
+        """The tasks whose rows decide which candidate is the best."""
+        return tuple(task.name for task in self.candidates)
 
     @property
     def cost(self) -> float:
         """Predicted, of a refit of a typical one of the candidates."""
-        return float(np.mean([unit.cost / (unit.n_folds - 1) for unit in self.candidates]))
+        return float(np.mean([task.cost / (task.n_folds - 1) for task in self.candidates]))
 
 
 @dataclass(frozen=True)
-class GroupUnit:
+class GroupTask:
     """Members that need no search, trained together: all take the first one's candidate.
 
     Attributes
     ----------
-    members : tuple of MemberUnit, each with one candidate
+    members : tuple of MemberTask, each with one candidate
     """
 
-    members: tuple[MemberUnit, ...]
+    members: tuple[MemberTask, ...]
 
     @property
     def name(self) -> str:
@@ -74,19 +74,19 @@ class GroupUnit:
         """Predicted."""
         return sum(member.cost for member in self.members)
 
-    def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitUnit]:
+    def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitTask]:
         """What is to be trained."""
         (candidate,) = self.members[0].candidates
         return [
-            refit_unit(
+            refit_task(
                 replace(candidate, member=one.member), one.refit_seed, inputs, n_rows, training
             )
             for one in self.members
         ]
 
 
-OfOneMember = CandidateUnit | MemberUnit
-BaggingUnit = OfOneMember | GroupUnit
+OfOneMember = CandidateTask | MemberTask
+BaggingTask = OfOneMember | GroupTask
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,16 @@ class Plan:
 
     Attributes
     ----------
-    candidates : list of CandidateUnit, member by member
-    groups : list of GroupUnit
+    candidates : list of CandidateTask, member by member
+    groups : list of GroupTask
         In place of both, where there is nothing to choose and nobody asks for folds.
     """
 
     inputs: Inputs
     training: Training
-    candidates: list[CandidateUnit] = field(default_factory=list)
-    members: list[MemberUnit] = field(default_factory=list)
-    groups: list[GroupUnit] = field(default_factory=list)
+    candidates: list[CandidateTask] = field(default_factory=list)
+    members: list[MemberTask] = field(default_factory=list)
+    groups: list[GroupTask] = field(default_factory=list)
 
     @classmethod
     def draw(
@@ -126,15 +126,15 @@ class Plan:
         InputError
             The space does not fit the data, or the folds do not.
         """
-        units, seeds = cut_units(
+        tasks, seeds = split_tasks(
             y, inputs, space, n_bootstrap=n_bootstrap, n_candidates=n_tuning, n_folds=n_folds,
             seed=seed, training=training,
         )  # fmt: skip
         members = [
-            MemberUnit(member, tuple(unit for unit in units if unit.member == member), refit_seed)
+            MemberTask(member, tuple(task for task in tasks if task.member == member), refit_seed)
             for member, refit_seed in enumerate(seeds)
         ]
-        return cls(inputs, training, units, members)
+        return cls(inputs, training, tasks, members)
 
     def in_groups(self) -> Plan:
         """The same members without a search, for plans of one candidate a member.
@@ -143,7 +143,7 @@ class Plan:
         """
         n_groups = math.ceil(len(self.members) / MEMBERS_TOGETHER)
         cuts = np.array_split(np.arange(len(self.members)), n_groups)
-        groups = [GroupUnit(tuple(self.members[number] for number in cut)) for cut in cuts]
+        groups = [GroupTask(tuple(self.members[number] for number in cut)) for cut in cuts]
         return replace(self, candidates=[], members=[], groups=groups)
 
     def on(self, device: str) -> Plan:
@@ -152,8 +152,8 @@ class Plan:
 
 
 def best_candidate(
-    candidates: Sequence[CandidateUnit], rows: Sequence[Sequence[Row] | None]
-) -> CandidateUnit | None:
+    candidates: Sequence[CandidateTask], rows: Sequence[Sequence[Row] | None]
+) -> CandidateTask | None:
     """The candidate of the smallest mean validation loss; among equals the first.
 
     Parameters
@@ -162,7 +162,7 @@ def best_candidate(
 
     Returns
     -------
-    CandidateUnit, or None where not one was trained on all its folds
+    CandidateTask, or None where not one was trained on all its folds
     """
     import pandas as pd
 
@@ -172,19 +172,19 @@ def best_candidate(
     cells = cells.assign(error=0.0, score=-cells["loss"].astype(float))
     best = candidates_of(cells, ["candidate"], candidates[0].n_folds).iloc[:1]
     best = best[best["score_mean"].notna()]
-    return next((unit for unit in candidates if unit.number in best["candidate"].values), None)
+    return next((task for task in candidates if task.number in best["candidate"].values), None)
 
 
 def carry_out(
     data: FoldedData,
-    unit: BaggingUnit,
+    task: BaggingTask,
     needed: Sequence[list[Row] | None] = (),
     *,
     inputs: Inputs,
     training: Training,
     report: ProgressCallback = lambda share: None,
 ) -> list[Row] | list[Refitted] | Refitted | None:
-    """The task of every unit; ``report`` is called with the share of it that is done.
+    """The task of every task; ``report`` is called with the share of it that is done.
 
     Returns
     -------
@@ -197,15 +197,15 @@ def carry_out(
     RuntimeError
         No candidate of a member was trained on all its folds.
     """
-    if isinstance(unit, CandidateUnit):
-        return cross_validate_unit(data, unit, inputs, training, report)
-    if isinstance(unit, GroupUnit):
-        refits = unit.refits(inputs, len(data.y), training)
+    if isinstance(task, CandidateTask):
+        return cross_validate_candidate(data, task, inputs, training, report)
+    if isinstance(task, GroupTask):
+        refits = task.refits(inputs, len(data.y), training)
         return refit_together(data, refits, inputs, training, report)
-    best = best_candidate(unit.candidates, needed)
+    best = best_candidate(task.candidates, needed)
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
-    if best.number == unit.refitted:
+    if best.number == task.refitted:
         return None
-    again = refit_unit(best, unit.refit_seed, inputs, len(data.y), training)
+    again = refit_task(best, task.refit_seed, inputs, len(data.y), training)
     return refit(data, again, inputs, training, report)

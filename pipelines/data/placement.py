@@ -26,7 +26,7 @@ _cache: dict[tuple[str, str], Any] = {}
 
 @dataclass(frozen=True)
 class FoldedData:
-    """A data set with its folds: scattered once, the same object for every unit.
+    """A data set with its folds: scattered once, the same object for every task.
 
     Attributes
     ----------

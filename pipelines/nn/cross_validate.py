@@ -18,13 +18,13 @@ from pipelines.nn.stack import (
     sample_of,
 )
 from pipelines.nn.start import generators_of
+from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.nn.train import train
-from pipelines.nn.units import CandidateUnit, Row
 
 
-def cross_validate_unit(
+def cross_validate_candidate(
     data: FoldedData,
-    unit: CandidateUnit,
+    task: CandidateTask,
     inputs: Inputs,
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
@@ -42,38 +42,38 @@ def cross_validate_unit(
         be a number has the status ``diverged``, one that does not fit the device a status
         that says so; both have no error.
     """
-    sample = sample_of(data, unit)
-    at_once = networks_that_fit(data, unit, inputs, training, unit.n_folds)
+    sample = sample_of(data, task)
+    at_once = networks_that_fit(data, task, inputs, training, task.n_folds)
     if at_once == 0:
-        reason = does_not_fit(data, unit, inputs, training)
-        return failed_rows(data, unit, reason)
-    generators = generators_of(unit.seed, unit.n_folds)
+        reason = does_not_fit(data, task, inputs, training)
+        return failed_rows(data, task, reason)
+    generators = generators_of(task.seed, task.n_folds)
     found: list[Row] = []
-    for first in range(0, unit.n_folds, at_once):
-        folds = range(first, min(first + at_once, unit.n_folds))
+    for first in range(0, task.n_folds, at_once):
+        folds = range(first, min(first + at_once, task.n_folds))
         drawn = [(sample.train(fold), sample.left_out(fold)) for fold in folds]
         stack = place(
-            data, unit.candidate, drawn, [generators[fold] for fold in folds], inputs, training
+            data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training
         )
 
         def score(slot: int, weights: Tensors, first: int = first, stack: Stack = stack) -> Score:
             return stack.score(slot, sample.validation(first + slot), weights)
 
         def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
-            on_progress((first + share * n) / unit.n_folds)
+            on_progress((first + share * n) / task.n_folds)
 
         parts = stack.parts
-        trained = train(unit.candidate, inputs, stack.rows, parts, training, score, told_of_turn)
+        trained = train(task.candidate, inputs, stack.rows, parts, training, score, told_of_turn)
         for fold, part, one in zip(folds, parts, trained, strict=True):
             n_validation = len(sample.validation(fold))
-            found.append(row_of(unit, fold, len(part.rows), n_validation, one))
+            found.append(row_of(task, fold, len(part.rows), n_validation, one))
     return found
 
 
-def failed_rows(data: FoldedData, unit: CandidateUnit, reason: str) -> list[Row]:
-    """The rows of a unit whose task gave none."""
-    sample = sample_of(data, unit)
+def failed_rows(data: FoldedData, task: CandidateTask, reason: str) -> list[Row]:
+    """The rows of a task whose task gave none."""
+    sample = sample_of(data, task)
     return [
-        empty_row(unit, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
-        for fold in range(unit.n_folds)
+        empty_row(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        for fold in range(task.n_folds)
     ]

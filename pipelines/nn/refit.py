@@ -27,8 +27,8 @@ from pipelines.nn.stack import (
     sample_of,
 )
 from pipelines.nn.start import generators_of
+from pipelines.nn.tasks import RefitTask, Row
 from pipelines.nn.train import train
-from pipelines.nn.units import RefitUnit, Row
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,44 +60,44 @@ class Refitted:
 
 def refit(
     data: FoldedData,
-    unit: RefitUnit,
+    task: RefitTask,
     inputs: Inputs,
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> Refitted:
     """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
-    (one,) = refit_together(data, [unit], inputs, training, on_progress)
+    (one,) = refit_together(data, [task], inputs, training, on_progress)
     return one
 
 
 def refit_together(
     data: FoldedData,
-    units: Sequence[RefitUnit],
+    tasks: Sequence[RefitTask],
     inputs: Inputs,
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Refitted]:
-    """The same of several bootstraps; all take the candidate of the first unit.
+    """The same of several bootstraps; all take the candidate of the first task.
 
     Where the device has no room for all of them at once they are trained in turns.
     """
-    candidate, n = units[0].candidate, len(units)
-    at_once = networks_that_fit(data, units[0], inputs, training, n)
+    candidate, n = tasks[0].candidate, len(tasks)
+    at_once = networks_that_fit(data, tasks[0], inputs, training, n)
     if 0 < at_once < n:
         return [
             one
             for first in range(0, n, at_once)
-            for one in refit_together(data, units[first : first + at_once], inputs, training)
+            for one in refit_together(data, tasks[first : first + at_once], inputs, training)
         ]
-    samples = [sample_of(data, unit) for unit in units]
+    samples = [sample_of(data, task) for task in tasks]
     drawn = [(sample.everything(), sample.left_out()) for sample in samples]
     if at_once == 0:
-        reason = does_not_fit(data, units[0], inputs, training)
+        reason = does_not_fit(data, tasks[0], inputs, training)
         return [
-            Refitted(empty_row(unit, -1, len(own[0]), len(own[1]), reason), None, None, None)
-            for unit, own in zip(units, drawn, strict=True)
+            Refitted(empty_row(task, -1, len(own[0]), len(own[1]), reason), None, None, None)
+            for task, own in zip(tasks, drawn, strict=True)
         ]
-    generators = [generators_of(unit.seed, 1)[0] for unit in units]
+    generators = [generators_of(task.seed, 1)[0] for task in tasks]
     stack = place(data, candidate, drawn, generators, inputs, training)
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
@@ -109,23 +109,23 @@ def refit_together(
 
     trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, on_progress)
     return [
-        _refitted(data, unit, inputs, training, own, one)
-        for unit, own, one in zip(units, drawn, trained, strict=True)
+        _refitted(data, task, inputs, training, own, one)
+        for task, own, one in zip(tasks, drawn, trained, strict=True)
     ]
 
 
 def _refitted(
-    data: FoldedData, unit: RefitUnit, inputs: Inputs, training: Training,
+    data: FoldedData, task: RefitTask, inputs: Inputs, training: Training,
     drawn: Drawn, one: Trained[tuple[Score, Score, dict[str, np.ndarray]]],
 ) -> Refitted:  # fmt: skip
     of_left_out, of_drawn, weights = one.result
     rows, left_out = drawn
-    row = row_of(unit, -1, len(rows), len(left_out), Trained(
+    row = row_of(task, -1, len(rows), len(left_out), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
     row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
     if one.status != OK:
         return Refitted(row, None, None, None)
-    member = Member(unit.candidate, inputs, weights, data.scaling_for(rows))
+    member = Member(task.candidate, inputs, weights, data.scaling_for(rows))
     proba = member.predict_proba(data.X_test, training)
     said = member.predict_proba(rows_of(data.X, left_out), training)
     return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, left_out, said)

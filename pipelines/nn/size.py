@@ -67,7 +67,7 @@ def networks_at_once(
     n_rows: int,
     memory_bytes: int | None,
 ) -> int:
-    """How many of a unit's networks fit the device together; 0 where not even one does."""
+    """How many of a task's networks fit the device together; 0 where not even one does."""
     if memory_bytes is None:
         return n_networks
     for count in range(n_networks, 0, -1):

@@ -18,7 +18,7 @@ from pipelines.nn.parts import OK, Part, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate
-from pipelines.nn.units import Row, Unit, redraw_sample
+from pipelines.nn.tasks import Row, Task, redraw_sample
 
 Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
 GIB = 2**30
@@ -35,12 +35,12 @@ class Score:
     seconds: float
 
 
-def sample_of(data: FoldedData, unit: Unit) -> Bootstrap:
-    """The bootstrap of a unit, drawn again, and kept."""
-    key = f"bootstrap {unit.run_seed} {unit.member} {unit.n_folds}"
+def sample_of(data: FoldedData, task: Task) -> Bootstrap:
+    """The bootstrap of a task, drawn again, and kept."""
+    key = f"bootstrap {task.run_seed} {task.member} {task.n_folds}"
     return cached(
         (data.token, key),
-        lambda: redraw_sample(data.y, unit.n_folds, unit.run_seed, unit.member, data.weights),
+        lambda: redraw_sample(data.y, task.n_folds, task.run_seed, task.member, data.weights),
     )
 
 
@@ -102,11 +102,11 @@ def place(
 
 
 def networks_that_fit(
-    data: FoldedData, unit: Unit, inputs: Inputs, training: Training, n: int
+    data: FoldedData, task: Task, inputs: Inputs, training: Training, n: int
 ) -> int:
     """How many of n networks the device has room for together."""
     return networks_at_once(
-        unit.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
+        task.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
     )
 
 
@@ -126,19 +126,19 @@ def memory_of(training: Training) -> int | None:
     return int(DATA_SHARE * (free + unused))
 
 
-def does_not_fit(data: FoldedData, unit: Unit, inputs: Inputs, training: Training) -> str:
-    """Why not even one of a unit's networks can be trained."""
-    needed = training_bytes(unit.candidate, inputs, 1, training.batch_size, len(data.y))
+def does_not_fit(data: FoldedData, task: Task, inputs: Inputs, training: Training) -> str:
+    """Why not even one of a task's networks can be trained."""
+    needed = training_bytes(task.candidate, inputs, 1, training.batch_size, len(data.y))
     limit = memory_of(training) or 0
     return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
 
 
 def row_of(
-    unit: Unit, fold: int, n_train: int, n_validation: int,
+    task: Task, fold: int, n_train: int, n_validation: int,
     trained: Trained[Score],
 ) -> Row:  # fmt: skip
     """A row of results, ``fold`` -1 for a refit."""
-    row = empty_row(unit, fold, n_train, n_validation, "")
+    row = empty_row(task, fold, n_train, n_validation, "")
     one = trained.result
     row |= {
         "n_epochs": len(trained.losses),
@@ -157,13 +157,13 @@ def row_of(
     }
 
 
-def empty_row(unit: Unit, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
+def empty_row(task: Task, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
     """The same where nothing was trained."""
     return {
-        "member": unit.member,
-        "candidate": unit.number,
+        "member": task.member,
+        "candidate": task.number,
         "fold": fold,
-        **unit.candidate.parameters(),
+        **task.candidate.parameters(),
         "n_train": n_train,
         "n_validation": n_validation,
         "n_errors": None,

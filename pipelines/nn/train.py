@@ -159,7 +159,7 @@ def _epoch(
 def on_device(training: Training) -> Iterator[None]:
     """The state torch is to be in while it computes for us; put back afterwards.
 
-    Denormal numbers are taken for zero: velocities of units that ReLU switched off fall
+    Denormal numbers are taken for zero: velocities of tasks that ReLU switched off fall
     into them and would make a CPU many times slower. The state is the calling thread's.
     """
     import torch

@@ -15,7 +15,7 @@ from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import strategy_of
-from pipelines.parallel.units import Training
+from pipelines.parallel.trainings import Training
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import EpochRow
 from pipelines.run_folder.tables import as_table
@@ -42,12 +42,12 @@ def write(
     found = {"n_cells": len(metadata), "n_failed": failed, "trainings": metadata,
              "metric": problem.metric}  # fmt: skip
     whole = [
-        unit for unit, rows in trainings.items()
-        if _best_epoch(rows) is not None and (folder / names.CHECKPOINTS / unit.file).exists()
+        training for training, rows in trainings.items()
+        if _best_epoch(rows) is not None and (folder / names.CHECKPOINTS / training.file).exists()
     ]  # fmt: skip
     if not whole:
         return found
-    best = min(whole, key=lambda unit: _best_epoch(trainings[unit])["validation_loss"])
+    best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
     return found | _store(folder, problem, settings, best, best.seed(seed))
 
 

@@ -193,7 +193,7 @@ PARAMETERS = ("n_conv_layer", "kernel_size", "n_hidden_layer", "learning_rate", 
 def _losses_of(run: BaggingRun) -> dict[int, list[float]]:
     """Losses of each member that was refitted; runs of before have none."""
     found = {}
-    for row in (row for unit in run.units for row in unit.rows if row.get("fold") == -1):
+    for row in (row for task in run.tasks for row in task.rows if row.get("fold") == -1):
         with suppress(ValueError, TypeError):
             losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
             if losses and all(map(math.isfinite, losses)):

@@ -114,26 +114,26 @@ def _of_wrong_test_points(run: Run[Any]) -> Made:
 
 
 def _of_timeline(run: Run[Any], colour_by: str) -> Made:
-    if not run.units:
+    if not run.tasks:
         return None
     addresses = worker_addresses(run)
-    n_workers = len(all_workers(run.units) | set(addresses))
+    n_workers = len(all_workers(run.tasks) | set(addresses))
     alt = (
-        f"Timeline of {count(len(run.units), 'unit')} on {count(n_workers, 'worker')}, one lane "
+        f"Timeline of {count(len(run.tasks), 'task')} on {count(n_workers, 'worker')}, one lane "
         "for each worker; the table of the workers says the same in numbers."
     )
-    return timeline(run.units, addresses, colour_by), alt
+    return timeline(run.tasks, addresses, colour_by), alt
 
 
 def worker_addresses(run: Run[Any]) -> list[str]:
     """The workers of a run, in the order of ``run.json``; see ``workers_of``."""
-    return workers_of(run.units, [worker.address for worker in run.record.cluster.workers])
+    return workers_of(run.tasks, [worker.address for worker in run.record.cluster.workers])
 
 
 def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:
     """The figures that do not depend on the command.
 
-    ``colour_by`` names the column of positive numbers that tells one unit from another.
+    ``colour_by`` names the column of positive numbers that tells one task from another.
     """
     return {
         "confusion_matrix": _of_confusion,

@@ -129,8 +129,8 @@ def _top(run: GraphRun) -> Table:
 def _content(run: GraphRun) -> dict[str, Any]:
     record = run.record
     costs = [
-        (name, f"{value:.3g} {unit}")
-        for name, value, unit in (
+        (name, f"{value:.3g} {task}")
+        for name, value, task in (
             ("before the first iteration", record.setup_seconds, "s"),
             ("iterations", record.iterating_seconds, "s"),
             ("held between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),

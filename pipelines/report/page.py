@@ -138,34 +138,34 @@ def _answers(run: Run[Any]) -> list[Answer]:
         if record.compile_seconds and record.compile_seconds >= WORTH_SAYING:
             note += f"; {duration(record.compile_seconds)} of it is compiling, once"
         answers.append(Answer("wall time", duration(record.wall_seconds), note))
-    share = busy_share(run.units, worker_addresses(run))
+    share = busy_share(run.tasks, worker_addresses(run))
     if (share := record.busy_share if share is None else share) is not None:
         n_workers = record.cluster.n_workers
         of = "" if n_workers is None else f"of {count(n_workers, 'worker')}, "
-        note = f"{of}from the first unit to the end of the last"
+        note = f"{of}from the first task to the end of the last"
         answers.append(Answer("busy share", f"{100 * share:.0f} %", note))
     return answers
 
 
 def _workers(run: Run[Any]) -> Table:
-    """Worker, device, units, busy time and busy share."""
+    """Worker, device, tasks, busy time and busy share."""
     devices = {
         worker.address: (worker.host or "", worker.gpu or "CPU")
         for worker in run.record.cluster.workers
     }
     rows: list[list[Value]] = []
-    for timeline_row in worker_timelines(run.units, worker_addresses(run)):
+    for timeline_row in worker_timelines(run.tasks, worker_addresses(run)):
         share = math.nan if timeline_row.busy_share is None else timeline_row.busy_share
         rows.append(
             [
                 Cell(worker_name(timeline_row.worker), timeline_row.worker),
                 *devices.get(timeline_row.worker, ("", "")),
-                (len(timeline_row.units), f"{len(timeline_row.units):,}"),
+                (len(timeline_row.tasks), f"{len(timeline_row.tasks):,}"),
                 (timeline_row.busy_seconds, duration(timeline_row.busy_seconds)),
                 (share, f"{100 * share:.0f} %"),
             ]
         )
-    return Table.of(("worker", "host", "device", "units", "busy time", "busy share"), rows)
+    return Table.of(("worker", "host", "device", "tasks", "busy time", "busy share"), rows)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _pairs(section: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 CONTENT = {
     names.RECORD: "options, seed, versions, devices, times, the answer",
-    names.JOURNAL: "every unit as it was done, with its rows",
+    names.JOURNAL: "every task as it was done, with its rows",
     names.CELLS: "a row for each cell",
     names.CANDIDATES: "means of every candidate, best first",
     names.PREDICTIONS: "what was said of every test row",

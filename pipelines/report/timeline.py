@@ -1,4 +1,4 @@
-"""Which unit ran on which worker and when: one lane for each worker."""
+"""Which task ran on which worker and when: one lane for each worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, fitting, log10_labels
 from pipelines.report.wording import duration, shortened
-from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 MOST_LABELS = 40
@@ -28,21 +28,23 @@ def worker_name(address: str) -> str:
     return shortened(address.rpartition("://")[2] or "unknown", 24)
 
 
-def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str = "") -> Figure:
-    """Bars of the units in one lane for each worker; what stays pale was idle.
+def timeline(
+    tasks: Sequence[FinishedTask], workers: Sequence[str] = (), colour_by: str = ""
+) -> Figure:
+    """Bars of the tasks in one lane for each worker; what stays pale was idle.
 
-    ``colour_by`` names the column of positive numbers whose logarithm tells a unit's colour.
+    ``colour_by`` names the column of positive numbers whose logarithm tells a task's colour.
     """
-    rows = worker_timelines(units, workers)
+    rows = worker_timelines(tasks, workers)
     timeline_row = min(0.36, 9.0 / len(rows))
     height = 1.15 + timeline_row * len(rows)
     figure = Figure(figsize=(fitting(WIDE), max(1.9, height)), layout="constrained")
-    total = shown_seconds(units)
+    total = shown_seconds(tasks)
     second, name_of_time = _time_unit(total)
-    axes = figure.add_subplot(xlabel=f"{name_of_time} since the first unit started")
-    breaks = idle_periods(units)
+    axes = figure.add_subplot(xlabel=f"{name_of_time} since the first task started")
+    breaks = idle_periods(tasks)
     seam = 0.015 * total
-    origin = min(unit.started for unit in units)
+    origin = min(task.started for task in tasks)
 
     def place(moment: float) -> float:
         gone = sum(p.seconds - seam for p in breaks if p.started + p.seconds <= moment)
@@ -50,25 +52,25 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
 
     end = max(total + seam * len(breaks), 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
-    colours = _Colours(units, colour_by)
+    colours = _Colours(tasks, colour_by)
     bars, faces, edges = [], [], []
     for number, row in enumerate(rows):
-        for unit, level, n_levels in _levels(row.units):
-            left = place(unit.started)
+        for task, level, n_levels in _levels(row.tasks):
+            left = place(task.started)
             top = number - 0.4 + 0.8 * level / n_levels
-            low, right = top + 0.8 / n_levels, left + max(unit.seconds, 1e-3 * end)
+            low, right = top + 0.8 / n_levels, left + max(task.seconds, 1e-3 * end)
             bars.append([(left, top), (right, top), (right, low), (left, low)])
-            faces.append(colours.of(unit))
-            edges.append(VERMILLION if unit.n_failed else "white")
+            faces.append(colours.of(task))
+            edges.append(VERMILLION if task.n_failed else "white")
         share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
     # White between the bars must not pass for idle time where the bars are narrow.
-    median = float(np.median([unit.seconds for unit in units]))
+    median = float(np.median([task.seconds for task in tasks]))
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     axes.add_collection(
         PolyCollection(
-            bars, facecolors=faces, edgecolors=edges, gid="units", zorder=2,
+            bars, facecolors=faces, edgecolors=edges, gid="tasks", zorder=2,
             linewidths=[1.4 if edge == VERMILLION else thin for edge in edges],
         ),
         autolim=False,
@@ -88,8 +90,8 @@ def timeline(units: Sequence[Unit], workers: Sequence[str] = (), colour_by: str 
     axes.tick_params(axis="y", length=0)
     axes.spines[["left"]].set_visible(False)
     colours.draw_key(figure)
-    if any(unit.n_failed for unit in units):
-        key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="unit with a failed cell")
+    if any(task.n_failed for task in tasks):
+        key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="task with a failed cell")
         axes.legend(handles=[key], loc="lower right", bbox_to_anchor=(1, 1.0))
     return figure
 
@@ -107,22 +109,22 @@ def _round_step(length: float) -> float:
 
 
 class _Colours:
-    """A unit's colour tells what its rows share, such as the gamma that decides its time."""
+    """A task's colour tells what its rows share, such as the gamma that decides its time."""
 
-    def __init__(self, units: Sequence[Unit], name: str) -> None:
+    def __init__(self, tasks: Sequence[FinishedTask], name: str) -> None:
         self.name = name
-        known = np.array([value for unit in units if (value := self._log10(unit)) is not None])
+        known = np.array([value for task in tasks if (value := self._log10(task)) is not None])
         self.values = np.unique(known)
         self.norm = Normalize(*((known.min(), known.max()) if known.size else (0, 1)))
         self.map = matplotlib.colormaps["cividis"]
 
-    def _log10(self, unit: Unit) -> float | None:
-        found = {row.get(self.name) for row in unit.rows}
+    def _log10(self, task: FinishedTask) -> float | None:
+        found = {row.get(self.name) for row in task.rows}
         value = found.pop() if len(found) == 1 else None
         return math.log10(value) if isinstance(value, int | float) and value > 0 else None
 
-    def of(self, unit: Unit) -> tuple[float, ...] | str:
-        value = self._log10(unit)
+    def of(self, task: FinishedTask) -> tuple[float, ...] | str:
+        value = self._log10(task)
         return SKY if value is None else self.map(self.norm(value))
 
     def draw_key(self, figure: Figure) -> None:
@@ -135,17 +137,17 @@ class _Colours:
             log10_labels(bar.ax.yaxis, self.values, most=5)
 
 
-def _levels(units: Sequence[Unit]) -> list[tuple[Unit, int, int]]:
-    """Each unit, its level in the lane, and the number of levels.
+def _levels(tasks: Sequence[FinishedTask]) -> list[tuple[FinishedTask, int, int]]:
+    """Each task, its level in the lane, and the number of levels.
 
-    A worker with several threads runs units side by side; they share its lane.
+    A worker with several threads runs tasks side by side; they share its lane.
     """
     ends: list[float] = []
-    placed: list[tuple[Unit, int]] = []
-    for unit in sorted(units, key=lambda unit: unit.started):
+    placed: list[tuple[FinishedTask, int]] = []
+    for task in sorted(tasks, key=lambda task: task.started):
         # Clocks of two processes differ a little: a hair's overlap is none.
-        slack = 0.02 * unit.seconds
-        level = next((i for i, end in enumerate(ends) if end <= unit.started + slack), len(ends))
-        ends[level : level + 1] = [unit.ended]
-        placed.append((unit, level))
-    return [(unit, level, len(ends)) for unit, level in placed]
+        slack = 0.02 * task.seconds
+        level = next((i for i, end in enumerate(ends) if end <= task.started + slack), len(ends))
+        ends[level : level + 1] = [task.ended]
+        placed.append((task, level))
+    return [(task, level, len(ends)) for task, level in placed]

@@ -1,9 +1,9 @@
-"""Several units in one task, where there are very many and each by itself is soon done.
+"""Several tasks in one of Dask's, where there are very many and each by itself is soon done.
 
-A scheduler takes a millisecond or two for a task, and some kilobytes; a worker that has done one
-waits some more for the next. So a round of units is at most some thousands of tasks, and never
-fewer for each worker than keep the end even: no task is more than half a percent of what a worker
-has to do.
+A scheduler takes a millisecond or two for a Dask task, and some kilobytes; a worker that has done
+one waits some more for the next. So a round is at most some thousands of batches, and never fewer
+for each worker than keep the end even: no batch is more than half a percent of what a worker has
+to do.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pipelines.run.events import Line
-from pipelines.run.outcomes import AnyUnit, Work, describe, measured, needs_of
+from pipelines.run.outcomes import AnyTask, Work, describe, measured, needs_of
 
-TASKS = 2000
-TASKS_A_WORKER = 200
+BATCHES = 2000
+BATCHES_PER_WORKER = 200
 
 
-def in_tasks(
-    units: Sequence[AnyUnit], n_workers: int, alone: Collection[str]
-) -> list[tuple[AnyUnit, ...]]:
-    """Units as they share tasks, in their order: most have one of their own where there are few.
+def in_batches(
+    tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
+) -> list[tuple[AnyTask, ...]]:
+    """Tasks in batches, in their order; where there are few, each is a batch of its own.
 
     Parameters
     ----------
-    units : in the order in which they are handed out
-    alone : names of those that share with none; nor do units that need others, or are needed
+    tasks : in the order in which they are handed out
+    alone : names of those that share with none; nor do tasks that need others, or are needed
     """
-    most = max(TASKS, TASKS_A_WORKER * n_workers)
-    if len(units) <= most:
-        return [(unit,) for unit in units]
-    by_itself = {name for unit in units for name in needs_of(unit)} | set(alone)
-    share = sum(unit.cost for unit in units) / most
+    most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
+    if len(tasks) <= most:
+        return [(task,) for task in tasks]
+    by_itself = {name for task in tasks for name in needs_of(task)} | set(alone)
+    share = sum(task.cost for task in tasks) / most
     # Where nothing is predicted, by number.
-    least = len(units) // most + 1
-    tasks: list[tuple[AnyUnit, ...]] = []
+    least = len(tasks) // most + 1
+    batches: list[tuple[AnyTask, ...]] = []
     room, cost = 0, 0.0
-    for unit in units:
-        shares = not needs_of(unit) and unit.name not in by_itself
-        fits = cost + unit.cost <= share if share else room > 0
-        if shares and tasks and fits:
-            tasks[-1] += (unit,)
-            room, cost = room - 1, cost + unit.cost
+    for task in tasks:
+        shares = not needs_of(task) and task.name not in by_itself
+        fits = cost + task.cost <= share if share else room > 0
+        if shares and batches and fits:
+            batches[-1] += (task,)
+            room, cost = room - 1, cost + task.cost
         else:
-            tasks.append((unit,))
-            room, cost = (least - 1, unit.cost) if shares else (0, math.inf)
-    return tasks
+            batches.append((task,))
+            room, cost = (least - 1, task.cost) if shares else (0, math.inf)
+    return batches
 
 
 def measured_together(
-    work: Work, shared: Any, units: Sequence[AnyUnit], line: Line | None = None
+    work: Work, shared: Any, tasks: Sequence[AnyTask], line: Line | None = None
 ) -> list[dict[str, Any]]:
-    """The task of several units: of each what ``measured`` gives, or its ``error``."""
+    """Run a batch: of each task what ``measured`` gives, or its ``error``."""
     found = []
-    for unit in units:
+    for task in tasks:
         try:
-            found.append(measured(work, shared, unit, [], line))
+            found.append(measured(work, shared, task, [], line))
         except Exception as error:
             found.append({"error": describe(error)})
     return found

@@ -1,8 +1,8 @@
-"""The cost model: how long units take by what was predicted of them.
+"""The cost model: how long tasks take by what was predicted of them.
 
-Every unit has a predicted ``cost``, in a unit of time of its own: units are ordered by it, and the
-share that is done, and the time that is left, are told by it. Units that were done say how many
-seconds one of cost 1 takes, and how far from that they were. The longest units are cut into parts,
+Every task has a predicted ``cost``, in a unit of time of its own: tasks are ordered by it, and the
+share that is done, and the time that is left, are told by it. Tasks that were done say how many
+seconds one of cost 1 takes, and how far from that they were. The longest tasks are cut into parts,
 where workers would else idle at the end.
 """
 
@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.run.outcomes import AnyUnit, Unit, needs_of
+from pipelines.run.outcomes import AnyTask, Task, needs_of
 from pipelines.run.schedule import Queue, WorkerLifetimes, makespan
 
 if TYPE_CHECKING:  # it reads tables, which a task and --help do not
-    from pipelines.run_folder.reading import Unit as Done
+    from pipelines.run_folder.reading import FinishedTask as Done
 
-UNITS_A_WORKER = 20  # from which the end is even without
+TASKS_PER_WORKER = 20  # from which the end is even without
 LEAST_GAIN = 0.02  # of the time of all; a part repeats what the whole would have done but once
-NEIGHBOURS = 10  # parts of the units done, of which one tells how far a new unit is off
+NEIGHBOURS = 10  # parts of the tasks done, of which one tells how far a new task is off
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """What units done say of those to come.
+    """What tasks done say of those to come.
 
     Attributes
     ----------
-    costs, seconds : of shape (m,), of units that were done, ascending by cost
+    costs, seconds : of shape (m,), of tasks that were done, ascending by cost
     """
 
     costs: NDArray[np.float64]
@@ -42,9 +42,9 @@ class CostModel:
     def of(cls, done: Iterable[Done]) -> CostModel | None:
         """From a journal; None where nothing is done whose cost was written down."""
         pairs = sorted(
-            (unit.cost, max(0.0, unit.seconds - unit.compile_seconds))
-            for unit in done
-            if unit.cost and not unit.n_failed
+            (task.cost, max(0.0, task.seconds - task.compile_seconds))
+            for task in done
+            if task.cost and not task.n_failed
         )
         if not sum(seconds for _, seconds in pairs):
             return None
@@ -59,9 +59,9 @@ class CostModel:
     def draw(
         self, costs: NDArray[np.float64], generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Seconds of units of other costs, of shape (n,).
+        """Seconds of tasks of other costs, of shape (n,).
 
-        Each is off by as much as a unit done whose cost is near, drawn by chance.
+        Each is off by as much as a task done whose cost is near, drawn by chance.
         """
         m, n = len(self.costs), len(costs)
         near = max(1, m // NEIGHBOURS)
@@ -71,51 +71,51 @@ class CostModel:
         return np.asarray(costs * ratios[np.clip(place, 0, m - 1)])
 
 
-def task_queue(units: Sequence[Unit], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
-    """Units in the order in which the program hands them out: the most costly first.
+def task_queue(tasks: Sequence[Task], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
+    """Tasks in the order in which the program hands them out: the most costly first.
 
     Parameters
     ----------
     seconds : of shape (n,), how long each takes
     """
-    order = sorted(range(len(units)), key=lambda i: -units[i].cost)
-    place = {units[i].name: k for k, i in enumerate(order)}
+    order = sorted(range(len(tasks)), key=lambda i: -tasks[i].cost)
+    place = {tasks[i].name: k for k, i in enumerate(order)}
     needs = {
-        place[unit.name]: [place[name] for name in needs_of(unit) if name in place]
-        for unit in units
-        if needs_of(unit)
+        place[task.name]: [place[name] for name in needs_of(task) if name in place]
+        for task in tasks
+        if needs_of(task)
     }
     return Queue(seconds[order], {k: some for k, some in needs.items() if some}, per_task)
 
 
 def split_for_workers(
-    units: Sequence[AnyUnit], n_workers: int, parts_of: Callable[[AnyUnit], Sequence[AnyUnit]]
-) -> list[AnyUnit]:
-    """Units of which the longest are cut, as many as make an end on so many workers earliest.
+    tasks: Sequence[AnyTask], n_workers: int, parts_of: Callable[[AnyTask], Sequence[AnyTask]]
+) -> list[AnyTask]:
+    """Tasks of which the longest are cut, as many as make an end on so many workers earliest.
 
     By the predicted costs: none, one, two, four of them and so on are cut, and each way is
     replayed.
 
     Parameters
     ----------
-    units : that need no others
-    parts_of : the parts of a unit with their costs, together more than its own; itself, where it
+    tasks : that need no others
+    parts_of : the parts of a task with their costs, together more than its own; itself, where it
         cannot be cut
     """
-    best = list(units)
-    if n_workers == 1 or len(best) >= UNITS_A_WORKER * n_workers:
+    best = list(tasks)
+    if n_workers == 1 or len(best) >= TASKS_PER_WORKER * n_workers:
         return best
-    longest = sorted(units, key=lambda unit: -unit.cost)
+    longest = sorted(tasks, key=lambda task: -task.cost)
     least, n = _end(best, n_workers), 0
     while n < len(longest):
         n = min(2 * n or 1, len(longest))
-        cut = [part for unit in longest[:n] for part in parts_of(unit)] + longest[n:]
+        cut = [part for task in longest[:n] for part in parts_of(task)] + longest[n:]
         end = _end(cut, n_workers)
         if end < (1 - LEAST_GAIN) * least:
             best, least = cut, end
     return best
 
 
-def _end(units: Sequence[AnyUnit], n_workers: int) -> float:
-    costs = np.array([unit.cost for unit in units])
-    return makespan(task_queue(units, costs), WorkerLifetimes.equal(n_workers))
+def _end(tasks: Sequence[AnyTask], n_workers: int) -> float:
+    costs = np.array([task.cost for task in tasks])
+    return makespan(task_queue(tasks, costs), WorkerLifetimes.equal(n_workers))

@@ -46,7 +46,7 @@ class Cluster:
 
     @cached_property
     def runner(self) -> OnCluster:
-        """Runs units on it; one for the whole run, as the scattered data are kept with it."""
+        """Runs tasks on it; one for the whole run, as the scattered data are kept with it."""
         return OnCluster(self.client)
 
     @property

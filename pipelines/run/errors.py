@@ -2,7 +2,7 @@
 
 
 class RunStopped(RuntimeError):
-    """A run ends before its last unit; what was computed is on disk.
+    """A run ends before its last task; what was computed is on disk.
 
     Commands print the one-line message on stderr and end with exit status 1.
     """

@@ -1,8 +1,8 @@
-"""News from inside a unit: how far it is, and the rows it has given by now.
+"""News from inside a task: how far it is, and the rows it has given by now.
 
 A work that has something to tell takes ``report`` besides what every work takes, and calls it
-from any thread: ``report(share)`` with the share of the unit that is done, between 0 and 1, and
-``report(share, rows)`` with rows that are ready before the unit is. From a worker of a cluster
+from any thread: ``report(share)`` with the share of the task that is done, between 0 and 1, and
+``report(share, rows)`` with rows that are ready before the task is. From a worker of a cluster
 this travels as an event of Dask's, over the connections that are there.
 """
 
@@ -15,44 +15,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SECONDS_BETWEEN = 1.0  # two news of a unit: a shorter one is done before it tells anything
+SECONDS_BETWEEN = 1.0  # two news of a task: a shorter one is done before it tells anything
 LEAST_STEP = 0.01  # of the share, where there are no rows to tell of
 
 Message = dict[str, Any]
-# Where a unit's messages go: called on the thread that runs it, it gives what sends one.
+# Where a task's messages go: called on the thread that runs it, it gives what sends one.
 Line = Callable[[], Callable[[Message], None]]
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """What a unit at work tells of itself.
+    """What a task at work tells of itself.
 
     Attributes
     ----------
-    unit : str, its name
+    task : str, its name
     share : float
         Of its work, done by now.
     rows : sequence
-        Ready since the last news that had some; a unit that is begun again gives them again.
+        Ready since the last news that had some; a task that is begun again gives them again.
     worker : str
     started, seconds : float
         When the rows were begun, in seconds since the epoch, and how long they took.
     part : str
-        What the rows are called: the name that a unit of them alone would have.
+        What the rows are called: the name that a task of them alone would have.
     """
 
-    unit: str
+    task: str
     share: float
     rows: Sequence[Any] = ()
     worker: str = ""
     started: float = 0.0
     seconds: float = 0.0
     part: str = ""
-    task: str = ""  # its key, where a scheduler knows it by one
-    folds: int = 0  # done by now, of those that have rows before the unit is done
+    key: str = ""  # its key, where a scheduler knows it by one
+    folds: int = 0  # done by now, of those that have rows before the task is done
     cost: float | None = None  # predicted, of a part
-    compiled: int = 0  # functions, where the unit is not yet at its fits
-    compile_seconds: float = 0.0  # not told; what a unit compiles it says when it is done
+    compiled: int = 0  # functions, where the task is not yet at its fits
+    compile_seconds: float = 0.0  # not told; what a task compiles it says when it is done
 
 
 def to_scheduler(topic: str) -> Callable[[Message], None]:
@@ -60,22 +60,22 @@ def to_scheduler(topic: str) -> Callable[[Message], None]:
     from distributed import get_worker
 
     worker = get_worker()
-    task = worker.get_current_task()
-    return lambda message: worker.log_event(topic, message | {"task": task})
+    key = worker.get_current_task()
+    return lambda message: worker.log_event(topic, message | {"key": key})
 
 
 class ProgressReporter:
-    """``report`` of one unit; it holds back what comes too soon after the last news.
+    """``report`` of one task; it holds back what comes too soon after the last news.
 
     Parameters
     ----------
-    unit : str, what messages call it
+    task : str, what messages call it
     worker : str
     send : function of one message
     """
 
-    def __init__(self, unit: str, worker: str, send: Callable[[Message], None]) -> None:
-        self._unit, self._worker, self._send = unit, worker, send
+    def __init__(self, task: str, worker: str, send: Callable[[Message], None]) -> None:
+        self._task, self._worker, self._send = task, worker, send
         self._guard = threading.Lock()
         self._share = self._told = 0.0
         self._rows: list[Any] = []
@@ -102,10 +102,10 @@ class ProgressReporter:
         with self._guard:
             if (now := time.monotonic()) - self._compiled >= SECONDS_BETWEEN:
                 self._compiled = now
-                self._send({"unit": self._unit, "share": self._share, "compiled": n})
+                self._send({"task": self._task, "share": self._share, "compiled": n})
 
     def _message(self) -> Message:
-        message: Message = {"unit": self._unit, "share": self._share}
+        message: Message = {"task": self._task, "share": self._share}
         if self._folds:
             message["folds"] = self._folds
         if self._rows:

@@ -11,11 +11,11 @@ import numpy as np
 
 from pipelines.errors import InputError, opt
 from pipelines.run.chunking import CostModel, task_queue
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 from pipelines.run.progress_state import clock
 from pipelines.run.schedule import WorkerLifetimes, makespan
 from pipelines.run_folder.folder import RunFolder
-from pipelines.run_folder.reading import units_of
+from pipelines.run_folder.reading import tasks_of
 from pipelines.run_folder.work_time import shown_seconds
 
 EFFICIENCY = 0.9
@@ -24,7 +24,7 @@ GROWTH = 1.1  # from one number of workers to the next that is tried first
 # What a job's walltime has beyond the worst draw: its start, compilation, a slower node.
 MARGIN, MINUTES = 1.25, 5
 
-UnitsFor = Callable[[int], Sequence[Unit]]  # the units of a run on so many workers
+TasksFor = Callable[[int], Sequence[Task]]  # the units of a run on so many workers
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PilotRun:
     Attributes
     ----------
     cost_model : Pace
-    around_seconds : of its wall time, before the first unit and after the last
+    around_seconds : of its wall time, before the first task and after the last
     """
 
     cost_model: CostModel
@@ -47,15 +47,15 @@ class PilotRun:
         Raises
         ------
         InputError
-            It is not the folder of a run of that command, or none of its units is done.
+            It is not the folder of a run of that command, or none of its tasks is done.
         """
         folder = RunFolder.open(path, command)
         with folder.journal(write=False) as journal:
-            done = units_of(journal.records)
+            done = tasks_of(journal.records)
         cost_model = CostModel.of(done)
         if cost_model is None:
             raise InputError(
-                f"{opt(option)} must name a run with units done whose costs it wrote down, got "
+                f"{opt(option)} must name a run with tasks done whose costs it wrote down, got "
                 f"{path}; make a new small run"
             )
         wall = folder.record.get("wall_seconds") or 0.0
@@ -68,14 +68,14 @@ class RunEstimate:
 
     Attributes
     ----------
-    n_workers, n_units : int
-    work_seconds : of all units together
-    seconds, worst : from the first unit to the end of the last: mean, and worst of the draws
+    n_workers, n_tasks : int
+    work_seconds : of all tasks together
+    seconds, worst : from the first task to the end of the last: mean, and worst of the draws
     around_seconds : before and after
     """
 
     n_workers: int
-    n_units: int
+    n_tasks: int
     work_seconds: float
     seconds: float
     worst: float
@@ -83,7 +83,7 @@ class RunEstimate:
 
     @property
     def efficiency(self) -> float:
-        """Time at work of the time that workers are there for units."""
+        """Time at work of the time that workers are there for tasks."""
         return self.work_seconds / (self.n_workers * self.seconds)
 
     @property
@@ -94,42 +94,42 @@ class RunEstimate:
         return f"{hours}:{minutes:02d}:00"
 
 
-def estimate_run(pilot: PilotRun, units_for: UnitsFor, n_workers: int) -> RunEstimate:
+def estimate_run(pilot: PilotRun, tasks_for: TasksFor, n_workers: int) -> RunEstimate:
     """How long a run takes on so many equal workers."""
-    units = units_for(n_workers)
-    costs = np.array([unit.cost for unit in units])
+    tasks = tasks_for(n_workers)
+    costs = np.array([task.cost for task in tasks])
     ends, work = [], []
     for draw in range(DRAWS):
         seconds = pilot.cost_model.draw(costs, np.random.default_rng(draw))
-        ends.append(makespan(task_queue(units, seconds), WorkerLifetimes.equal(n_workers)))
+        ends.append(makespan(task_queue(tasks, seconds), WorkerLifetimes.equal(n_workers)))
         work.append(seconds.sum())
     return RunEstimate(
-        n_workers, len(units), float(np.mean(work)), float(np.mean(ends)), max(ends),
+        n_workers, len(tasks), float(np.mean(work)), float(np.mean(ends)), max(ends),
         pilot.around_seconds,
     )  # fmt: skip
 
 
 def most_workers(
-    pilot: PilotRun, units_for: UnitsFor, efficiency: float = EFFICIENCY, most: int | None = None
+    pilot: PilotRun, tasks_for: TasksFor, efficiency: float = EFFICIENCY, most: int | None = None
 ) -> RunEstimate:
     """The most workers that are kept at work for that share of the time.
 
     Parameters
     ----------
-    most : not more than these; None: than there are units
+    most : not more than these; None: than there are tasks
     """
-    limit = int(min(most or math.inf, len(units_for(1))))
-    best = tried = estimate_run(pilot, units_for, 1)
+    limit = int(min(most or math.inf, len(tasks_for(1))))
+    best = tried = estimate_run(pilot, tasks_for, 1)
     above = limit + 1
     while tried.n_workers < limit and tried.efficiency > efficiency / 2:
         n_workers = min(limit, math.ceil(GROWTH * tried.n_workers))
-        tried = estimate_run(pilot, units_for, n_workers)
+        tried = estimate_run(pilot, tasks_for, n_workers)
         if tried.efficiency >= efficiency:
             best, above = tried, limit + 1
         else:
             above = min(above, n_workers)
     for n_workers in range(above - 1, best.n_workers, -1):
-        tried = estimate_run(pilot, units_for, n_workers)
+        tried = estimate_run(pilot, tasks_for, n_workers)
         if tried.efficiency >= efficiency:
             return tried
     return best
@@ -139,7 +139,7 @@ def lines(best: RunEstimate, efficiency: float) -> Iterator[str]:
     """What is said of a forecast."""
     many = "1 worker" if best.n_workers == 1 else f"{best.n_workers:,} workers"
     yield (
-        f"plan       {best.n_units:,} units, {clock(best.work_seconds)} of work: {many} are worth "
+        f"plan       {best.n_tasks:,} tasks, {clock(best.work_seconds)} of work: {many} are worth "
         f"asking for, at work {best.efficiency:.0%} of the time (at least {efficiency:.0%})"
     )
     yield (

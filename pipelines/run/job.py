@@ -30,7 +30,7 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.lifecycle import Data, Session, locked
 from pipelines.run.options import parse_options, with_keywords, words_of
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 from pipelines.run.signals import interrupted_once
 from pipelines.run.summary import first_rows, line_of_what_is_left
 from pipelines.run_folder.folder import RunFolder, refuse_taken
@@ -134,7 +134,7 @@ class Job(ABC, Generic[Chosen]):
         """Whether the fits are over before worker processes would have started; after ``plan``."""
         return False
 
-    def units_for(self, kind: str, n_workers: int) -> Sequence[Unit]:
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """All units of the run, as so many workers of such a cluster get them; after ``plan``.
 
         Empty where the command cannot tell before there is a cluster.
@@ -147,12 +147,12 @@ class Job(ABC, Generic[Chosen]):
         return n_workers
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Decide what depends on the workers; entries for ``run.json`` before the first unit."""
+        """Decide what depends on the workers; entries for ``run.json`` before the first task."""
         return {}
 
     @abstractmethod
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """Compute the units that the journal lacks; entries for ``run.json``."""
+        """Compute the tasks that the journal lacks; entries for ``run.json``."""
 
     @abstractmethod
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def _try_dry(job: Job[Any], kind: str, write_line: Echo) -> None:
             session = Session(folder, journal, write_line)
             session.refuse_other_data(data)
             job.restore(session)
-            cost = sum(unit.cost for unit in job.units_for(kind, 1))
+            cost = sum(task.cost for task in job.tasks_for(kind, 1))
             write_line(line_of_what_is_left(session, job.n_fits(), cost))
     kind = where(job.options, kind, job.runs_in_process)
     show_dry_run(job.options, kind, job.describe_backend(kind))
@@ -260,13 +260,13 @@ def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
     """What a smaller run says of this one."""
     from pipelines.run import forecast  # reads tables: --help does not wait for that
 
-    if not job.units_for(kind, 1):
+    if not job.tasks_for(kind, 1):
         raise InputError(
-            f"{opt('pilot')} must go with a command that knows its units before it has workers, "
+            f"{opt('pilot')} must go with a command that knows its tasks before it has workers, "
             f"got {job.command}; leave it out"
         )
     pilot = forecast.PilotRun.read(Path(job.options.pilot), job.command)
-    best = forecast.most_workers(pilot, partial(job.units_for, kind), most=job.options.workers)
+    best = forecast.most_workers(pilot, partial(job.tasks_for, kind), most=job.options.workers)
     return forecast.lines(best, forecast.EFFICIENCY)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipelines.run.events import ProgressEvent
-from pipelines.run.outcomes import Outcome, Unit
+from pipelines.run.outcomes import Outcome, Task
 from pipelines.run.progress import Progress, show_progress
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder.journal import Journal
@@ -16,23 +16,23 @@ from pipelines.run_folder.journal import Journal
 class JournalWriter:
     """Given by ``open_journal_writer``."""
 
-    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Unit]) -> None:
+    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Task]) -> None:
         self._journal, self._progress = journal, progress
-        self._units = {unit.name: unit for unit in todo}
+        self._tasks = {task.name: task for task in todo}
 
     def record(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
-        """Write down a unit with its rows, none where it failed whole."""
-        name = outcome.unit.name if outcome.part is None else outcome.part
+        """Write down a task with its rows, none where it failed whole."""
+        name = outcome.task.name if outcome.part is None else outcome.part
         if name:
             self._write(name, outcome, rows)
-        self._progress.advance(outcome.unit, outcome.error is not None)
+        self._progress.advance(outcome.task, outcome.error is not None)
 
     def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
-        """Show how far a unit is that goes on, and write down the rows it has by now."""
+        """Show how far a task is that goes on, and write down the rows it has by now."""
         if rows:
             self._write(event.part, event, rows)
-        if event.unit in self._units:
-            self._progress.update(self._units[event.unit], event.share, event.compiled)
+        if event.task in self._tasks:
+            self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
     def best(self, text: str) -> None:
         """Show what is best by now."""
@@ -43,13 +43,13 @@ class JournalWriter:
     ) -> None:
         self._journal.append(
             {
-                "unit": name,
+                "task": name,
                 "worker": of.worker,
                 "started": of.started,
                 "seconds": of.seconds,
                 "cost": of.cost
                 if of.cost is not None or isinstance(of, ProgressEvent)
-                else of.unit.cost,
+                else of.task.cost,
                 "rows": rows,
                 **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
             }
@@ -58,9 +58,9 @@ class JournalWriter:
 
 @contextmanager
 def open_journal_writer(
-    journal: Journal, runner: OnCluster, todo: Sequence[Unit], quiet: bool
+    journal: Journal, runner: OnCluster, todo: Sequence[Task], quiet: bool
 ) -> Iterator[JournalWriter]:
-    """Open the books for the units ``todo``."""
-    cost = sum(unit.cost for unit in todo)
+    """Open the books for the tasks ``todo``."""
+    cost = sum(task.cost for task in todo)
     with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
         yield JournalWriter(journal, progress, todo)

@@ -22,7 +22,7 @@ from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, deciding_results
 from pipelines.run.journal_writer import JournalWriter, open_journal_writer
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
 from pipelines.run_folder.journal import Journal
@@ -94,7 +94,7 @@ class Session:
         cluster: Cluster,
         metadata: Mapping[str, Any],
     ) -> None:
-        """Write what is known of the run before its first unit, and say how to watch it."""
+        """Write what is known of the run before its first task, and say how to watch it."""
         workers, record = cluster.workers, self.record
         counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
         if cluster.threads > 1:
@@ -144,9 +144,9 @@ class Session:
         )
 
     def journal_writer(
-        self, cluster: Cluster, todo: Sequence[Unit]
+        self, cluster: Cluster, todo: Sequence[Task]
     ) -> AbstractContextManager[JournalWriter]:
-        """See ``open_journal_writer``: where the units ``todo`` are entered as they come back."""
+        """See ``open_journal_writer``: where the tasks ``todo`` are entered as they come back."""
         return open_journal_writer(self.journal, cluster.runner, todo, self.echo is quiet_echo)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
@@ -163,16 +163,16 @@ class Session:
 
     def _of_workers(self) -> dict[str, float | None]:
         """What the whole journal says of their time, as the page counts it."""
-        from pipelines.run_folder.reading import units_of
+        from pipelines.run_folder.reading import tasks_of
         from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
 
         with self.folder.journal(write=False) as journal:
-            units = units_of(journal.records)
+            tasks = tasks_of(journal.records)
         workers = self.record.get("cluster", {}).get("workers", [])
         known = [worker["address"] for worker in workers]
         return {
-            "busy_share": busy_share(units, workers_of(units, known)),
-            "compile_seconds": compile_seconds(units),
+            "busy_share": busy_share(tasks, workers_of(tasks, known)),
+            "compile_seconds": compile_seconds(tasks),
         }
 
 

@@ -1,9 +1,9 @@
-"""What a task is given and what becomes of it: units, their needs, their outcomes.
+"""What a task is given and what becomes of it: tasks, their needs, their outcomes.
 
-A unit is anything with a ``name`` and a ``cost``; the work is a plain function
-``work(shared, unit)``. ``shared`` is scattered once and stays on the workers.
+A task is anything with a ``name`` and a ``cost``; the work is a plain function
+``work(shared, task)``. ``shared`` is scattered once and stays on the workers.
 
-A unit may have ``needs``: names of units whose results its work takes as a third
+A task may have ``needs``: names of tasks whose results its work takes as a third
 argument, a list in that order, None for each that failed. It begins when
 these are done, whatever the others do.
 """
@@ -21,7 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pipelines.run.events import Line, ProgressReporter
 
 
-class Unit(Protocol):
+class Task(Protocol):
     """What one task does; hashable."""
 
     @property
@@ -33,27 +33,27 @@ class Unit(Protocol):
         """Predicted, in any unit of time."""
 
 
-AnyUnit = TypeVar("AnyUnit", bound=Unit)
-# (shared, unit), or (shared, unit, results of what it needs); see ``event`` on ``report``
+AnyTask = TypeVar("AnyTask", bound=Task)
+# (shared, task), or (shared, task, results of what it needs); see ``event`` on ``report``
 Work = Callable[..., Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def needs_of(unit: Any) -> Sequence[str]:
-    """Names of the units whose results a unit's work takes."""
-    return getattr(unit, "needs", ())
+def needs_of(task: Any) -> Sequence[str]:
+    """Names of the tasks whose results a task's work takes."""
+    return getattr(task, "needs", ())
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[AnyUnit]):
-    """What became of a unit: a result, or the error that ended its last try.
+class Outcome(Generic[AnyTask]):
+    """What became of a task: a result, or the error that ended its last try.
 
-    ``part`` is what its rows are called where others were told before: the name that a unit
-    of them alone would have, empty where there are none; None for the unit's own. ``cost`` is
+    ``part`` is what its rows are called where others were told before: the name that a task
+    of them alone would have, empty where there are none; None for the task's own. ``cost`` is
     what was predicted of that part.
     """
 
-    unit: AnyUnit
+    task: AnyTask
     result: Any = None
     error: str | None = None
     worker: str = ""
@@ -65,50 +65,50 @@ class Outcome(Generic[AnyUnit]):
 
 
 class Results:
-    """Results that units still need of others, each as a task gives it; None of one that failed."""
+    """Results that tasks still need of others, each as a task gives it; None of one that failed."""
 
-    def __init__(self, units: Sequence[Any], known: Mapping[str, Any]) -> None:
-        self._needed = {name for unit in units for name in needs_of(unit)}
+    def __init__(self, tasks: Sequence[Any], known: Mapping[str, Any]) -> None:
+        self._needed = {name for task in tasks for name in needs_of(task)}
         self.known: dict[str, Any] = {
             name: None if result is None else {"result": result} for name, result in known.items()
         }
-        if missing := self._needed - {unit.name for unit in units} - set(known):
-            raise ValueError(f"units need {sorted(missing)}, which are neither known nor to be run")
+        if missing := self._needed - {task.name for task in tasks} - set(known):
+            raise ValueError(f"tasks need {sorted(missing)}, which are neither known nor to be run")
 
     def keep(self, outcome: Outcome[Any]) -> None:
-        """Remember an outcome, if a unit needs it."""
-        if outcome.unit.name in self._needed:
-            self.known[outcome.unit.name] = (
+        """Remember an outcome, if a task needs it."""
+        if outcome.task.name in self._needed:
+            self.known[outcome.task.name] = (
                 None if outcome.error is not None else {"result": outcome.result}
             )
 
-    def suffice(self, unit: Any) -> bool:
-        """Whether all that ``unit`` needs is done."""
-        return all(name in self.known for name in needs_of(unit))
+    def suffice(self, task: Any) -> bool:
+        """Whether all that ``task`` needs is done."""
+        return all(name in self.known for name in needs_of(task))
 
-    def of(self, unit: Any) -> list[Any]:
-        """What ``unit`` needs, in its order."""
-        return [self.known[name] for name in needs_of(unit)]
+    def of(self, task: Any) -> list[Any]:
+        """What ``task`` needs, in its order."""
+        return [self.known[name] for name in needs_of(task)]
 
 
 def measured(
-    work: Work, shared: Any, unit: AnyUnit, needed: list[Any], line: Line | None = None
+    work: Work, shared: Any, task: AnyTask, needed: list[Any], line: Line | None = None
 ) -> dict[str, Any]:
-    """The task: the unit's result, with where and when it was computed.
+    """The task: the task's result, with where and when it was computed.
 
     With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
     compile; that is so from the second run on.
     """
     from numba.core.event import install_timer
 
-    arguments = [[one and one["result"] for one in needed]] if needs_of(unit) else []
-    reporter = ProgressReporter(unit.name, _here(), line()) if line else None
+    arguments = [[one and one["result"] for one in needed]] if needs_of(task) else []
+    reporter = ProgressReporter(task.name, _here(), line()) if line else None
     named = {"report": reporter} if reporter else {}
     compiling: list[float] = []
     told = compilation_reported(reporter.compiling) if reporter else nullcontext()
     started, clock = time.time(), time.perf_counter()
     with install_timer("numba:compile", compiling.append), told:
-        result = work(shared, unit, *arguments, **named)
+        result = work(shared, task, *arguments, **named)
     return {
         "result": result, "worker": _here(), "started": started,
         "seconds": time.perf_counter() - clock, "compile_seconds": sum(compiling),
@@ -132,7 +132,7 @@ def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
                 report(self.n)
 
         def on_end(self, event: Any) -> None:
-            """The next begins, or the unit tells of its fits."""
+            """The next begins, or the task tells of its fits."""
 
     with install_listener("numba:compile", Count()):
         yield
@@ -141,7 +141,7 @@ def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
 def without_compilation(
     rows: list[dict[str, Any]], seconds: float, compile_seconds: float
 ) -> list[dict[str, Any]]:
-    """Rows of a unit whose times are those of fits alone; they shared what compiling took."""
+    """Rows of a task whose times are those of fits alone; they shared what compiling took."""
     if not compile_seconds or not seconds:
         return rows
     share = max(0.0, 1 - compile_seconds / seconds)

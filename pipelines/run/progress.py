@@ -1,6 +1,6 @@
 """How far a run is: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere.
 
-It is shown anew by the clock, not by the units: one that takes minutes leaves nobody in doubt.
+It is shown anew by the clock, not by the tasks: one that takes minutes leaves nobody in doubt.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Self
 
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 from pipelines.run.progress_state import ProgressState
 
 SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_BETWEEN_LINES = 10  # where units are done meanwhile
+SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
 SECONDS_OF_SILENCE = 30  # at the most
 WIDE = 80  # columns; below, the bar is shorter
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
 
 
 class Progress:
-    """Told of every unit that is done, and of those that are at work; this one is silent."""
+    """Told of every task that is done, and of those that are at work; this one is silent."""
 
-    def advance(self, unit: Unit, failed: bool) -> None:
-        """One more unit is done."""
+    def advance(self, task: Task, failed: bool) -> None:
+        """One more task is done."""
 
-    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
-        """A unit at work has done that share of its cost; or it compiles so many functions."""
+    def update(self, task: Task, share: float, compiled: int = 0) -> None:
+        """A task at work has done that share of its cost; or it compiles so many functions."""
 
     def best(self, text: str) -> None:
         """What is best by now."""
@@ -64,25 +64,25 @@ class _View(Progress):
         """A second has passed."""
         raise NotImplementedError
 
-    def advance(self, unit: Unit, failed: bool) -> None:
+    def advance(self, task: Task, failed: bool) -> None:
         self._counts.refresh()
         with self._guard:
-            self._counts.add(unit, failed)
+            self._counts.add(task, failed)
             self.done()
 
     def done(self) -> None:
-        """A unit is done."""
+        """A task is done."""
         raise NotImplementedError
 
-    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
+    def update(self, task: Task, share: float, compiled: int = 0) -> None:
         with self._guard:
             began = compiled and not self._counts.compiled
-            self._counts.update(unit, share, compiled)
+            self._counts.update(task, share, compiled)
             if began:
                 self.began_to_compile()
 
     def began_to_compile(self) -> None:
-        """A unit has not found all that it needs compiled."""
+        """A task has not found all that it needs compiled."""
 
     def best(self, text: str) -> None:
         with self._guard:
@@ -101,7 +101,7 @@ class _Lines(_View):
 
     def done(self) -> None:
         counts, waited = self._counts, time.monotonic() - self._last
-        if waited >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_units:
+        if waited >= SECONDS_BETWEEN_LINES or counts.n_done == counts.n_tasks:
             self._print()
 
     def began_to_compile(self) -> None:
@@ -111,7 +111,7 @@ class _Lines(_View):
 
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
-        said = [f"{counts.percent} %", counts.units, counts.times, counts.compiling, counts.best]
+        said = [f"{counts.percent} %", counts.tasks, counts.times, counts.compiling, counts.best]
         self._echo(f"progress   {', '.join(filter(None, said))}")
 
     def _echo(self, line: str) -> None:
@@ -122,7 +122,7 @@ class _Lines(_View):
 class _Bar(_View):
     """Drawn by rich, on a terminal or as a notebook's widget.
 
-    Below it stand what is done, the unit that was heard of last, and the best candidate so far.
+    Below it stand what is done, the task that was heard of last, and the best candidate so far.
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
@@ -171,7 +171,7 @@ class _Bar(_View):
             Text("compiling "), ProgressBar(total=None, pulse=True, width=bar_width),
             Text(f"the solver, once on this machine{counted}"),
         )  # fmt: skip
-        below = [line for line in (counts.units, counts.at_work, counts.best) if line]
+        below = [line for line in (counts.tasks, counts.at_work, counts.best) if line]
         also = [compiling] if counts.compiled else []
         return Group(bar, *also, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
                             for line in below))  # fmt: skip
@@ -185,16 +185,16 @@ class _Bar(_View):
 
 @contextmanager
 def show_progress(
-    n_units: int, cost: float, quiet: bool, n_workers: Callable[[], int] | None = None
+    n_tasks: int, cost: float, quiet: bool, n_workers: Callable[[], int] | None = None
 ) -> Iterator[Progress]:
-    """Show the progress of ``n_units`` units whose predicted costs add up to ``cost``.
+    """Show the progress of ``n_tasks`` tasks whose predicted costs add up to ``cost``.
 
     ``n_workers`` tells how many workers there are at that moment.
     """
-    if quiet or not n_units:
+    if quiet or not n_tasks:
         yield Progress()
         return
-    counts = ProgressState(n_units, cost, n_workers)
+    counts = ProgressState(n_tasks, cost, n_workers)
     view = _Bar(counts) if _in_notebook() or sys.stdout.isatty() else _Lines(counts)
     with view:
         yield view

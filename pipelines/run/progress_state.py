@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from pipelines.run.outcomes import Unit
+from pipelines.run.outcomes import Task
 
-SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first unit
+SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first task
 SECONDS_BETWEEN_COUNTS = 1  # of the workers: each is a question to the scheduler
 
 
 class ProgressState:
-    """Units done, their share of the predicted cost, and the time that share leaves.
+    """Tasks done, their share of the predicted cost, and the time that share leaves.
 
     Parameters
     ----------
-    n_units : int
+    n_tasks : int
     cost : float
         Predicted, of all of them.
     n_workers : function that tells how many workers there are, or None
@@ -28,65 +28,65 @@ class ProgressState:
     best : str
         What is said of the best candidate so far; empty where nothing is known.
     compiled : int
-        Functions that the unit at work has begun to compile; 0 where it is at its fits.
+        Functions that the task at work has begun to compile; 0 where it is at its fits.
     """
 
-    def __init__(self, n_units: int, cost: float, n_workers: Callable[[], int] | None) -> None:
-        self.n_units = n_units
+    def __init__(self, n_tasks: int, cost: float, n_workers: Callable[[], int] | None) -> None:
+        self.n_tasks = n_tasks
         self.total = cost
         self.n_done = self.n_failed = 0
         self.best = ""
         self.compiled = 0
         self._cost_done = 0.0
-        self._inside: dict[str, tuple[float, float]] = {}  # of a unit at work: cost, share done
+        self._inside: dict[str, tuple[float, float]] = {}  # of a task at work: cost, share done
         self._started = time.monotonic()
         self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
 
-    def add(self, unit: Unit, failed: bool) -> None:
-        """One more unit is done."""
-        self._inside.pop(unit.name, None)
+    def add(self, task: Task, failed: bool) -> None:
+        """One more task is done."""
+        self._inside.pop(task.name, None)
         self.compiled = 0
         self.n_done += 1
         self.n_failed += failed
-        self._cost_done += unit.cost
+        self._cost_done += task.cost
 
-    def update(self, unit: Unit, share: float, compiled: int = 0) -> None:
-        """A unit at work has done a share, between 0 and 1; or it compiles so many functions."""
+    def update(self, task: Task, share: float, compiled: int = 0) -> None:
+        """A task at work has done a share, between 0 and 1; or it compiles so many functions."""
         self.compiled = compiled
         if compiled and not share:
             return
-        self._inside.pop(unit.name, None)  # what was heard last stands last
-        self._inside[unit.name] = unit.cost, share
+        self._inside.pop(task.name, None)  # what was heard last stands last
+        self._inside[task.name] = task.cost, share
 
     @property
     def cost_done(self) -> float:
-        """The predicted cost of what is done, also inside units that go on."""
+        """The predicted cost of what is done, also inside tasks that go on."""
         return self._cost_done + sum(cost * share for cost, share in list(self._inside.values()))
 
     @property
     def percent(self) -> int:
-        """Of the predicted cost; 100 after the last unit alone."""
-        if self.n_done == self.n_units:
+        """Of the predicted cost; 100 after the last task alone."""
+        if self.n_done == self.n_tasks:
             return 100
         return min(99, int(100 * self.cost_done / self.total)) if self.total else 0
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the first unit was begun."""
+        """Seconds since the first task was begun."""
         return time.monotonic() - self._started
 
     def refresh(self) -> None:
         """Count the workers, where that was not done just now."""
         if self._ask is not None and time.monotonic() - self._asked >= SECONDS_BETWEEN_COUNTS:
             self._asked = time.monotonic()
-            # A scheduler too busy to answer, or gone, as whoever waits for units will say.
+            # A scheduler too busy to answer, or gone, as whoever waits for tasks will say.
             with suppress(Exception):
                 self._n_workers = self._ask()
 
     @property
-    def units(self) -> str:
+    def tasks(self) -> str:
         """What is done, what failed, and who is at work."""
-        parts = [f"{self.n_done} of {self.n_units} units"]
+        parts = [f"{self.n_done} of {self.n_tasks} tasks"]
         if self.n_failed:
             parts.append(f"{self.n_failed} failed")
         if self._ask is not None:
@@ -101,14 +101,14 @@ class ProgressState:
 
     @property
     def compiling(self) -> str:
-        """That a unit compiles; empty where none does."""
+        """That a task compiles; empty where none does."""
         return f"compiling, {self.compiled} functions by now" if self.compiled else ""
 
     @property
     def at_work(self) -> str:
-        """The unit of which was heard last, and how far it is; empty where none has told."""
+        """The task of which was heard last, and how far it is; empty where none has told."""
         inside = list(self._inside.items())
-        if not inside or self.n_done == self.n_units:
+        if not inside or self.n_done == self.n_tasks:
             return ""
         name, (_, share) = inside[-1]
         more = f", {len(inside) - 1} more" if len(inside) > 1 else ""
@@ -116,13 +116,13 @@ class ProgressState:
 
     @property
     def seconds_left(self) -> float | None:
-        """None after the last unit, and while the first ones may be mostly compilation.
+        """None after the last task, and while the first ones may be mostly compilation.
 
         What tells of itself from inside is compiled.
         """
         done, elapsed = self.cost_done, self.elapsed
         compiles = self.n_done <= max(1, self._n_workers) and elapsed < SECONDS_OF_COMPILATION
-        if not done or self.n_done == self.n_units or (compiles and not self._inside):
+        if not done or self.n_done == self.n_tasks or (compiles and not self._inside):
             return None
         return elapsed * max(0.0, self.total - done) / done
 

@@ -1,6 +1,6 @@
-"""When units end that workers take from one queue: what a cluster would do, without one.
+"""When tasks end that workers take from one queue: what a cluster would do, without one.
 
-The rule is that of the program on Dask: whoever is free takes the unit that stands first among
+The rule is that of the program on Dask: whoever is free takes the task that stands first among
 those that are ready (Graham 1969, list scheduling), and the scheduler hands out one at a time.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Seconds = NDArray[np.float64]
 
-MOST_LOSSES = 100  # of a unit, which no worker seems to live long enough for
+MOST_LOSSES = 100  # of a task, which no worker seems to live long enough for
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class WorkerLifetimes:
 
 @dataclass(frozen=True)
 class Queue:
-    """Units in the order in which they are handed out.
+    """Tasks in the order in which they are handed out.
 
     Attributes
     ----------
     seconds : of shape (n,), on a worker of speed 1
-    needs : for some units, by their place, the places of those that must be done before; such a
-        unit goes before all that wait
-    per_task : seconds of the scheduler for each unit, one after the other
+    needs : for some tasks, by their place, the places of those that must be done before; such a
+        task goes before all that wait
+    per_task : seconds of the scheduler for each task, one after the other
     """
 
     seconds: Seconds
@@ -68,11 +68,11 @@ class Queue:
 
 
 def makespan(queue: Queue, lifetimes: WorkerLifetimes) -> float:
-    """Seconds from 0 to the end of the last unit; infinite where the workers do not last.
+    """Seconds from 0 to the end of the last task; infinite where the workers do not last.
 
     Parameters
     ----------
-    queue, lives : units and workers, at least one of either
+    queue, lives : tasks and workers, at least one of either
     """
     if lifetimes.are_equal and not queue.needs:
         return _plain(queue, len(lifetimes.speed))
@@ -80,7 +80,7 @@ def makespan(queue: Queue, lifetimes: WorkerLifetimes) -> float:
 
 
 def course(queue: Queue, lifetimes: WorkerLifetimes) -> tuple[Seconds, Seconds]:
-    """When each unit begins for the last time, and when it ends: two arrays of shape (n,).
+    """When each task begins for the last time, and when it ends: two arrays of shape (n,).
 
     In the order of the queue; infinite where the workers do not last.
     """
@@ -90,7 +90,7 @@ def course(queue: Queue, lifetimes: WorkerLifetimes) -> tuple[Seconds, Seconds]:
 
 
 def _plain(queue: Queue, n_workers: int) -> float:
-    """The same for equal workers and units that need nothing, in a third of the time."""
+    """The same for equal workers and tasks that need nothing, in a third of the time."""
     free = [0.0] * min(n_workers, len(queue.seconds))
     replace, per_task, handed_out = heapq.heapreplace, queue.per_task, 0.0
     for one in queue.seconds.tolist():
@@ -100,7 +100,7 @@ def _plain(queue: Queue, n_workers: int) -> float:
 
 
 class _Course:
-    """A queue as it is worked off: events are workers that come, end a unit, or are lost."""
+    """A queue as it is worked off: events are workers that come, end a task, or are lost."""
 
     def __init__(self, queue: Queue, lifetimes: WorkerLifetimes) -> None:
         self._queue, self._lives = queue, lifetimes
@@ -117,26 +117,26 @@ class _Course:
         self._idle: deque[int] = deque()
         self._lost = [0] * len(self._seconds)
         self.begun, self.ended = ([math.inf] * len(self._seconds) for _ in range(2))
-        # Time, worker, the unit that it ends or loses there (-1: none), and whether it is lost.
+        # Time, worker, the task that it ends or loses there (-1: none), and whether it is lost.
         self._events = [(begin, w, -1, False) for w, begin in enumerate(lifetimes.begins.tolist())]
         heapq.heapify(self._events)
 
     def end(self) -> float:
         left, last = len(self._seconds), 0.0
         while left and self._events:
-            now, worker, unit, lost = heapq.heappop(self._events)
-            if unit >= 0 and not lost:
+            now, worker, task, lost = heapq.heappop(self._events)
+            if task >= 0 and not lost:
                 left, last = left - 1, now
-                self.ended[unit] = now
-                for place in self._waits_for.get(unit, ()):
+                self.ended[task] = now
+                for place in self._waits_for.get(task, ()):
                     self._missing[place] -= 1
                     if not self._missing[place]:
                         heapq.heappush(self._ready, (-1, place))
-            elif unit >= 0:
-                self._lost[unit] += 1
-                if self._lost[unit] == MOST_LOSSES:
+            elif task >= 0:
+                self._lost[task] += 1
+                if self._lost[task] == MOST_LOSSES:
                     return math.inf
-                heapq.heappush(self._ready, (-1 if unit in self._missing else 0, unit))
+                heapq.heappush(self._ready, (-1 if task in self._missing else 0, task))
             if lost:
                 self._replace(worker, now)
             else:
@@ -150,11 +150,11 @@ class _Course:
         if now >= gone:
             self._replace(worker, gone)
             return
-        _, unit = heapq.heappop(self._ready)
+        _, task = heapq.heappop(self._ready)
         begins = max(now, self._handed_out) + self._queue.per_task
-        self._handed_out = self.begun[unit] = begins
-        ends = begins + self._seconds[unit] / self._speed[worker]
-        heapq.heappush(self._events, (min(ends, gone), worker, unit, ends > gone))
+        self._handed_out = self.begun[task] = begins
+        ends = begins + self._seconds[task] / self._speed[worker]
+        heapq.heappush(self._events, (min(ends, gone), worker, task, ends > gone))
 
     def _replace(self, worker: int, gone: float) -> None:
         """Another comes, and stays as long."""

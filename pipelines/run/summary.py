@@ -97,7 +97,7 @@ def line_of_what_is_left(session: Session, fits: tuple[int, int] | None, cost: f
     if session.record.get("status") == "finished":
         return f"resume     {path} holds a finished run, {clock(spent)}"
     if fits is None:
-        return f"resume     {path}: {len(session.journal.records)} units done in {clock(spent)}"
+        return f"resume     {path}: {len(session.journal.records)} tasks done in {clock(spent)}"
     done, total = fits
     if not done:
         return f"resume     {path}: nothing finished yet, {total:,} fits left"

@@ -1,4 +1,4 @@
-"""Units of work -> futures -> outcomes, on a Dask cluster or in this process."""
+"""Tasks of work -> futures -> outcomes, on a Dask cluster or in this process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_setup.settings import TOPIC
 from cluster_setup.workers import forecast_workers
-from pipelines.run.batching import in_tasks, measured_together
+from pipelines.run.batching import in_batches, measured_together
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
 from pipelines.run.outcomes import (
     NOTHING,
-    AnyUnit,
+    AnyTask,
     Outcome,
     Results,
     Work,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
 
-Task = tuple[AnyUnit, ...]  # the units of one of Dask's
+Batch = tuple[AnyTask, ...]  # the tasks of one of Dask's
 
-RETRIES = 2  # of a unit that raised
+RETRIES = 2  # of a task that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_EVENTS = 0.1
@@ -44,71 +44,71 @@ RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiti
 
 
 class _Runner(ABC):
-    """Runs units of work somewhere."""
+    """Runs tasks of work somewhere."""
 
     def outcomes(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], known: Mapping[str, Any] = NOTHING
-    ) -> Iterator[Outcome[AnyUnit]]:
-        """Outcomes of ``units`` as they are done, the most costly begun first.
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
+    ) -> Iterator[Outcome[AnyTask]]:
+        """Outcomes of ``tasks`` as they are done, the most costly begun first.
 
         Parameters
         ----------
         work : function
         shared : anything
-        units : sequence of units
+        tasks : sequence of tasks
         known : mapping, optional
-            Results, by name, of units that others need and that were done before.
+            Results, by name, of tasks that others need and that were done before.
 
         Raises
         ------
         RunStopped
             No worker is left and none came.
         """
-        event = self._reached(work, shared, units, Results(units, known), reports=False)
+        event = self._reached(work, shared, tasks, Results(tasks, known), reports=False)
         return (one for one in event if isinstance(one, Outcome))
 
     def outcomes_and_events(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], known: Mapping[str, Any] = NOTHING
-    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
+    ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """As ``outcomes``, of a work that takes ``report``; with what it tells, as it comes."""
-        return self._reached(work, shared, units, Results(units, known), reports=True)
+        return self._reached(work, shared, tasks, Results(tasks, known), reports=True)
 
     @abstractmethod
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
-    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
-        """What comes of units, and what they tell."""
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
+        """What comes of tasks, and what they tell."""
 
 
 class InProcess(_Runner):
-    """Runs units on threads of this process; opens no port."""
+    """Runs tasks on threads of this process; opens no port."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_workers = n_threads
 
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
-    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         inbox: deque[Message] = deque()
         line: Line | None = (lambda: inbox.append) if reports else None
-        waiting = sorted(units, key=lambda unit: -unit.cost)
-        running: dict[ThreadFuture[Any], AnyUnit] = {}
+        waiting = sorted(tasks, key=lambda task: -task.cost)
+        running: dict[ThreadFuture[Any], AnyTask] = {}
         patience = SECONDS_BETWEEN_EVENTS if line else None
         with ThreadPoolExecutor(self.n_workers) as pool:
             try:
                 while waiting or running:
-                    for unit in [unit for unit in waiting if results.suffice(unit)]:
-                        waiting.remove(unit)
-                        needed = results.of(unit)
-                        running[pool.submit(measured, work, shared, unit, needed, line)] = unit
+                    for task in [task for task in waiting if results.suffice(task)]:
+                        waiting.remove(task)
+                        needed = results.of(task)
+                        running[pool.submit(measured, work, shared, task, needed, line)] = task
                     done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
                     yield from _news(inbox)
                     for future in done:
-                        unit, error = running.pop(future), future.exception()
+                        task, error = running.pop(future), future.exception()
                         if error is not None:
-                            outcome = Outcome(unit, error=describe(error))
+                            outcome = Outcome(task, error=describe(error))
                         else:
-                            outcome = Outcome(unit, **future.result())
+                            outcome = Outcome(task, **future.result())
                         results.keep(outcome)
                         yield outcome
             finally:
@@ -116,12 +116,12 @@ class InProcess(_Runner):
 
 
 class OnCluster(_Runner):
-    """Runs units on the workers of a Dask cluster.
+    """Runs tasks on the workers of a Dask cluster.
 
-    A unit that raises is tried again; one whose worker dies is run by
+    A task that raises is tried again; one whose worker dies is run by
     another worker. When the last worker dies, the scattered data die with
     it: they are scattered again, and what was not done is submitted again.
-    All units are one static graph; a unit goes through a second one only if
+    All tasks are one static graph; a task goes through a second one only if
     data were lost, if one that it needs failed, or if it failed where several
     share a task (``together``).
     """
@@ -142,17 +142,17 @@ class OnCluster(_Runner):
         return max(present, forecast_workers(self.client).wanted)
 
     def _reached(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results, reports: bool
-    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
+    ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         try:
             with self._listening() if reports else nullcontext():
-                yield from self._rounds(work, shared, units, results)
+                yield from self._rounds(work, shared, tasks, results)
         except OSError as error:
             raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Have workers tell what is inside their units."""
+        """Have workers tell what is inside their tasks."""
         topic = f"{TOPIC}{self._run}"
         self._line = partial(to_scheduler, topic)
         self._inbox.clear()
@@ -166,71 +166,71 @@ class OnCluster(_Runner):
             self._line = None
 
     def _rounds(
-        self, work: Work, shared: Any, units: Sequence[AnyUnit], results: Results
-    ) -> Iterator[Outcome[AnyUnit] | ProgressEvent]:
-        """Submit until every unit has an outcome; see the class on why a round may not do."""
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results
+    ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
+        """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
 
-        waiting = list(units)
+        waiting = list(tasks)
         deaths: Counter[str] = Counter()
         alone: set[str] = set()
         while waiting:
             # What may have killed a worker goes last, so that it holds up nothing else.
-            waiting.sort(key=lambda unit: (deaths[unit.name], -unit.cost))
+            waiting.sort(key=lambda task: (deaths[task.name], -task.cost))
             lost, locked, failed = set(), [], set()
-            tasks = in_tasks(waiting, self.n_workers, alone)
-            together = {unit.name for task in tasks if len(task) > 1 for unit in task}
-            for event in self._one_round(work, shared, tasks, results):
+            batches = in_batches(waiting, self.n_workers, alone)
+            together = {task.name for batch in batches if len(batch) > 1 for task in batch}
+            for event in self._one_round(work, shared, batches, results):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue
-                unit, outcome = event
+                task, outcome = event
                 if outcome is None:
-                    lost.add(unit)
-                elif outcome.error is not None and unit.name in together:
-                    failed.add(unit)  # it was tried but once, and may have met another's error
-                elif outcome.error is not None and needs_of(unit):
-                    locked.append(outcome)  # its own error, or that of a unit it needs?
+                    lost.add(task)
+                elif outcome.error is not None and task.name in together:
+                    failed.add(task)  # it was tried but once, and may have met another's error
+                elif outcome.error is not None and needs_of(task):
+                    locked.append(outcome)  # its own error, or that of a task it needs?
                 else:
                     results.keep(outcome)
                     yield outcome
             # Its task ended with their error; now that this is known it can do without them.
-            in_round = {unit.name for unit in waiting}
+            in_round = {task.name for task in waiting}
             again = {
-                outcome.unit
+                outcome.task
                 for outcome in locked
-                if any(results.known.get(name) is None for name in needs_of(outcome.unit)
+                if any(results.known.get(name) is None for name in needs_of(outcome.task)
                        if name in in_round)
             }  # fmt: skip
             for outcome in locked:
-                if outcome.unit not in again:
+                if outcome.task not in again:
                     results.keep(outcome)
                     yield outcome
-            waiting = [unit for unit in waiting if unit in lost | again | failed]
-            alone.update(unit.name for unit in waiting if unit.name in together)
+            waiting = [task for task in waiting if task in lost | again | failed]
+            alone.update(task.name for task in waiting if task.name in together)
             if lost:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
-                keys = {unit: self._key(task) for task in tasks for unit in task}
-                deaths.update(unit.name for unit in lost if keys[unit] in suspects)
+                keys = {task: self._key(batch) for batch in batches for task in batch}
+                deaths.update(task.name for task in lost if keys[task] in suspects)
             # Dask's setting, which a kind of cluster may raise.
             most = int(dask.config.get("distributed.scheduler.allowed-failures"))
-            for unit in [unit for unit in waiting if deaths[unit.name] > most]:
-                waiting.remove(unit)
-                outcome = Outcome(unit, error=f"its worker died {deaths[unit.name]} times")
+            for task in [task for task in waiting if deaths[task.name] > most]:
+                waiting.remove(task)
+                outcome = Outcome(task, error=f"its worker died {deaths[task.name]} times")
                 results.keep(outcome)
                 yield outcome
 
     def _one_round(
-        self, work: Work, shared: Any, tasks: Sequence[Task[AnyUnit]], results: Results
-    ) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None] | ProgressEvent]:
-        """Submit units as tasks; give each with its outcome, or None where its data were lost.
+        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
+    ) -> Iterator[tuple[AnyTask, Outcome[AnyTask] | None] | ProgressEvent]:
+        """Submit tasks as tasks; give each with its outcome, or None where its data were lost.
 
         Between them, the news of those at work.
         """
         from distributed import as_completed
 
-        futures = self._submit(work, shared, tasks, results)
+        futures = self._submit(work, shared, batches, results)
         try:
             done = as_completed(list(futures), loop=self.client.loop)
             while not done.is_empty():
@@ -252,15 +252,15 @@ class OnCluster(_Runner):
     def _fetch(self, futures: Sequence[Future]) -> Mapping[Any, Any]:
         """What tasks that are done gave, by key; None where it was lost with its worker.
 
-        In one journey for all of them: for each by itself it takes longer than a short unit.
+        In one journey for all of them: for each by itself it takes longer than a short task.
         """
         finished = {future.key: future for future in futures if future.status == "finished"}
         found: Mapping[Any, Any] = self.client.gather(finished, errors="skip") if finished else {}
         return found
 
     def _submit(
-        self, work: Work, shared: Any, tasks: Sequence[Task[AnyUnit]], results: Results
-    ) -> dict[Future, Task[AnyUnit]]:
+        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
+    ) -> dict[Future, Batch[AnyTask]]:
         import dask
 
         self._round += 1
@@ -268,28 +268,28 @@ class OnCluster(_Runner):
         made: dict[str, Any] = {}
         # What needs others comes after them here, but before all that waits for a worker:
         # it ends a piece of work.
-        ranked = sorted(enumerate(tasks), key=lambda ranked: len(needs_of(ranked[1][0])))
-        for rank, task in ranked:
-            unit, key = task[0], self._key(task)
-            with dask.annotate(priority=1 if needs_of(unit) else -rank, retries=RETRIES):
-                if len(task) > 1:
-                    made[unit.name] = dask.delayed(measured_together, pure=False)(
-                        work, data, task, self._line, dask_key_name=key
+        ranked = sorted(enumerate(batches), key=lambda ranked: len(needs_of(ranked[1][0])))
+        for rank, batch in ranked:
+            task, key = batch[0], self._key(batch)
+            with dask.annotate(priority=1 if needs_of(task) else -rank, retries=RETRIES):
+                if len(batch) > 1:
+                    made[task.name] = dask.delayed(measured_together, pure=False)(
+                        work, data, batch, self._line, dask_key_name=key
                     )
                     continue
-                needed = [made.get(name, results.known.get(name)) for name in needs_of(unit)]
-                made[unit.name] = dask.delayed(measured, pure=False)(
-                    work, data, unit, needed, self._line, dask_key_name=key
+                needed = [made.get(name, results.known.get(name)) for name in needs_of(task)]
+                made[task.name] = dask.delayed(measured, pure=False)(
+                    work, data, task, needed, self._line, dask_key_name=key
                 )
         for one in made.values():
             _wait_at_the_scheduler(one)
-        futures = self.client.compute([made[task[0].name] for task in tasks])
-        return dict(zip(futures, tasks, strict=True))
+        futures = self.client.compute([made[batch[0].name] for batch in batches])
+        return dict(zip(futures, batches, strict=True))
 
-    def _key(self, task: Task[Any]) -> str:
-        more = f" and {len(task) - 1} more" if len(task) > 1 else ""
+    def _key(self, batch: Batch[Any]) -> str:
+        more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
         # A scheduler may serve several runs, and a round that was left must not meet the next.
-        return f"{task[0].name}{more} {self._run}-{self._round}"
+        return f"{batch[0].name}{more} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> Future:
         if self._scattered is None or self._scattered[0] is not shared:
@@ -317,7 +317,7 @@ class OnCluster(_Runner):
                 time.sleep(0.2)
 
     def _copy_to_every_worker(self, data: Future) -> list[Future]:
-        """Have each worker fetch the data before its first unit.
+        """Have each worker fetch the data before its first task.
 
         Not by ``scatter(broadcast=True)``: its scheduler waits for ever for a copy on a
         worker that died meanwhile.
@@ -362,14 +362,14 @@ def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
 
 
 def _outcomes(
-    future: Future, task: Task[AnyUnit], found: Any
-) -> Iterator[tuple[AnyUnit, Outcome[AnyUnit] | None]]:
+    future: Future, batch: Batch[AnyTask], found: Any
+) -> Iterator[tuple[AnyTask, Outcome[AnyTask] | None]]:
     """What became of the units of a task; None where it, or the data it needs, were lost."""
     if future.status == "error":
         error = describe(future.exception())
-        yield from ((unit, Outcome(unit, error=error)) for unit in task)
+        yield from ((task, Outcome(task, error=error)) for task in batch)
     elif found is None:
-        yield from ((unit, None) for unit in task)
+        yield from ((task, None) for task in batch)
     else:
-        each = found if len(task) > 1 else [found]
-        yield from ((unit, Outcome(unit, **one)) for unit, one in zip(task, each, strict=True))
+        each = found if len(batch) > 1 else [found]
+        yield from ((task, Outcome(task, **one)) for task, one in zip(batch, each, strict=True))

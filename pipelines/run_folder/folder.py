@@ -103,7 +103,7 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a session of this run got as far as its first unit."""
+        """Whether a session of this run got as far as its first task."""
         return "options" in self.record
 
     @property
@@ -185,7 +185,7 @@ def iso_now() -> str:
 
 
 def _never_began(entry: Path) -> bool:
-    """Whether a file is what a run leaves that was killed before its first unit."""
+    """Whether a file is what a run leaves that was killed before its first task."""
     empty_journal = entry.name == JOURNAL and entry.stat().st_size == 0
     return empty_journal or entry.name in (PART, PROBE)
 

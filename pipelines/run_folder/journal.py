@@ -1,6 +1,6 @@
 """The journal of a run: what is done, durable the moment it is known.
 
-One JSON object a line; a record is one unit with its rows. A line that a kill
+One JSON object a line; a record is one task with its rows. A line that a kill
 or a full disk cut short is dropped when the journal is opened again.
 """
 
@@ -24,14 +24,14 @@ from pipelines.run_folder.schema import Number, Part, Seconds, read_bytes
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-class UnitRecord(Part, Generic[AnyRow]):
-    """A line: a unit, where and when it was done, and its rows; none where it failed whole.
+class TaskRecord(Part, Generic[AnyRow]):
+    """A line: a task, where and when it was done, and its rows; none where it failed whole.
 
     ``cost`` is what was predicted of it, in any unit of time, and ``run`` the fingerprint of the
     run it belongs to; older runs have neither.
     """
 
-    unit: str
+    task: str
     worker: str = ""
     started: Number
     seconds: Seconds
@@ -46,10 +46,10 @@ def read_records(
 ) -> tuple[list[dict[str, Any]], int]:
     """The records of a journal's whole lines, and how many are of another run.
 
-    A line that is damaged costs its own unit, not those that follow it. So does one that
+    A line that is damaged costs its own task, not those that follow it. So does one that
     does not bear the run's fingerprint, where the run has one.
     """
-    schema = UnitRecord[rows]  # type: ignore[valid-type]
+    schema = TaskRecord[rows]  # type: ignore[valid-type]
     records, n_foreign = [], 0
     for line in content.splitlines(keepends=True):
         if not line.endswith(b"\n"):

@@ -23,11 +23,11 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
-class Unit:
-    """One unit of work: what it was, where and when it ran, and its rows.
+class FinishedTask:
+    """One task of work: what it was, where and when it ran, and its rows.
 
     ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
-    Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a unit
+    Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a task
     of time of its own; None in the journals of older runs.
     """
 
@@ -81,7 +81,7 @@ class Run(Generic[AnyRecord]):
     record: AnyRecord
     cells: pd.DataFrame
     candidates: pd.DataFrame
-    units: tuple[Unit, ...]
+    tasks: tuple[FinishedTask, ...]
     predictions: pd.DataFrame | None
     wrong_images: WrongImages | None
 
@@ -152,7 +152,7 @@ def read_run(
         record=record,
         cells=cells,
         candidates=pd.DataFrame(),
-        units=units_of(journal),
+        tasks=tasks_of(journal),
         predictions=_codes_known(folder, read_table(folder / names.PREDICTIONS, prediction)),
         wrong_images=read_wrong_images(folder / names.WRONG, shape_of(record)),
     )
@@ -190,17 +190,17 @@ def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -
     return as_table(table.assign(**numbers).reset_index(drop=True), rows)
 
 
-def units_of(journal: Iterable[Mapping[str, Any]]) -> tuple[Unit, ...]:
-    """The records of a journal as units, in the order in which they began."""
-    units = [
-        Unit(
-            record["unit"], str(record.get("worker", "")), record["started"], record["seconds"],
+def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
+    """The records of a journal as tasks, in the order in which they began."""
+    tasks = [
+        FinishedTask(
+            record["task"], str(record.get("worker", "")), record["started"], record["seconds"],
             tuple(record["rows"]), record.get("compile_seconds", 0.0),
             record.get("cost"),
         )
         for record in journal
     ]  # fmt: skip
-    return tuple(sorted(units, key=lambda unit: unit.started))
+    return tuple(sorted(tasks, key=lambda task: task.started))
 
 
 def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.reading import FinishedTask
 
 SECONDS_OF_PAUSE = 60.0  # what is shorter is waiting, not a pause
 
 
 @dataclass(frozen=True)
 class WorkerTimeline:
-    """What one worker did: its units in order, how long it was at work, and how long there."""
+    """What one worker did: its tasks in order, how long it was at work, and how long there."""
 
     worker: str
-    units: tuple[Unit, ...]
+    tasks: tuple[FinishedTask, ...]
     busy_seconds: float
     present_seconds: float
 
@@ -33,45 +33,47 @@ class IdlePeriod:
     seconds: float
 
 
-def all_workers(units: Iterable[Unit]) -> set[str]:
+def all_workers(tasks: Iterable[FinishedTask]) -> set[str]:
     """The workers that the journal names."""
-    return {worker for unit in units for worker in unit.workers}
+    return {worker for task in tasks for worker in task.workers}
 
 
-def workers_of(units: Sequence[Unit], known: Sequence[str]) -> list[str]:
-    """The workers that ``run.json`` knows, in its order, those that ran no unit among them.
+def workers_of(tasks: Sequence[FinishedTask], known: Sequence[str]) -> list[str]:
+    """The workers that ``run.json`` knows, in its order, those that ran no task among them.
 
     None, where the journal names no worker that ``run.json`` knows: then the two speak of
     different runs.
     """
-    return list(known) if all_workers(units) & set(known) else []
+    return list(known) if all_workers(tasks) & set(known) else []
 
 
-def worker_timelines(units: Sequence[Unit], workers: Sequence[str] = ()) -> list[WorkerTimeline]:
-    """The units of each worker: the known workers first, then those only the journal names."""
-    own: dict[str, list[Unit]] = {worker: [] for worker in workers}
-    for unit in units:
-        for worker in unit.workers:
-            own.setdefault(worker, []).append(unit)
-    parts = _parts(units)
+def worker_timelines(
+    tasks: Sequence[FinishedTask], workers: Sequence[str] = ()
+) -> list[WorkerTimeline]:
+    """The tasks of each worker: the known workers first, then those only the journal names."""
+    own: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
+    for task in tasks:
+        for worker in task.workers:
+            own.setdefault(worker, []).append(task)
+    parts = _parts(tasks)
     return [
         WorkerTimeline(worker, tuple(some), _covered_seconds(some), _present_seconds(some, parts))
         for worker, some in own.items()
     ]
 
 
-def busy_share(units: Sequence[Unit], workers: Sequence[str] = ()) -> float | None:
-    """Time at which workers were at work, of the time they were there; None without a unit.
+def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
+    """Time at which workers were at work, of the time they were there; None without a task.
 
     A worker is there from the first unit of a session of the run, whoever runs it, to the end of
-    the last one. Of several sessions those count in which it had a unit; all, if it never had one.
+    the last one. Of several sessions those count in which it had a task; all, if it never had one.
     """
-    rows = worker_timelines(units, workers)
+    rows = worker_timelines(tasks, workers)
     present = sum(row.present_seconds for row in rows)
     return sum(row.busy_seconds for row in rows) / present if present else None
 
 
-def idle_periods(units: Sequence[Unit]) -> list[IdlePeriod]:
+def idle_periods(tasks: Sequence[FinishedTask]) -> list[IdlePeriod]:
     """The times without any unit that are longer than all the others together.
 
     A resumed run has such a time between its parts; drawn to scale it would
@@ -79,11 +81,11 @@ def idle_periods(units: Sequence[Unit]) -> list[IdlePeriod]:
     """
     gaps = [
         IdlePeriod(end, start - end)
-        for (_, end), (start, _) in zip(_spans(units), _spans(units)[1:], strict=False)
+        for (_, end), (start, _) in zip(_spans(tasks), _spans(tasks)[1:], strict=False)
     ]
     if not gaps:
         return []
-    whole = max(unit.ended for unit in units) - min(unit.started for unit in units)
+    whole = max(task.ended for task in tasks) - min(task.started for task in tasks)
     kept: list[IdlePeriod] = []
     for gap in sorted(gaps, key=lambda gap: -gap.seconds):
         whole -= gap.seconds
@@ -93,49 +95,49 @@ def idle_periods(units: Sequence[Unit]) -> list[IdlePeriod]:
     return sorted(kept, key=lambda gap: gap.started)
 
 
-def shown_seconds(units: Sequence[Unit]) -> float:
-    """From the first unit's start to the last one's end, without the pauses."""
-    return sum(end - start for start, end in _parts(units))
+def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
+    """From the first task's start to the last one's end, without the pauses."""
+    return sum(end - start for start, end in _parts(tasks))
 
 
-def compile_seconds(units: Sequence[Unit]) -> float:
+def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
     """How long the workers compiled: at the same time, so the one that took longest counts."""
     by_worker: dict[str, float] = {}
-    for unit in units:
-        for worker in unit.workers:
-            by_worker[worker] = by_worker.get(worker, 0.0) + unit.compile_seconds
+    for task in tasks:
+        for worker in task.workers:
+            by_worker[worker] = by_worker.get(worker, 0.0) + task.compile_seconds
     return max(by_worker.values(), default=0.0)
 
 
-def _parts(units: Sequence[Unit]) -> list[tuple[float, float]]:
+def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """Begin and end of what lies between the pauses."""
-    if not units:
+    if not tasks:
         return []
-    parts, start = [], min(unit.started for unit in units)
-    for idle in idle_periods(units):
+    parts, start = [], min(task.started for task in tasks)
+    for idle in idle_periods(tasks):
         parts.append((start, idle.started))
         start = idle.started + idle.seconds
-    return [*parts, (start, max(unit.ended for unit in units))]
+    return [*parts, (start, max(task.ended for task in tasks))]
 
 
-def _present_seconds(own: Sequence[Unit], parts: Sequence[tuple[float, float]]) -> float:
+def _present_seconds(own: Sequence[FinishedTask], parts: Sequence[tuple[float, float]]) -> float:
     return sum(
         end - start
         for start, end in parts
-        if not own or any(start <= unit.started <= end for unit in own)
+        if not own or any(start <= task.started <= end for task in own)
     )
 
 
-def _spans(units: Sequence[Unit]) -> list[tuple[float, float]]:
-    """The times at which at least one of the units ran, in order."""
+def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
+    """The times at which at least one of the tasks ran, in order."""
     spans: list[tuple[float, float]] = []
-    for unit in sorted(units, key=lambda unit: unit.started):
-        if spans and unit.started <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], unit.ended))
+    for task in sorted(tasks, key=lambda task: task.started):
+        if spans and task.started <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], task.ended))
         else:
-            spans.append((unit.started, unit.ended))
+            spans.append((task.started, task.ended))
     return spans
 
 
-def _covered_seconds(units: Sequence[Unit]) -> float:
-    return sum(end - start for start, end in _spans(units))
+def _covered_seconds(tasks: Sequence[FinishedTask]) -> float:
+    return sum(end - start for start, end in _spans(tasks))

@@ -61,7 +61,7 @@ class SearchJob(job.Job[Chosen]):
     def _first_stages(self) -> list[tuple[str, float]]:
         return [key for key in self.splits if key[0] in ("search", "inner")]
 
-    def units_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
         """The tasks of the search; those that need the best of it are not known before."""
         from pipelines.search.running import tasks_for_workers
 

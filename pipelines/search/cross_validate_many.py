@@ -99,7 +99,7 @@ def cross_validate_many(
         for event, found in run_tasks(runner, problem, tasks, n_threads):
             rows += found
             if isinstance(event, Outcome):
-                shown.advance(event.unit, event.error is not None)
+                shown.advance(event.task, event.error is not None)
     return tabulate(rows).drop(columns=["stage", "split", "share"])
 
 
@@ -140,7 +140,7 @@ def _candidates(algorithms: Algorithms) -> list[Candidate]:
 
 def _runner(client: Client | None) -> tuple[Runner, int]:
     if client is None:
-        # Limits of BLAS are those of a process: units take turns, each with all its cores.
+        # Limits of BLAS are those of a process: tasks take turns, each with all its cores.
         return InProcess(1), available_cores()
     from cluster_setup.workers import describe_workers, threads_per_task
 

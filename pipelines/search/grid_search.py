@@ -297,13 +297,13 @@ class SharedParallel:
         cost, quiet = sum(task.cost for task in tasks), self._settings.verbose != 1
         with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
             for outcome in runner.outcomes(work, search, tasks):
-                shown.advance(outcome.unit, outcome.error is not None)
+                shown.advance(outcome.task, outcome.error is not None)
                 if outcome.error is not None:
                     if search.scorer.error_score == "raise":
                         raise ValueError(outcome.error)
-                    what = f"a worker could not fit {outcome.unit.name}"
+                    what = f"a worker could not fit {outcome.task.name}"
                     raise RuntimeError(f"{what}: {outcome.error}")
-                yield outcome.unit, outcome.result
+                yield outcome.task, outcome.result
 
 
 def _numbers(rows: Any) -> np.ndarray:

@@ -37,15 +37,15 @@ def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
     return [{**row, "worker": worker} for row in rows]
 
 
-def result_of(runner: Runner, work: Callable[..., Any], shared: Any, unit: Any, what: str) -> Any:
-    """What a single unit gives.
+def result_of(runner: Runner, work: Callable[..., Any], shared: Any, task: Any, what: str) -> Any:
+    """What a single task gives.
 
     Raises
     ------
     RunStopped
         It failed; the message begins with ``what``.
     """
-    (outcome,) = runner.outcomes(work, shared, [unit])
+    (outcome,) = runner.outcomes(work, shared, [task])
     if outcome.error is not None:
         raise RunStopped(f"{what}: {outcome.error}")
     return outcome.result

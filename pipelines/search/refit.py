@@ -22,7 +22,7 @@ class Refit:
     cost: float = 1.0
 
 
-def refit_and_test(problem: Problem, unit: Refit, n_threads: int = 1) -> dict[str, Any]:
+def refit_and_test(problem: Problem, refit: Refit, n_threads: int = 1) -> dict[str, Any]:
     """Fit the best candidate on all rows and score it on the test rows; a task.
 
     Returns
@@ -34,7 +34,7 @@ def refit_and_test(problem: Problem, unit: Refit, n_threads: int = 1) -> dict[st
     started, data = time.perf_counter(), problem.data
     with limited(n_threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator = with_jobs(clone(problem.used(unit.member).estimator), n_threads)
+        estimator = with_jobs(clone(problem.used(refit.member).estimator), n_threads)
         estimator.fit(data.X, data.y)
         seconds = time.perf_counter() - started
         found = problem.scorer.scorer(estimator, data.X_test, data.y_test)

@@ -47,7 +47,7 @@ class PartialRows:
 
     def of(self, partial: ProgressEvent) -> Iterator[tuple[ProgressEvent, list[Row]]]:
         """What news say: once for each split that has rows, in equal parts of the time."""
-        task = self._tasks[partial.unit]
+        task = self._tasks[partial.task]
         by_split: dict[int, list[Row]] = {}
         for row in self._new(partial.rows):
             by_split.setdefault(row["split"], []).append(row)
@@ -65,11 +65,11 @@ class PartialRows:
 
     def rest(self, outcome: Outcome[Task], rows: list[Row]) -> tuple[Outcome[Task], list[Row]]:
         """A task that is done, and those of its rows that were not given before."""
-        left = outcome.unit.without(self._given)
+        left = outcome.task.without(self._given)
         new = self._new(rows)
         if len(new) == len(rows):
             return outcome, rows
-        began = max(outcome.started, self._until.get(outcome.unit.name, 0.0))
+        began = max(outcome.started, self._until.get(outcome.task.name, 0.0))
         seconds = max(0.0, outcome.started + outcome.seconds - began)
         name = left.name if left else ""
         # It compiled before its first rows were ready.
@@ -101,7 +101,7 @@ def run_tasks(
                 yield part, with_worker(rows, part.worker)
         else:
             failed = event.error is not None
-            rows = failed_rows(problem, event.unit, event.error or "") if failed else event.result
+            rows = failed_rows(problem, event.task, event.error or "") if failed else event.result
             outcome, rest = partial_rows.rest(event, rows)
             rest = without_compilation(rest, outcome.seconds, outcome.compile_seconds)
             yield outcome, with_worker(rest, outcome.worker)

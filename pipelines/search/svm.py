@@ -155,12 +155,12 @@ def answer(
     if np.isnan(best.score_mean):
         raise RunStopped("every candidate failed, none can be called best")
     epsilon = float(best.epsilon) if "epsilon" in problem.columns else None
-    unit = Refit(
+    refit = Refit(
         float(best.C), float(best.gamma), dataset.classes, splits if probability else (), epsilon
     )
     tested: Tested = result_of(
-        runner, partial(_refit, solver=solver, settings=settings), problem, unit,
-        f"the refit of C={unit.C:.3g} gamma={unit.gamma:.3g} failed",
+        runner, partial(_refit, solver=solver, settings=settings), problem, refit,
+        f"the refit of C={refit.C:.3g} gamma={refit.gamma:.3g} failed",
     )  # fmt: skip
     tested.machine.save(path / names.MODEL)
     known = {name: float(best[name]) for name in (*problem.columns, *MEANS)}
@@ -179,9 +179,9 @@ def answer(
     return metadata
 
 
-def _refit(problem: Problem, unit: Refit, solver: str, settings: Settings) -> Tested:
+def _refit(problem: Problem, refit: Refit, solver: str, settings: Settings) -> Tested:
     """The task of the refit."""
-    return refit_and_test(problem.data, unit, solver, settings)
+    return refit_and_test(problem.data, refit, solver, settings)
 
 
 def _write_probabilities(

@@ -63,42 +63,42 @@ class Tested:
     probabilities: np.ndarray | None = None
 
 
-def refit_and_test(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Tested:
+def refit_and_test(data: FoldedData, refit: Refit, solver: str, settings: Settings) -> Tested:
     """Fit on all training rows and predict the test rows, once."""
-    if unit.epsilon is not None:
-        return _refit_regression(data, unit, settings)
+    if refit.epsilon is not None:
+        return _refit_regression(data, refit, settings)
     backend = load_backend(solver, settings.device)
     support, coefficients, intercepts = backend.fit_parts(
-        data.scaled(backend.device), data.y, unit.C, unit.gamma, settings
+        data.scaled(backend.device), data.y, refit.C, refit.gamma, settings
     )
     scaling: Fitted = data.scaling_for(None)
     machine = KernelMachine(
         support_vectors=scaling.transform(rows_of(data.X, support)),
         coefficients=coefficients,
         intercepts=intercepts,
-        classes_=unit.classes,
+        classes_=refit.classes,
         kernel=settings.kernel,
-        gamma=unit.gamma,
+        gamma=refit.gamma,
         decision=settings.decision,
         scaling=scaling,
     )
-    if len(unit.calibrate_on):
-        machine = replace(machine, calibration=calibrate(data, unit, solver, settings))
-    values, form = machine.decision_values(data.X_test), (len(unit.classes), settings.decision)
+    if len(refit.calibrate_on):
+        machine = replace(machine, calibration=calibrate(data, refit, solver, settings))
+    values, form = machine.decision_values(data.X_test), (len(refit.classes), settings.decision)
     codes = codes_of(values, *form)
     probabilities = machine.predict_proba(data.X_test) if machine.calibration else None
     return Tested(machine, codes, margins(values, codes, *form), probabilities)
 
 
-def _refit_regression(data: FoldedData, unit: Refit, settings: Settings) -> Tested:
+def _refit_regression(data: FoldedData, refit: Refit, settings: Settings) -> Tested:
     """The regression on standardised targets."""
-    assert unit.epsilon is not None
+    assert refit.epsilon is not None
     from pipelines.svm.cpu.regression import fit_regression
     from pipelines.svm.path_svr import target_scaling
 
     mean, scale = target_scaling(data.y)
     found = fit_regression(
-        data.scaled("cpu"), (data.y - mean) / scale, unit.C, unit.gamma, unit.epsilon,
+        data.scaled("cpu"), (data.y - mean) / scale, refit.C, refit.gamma, refit.epsilon,
         n_threads=settings.n_threads, memory_bytes=settings.memory_bytes, tol=settings.tol,
         max_iter=settings.max_iter, kernel=settings.kernel.name, degree=settings.kernel.degree,
         coef0=settings.kernel.coef0,
@@ -109,7 +109,7 @@ def _refit_regression(data: FoldedData, unit: Refit, settings: Settings) -> Test
         coefficients=found.dual_coef[:, None],
         intercepts=np.array([found.intercept]),
         kernel=settings.kernel,
-        gamma=unit.gamma,
+        gamma=refit.gamma,
         scaling=scaling,
         target_mean=mean,
         target_scale=scale,
@@ -117,7 +117,7 @@ def _refit_regression(data: FoldedData, unit: Refit, settings: Settings) -> Test
     return Tested(machine, machine.predict(data.X_test))
 
 
-def calibrate(data: FoldedData, unit: Refit, solver: str, settings: Settings) -> Calibration:
+def calibrate(data: FoldedData, refit: Refit, solver: str, settings: Settings) -> Calibration:
     """Sigmoids from the decision values of rows that a fit has not seen.
 
     Without an ensemble: one model remains, the same as without calibration, so that predictions
@@ -127,7 +127,7 @@ def calibrate(data: FoldedData, unit: Refit, solver: str, settings: Settings) ->
     backend, values = load_backend(solver, settings.device), dict[int, np.ndarray]()
 
     def fitted(splits: Sequence[Split], numbers: Sequence[int], X: Any) -> None:
-        cells = Cells((unit.gamma,), (unit.C,), tuple(range(len(splits))))
+        cells = Cells((refit.gamma,), (refit.C,), tuple(range(len(splits))))
         fits = backend.fit_cells(X, data.y, splits, cells, settings, decisions=True)
         for number, fit in zip(numbers, fits, strict=True):
             if fit.decisions is None:
@@ -135,11 +135,11 @@ def calibrate(data: FoldedData, unit: Refit, solver: str, settings: Settings) ->
             values[number] = fit.decisions
 
     if data.scaling.learns:
-        for number, split in enumerate(unit.calibrate_on):
+        for number, split in enumerate(refit.calibrate_on):
             fitted([split], [number], data.scaled(backend.device, rows=split[0]))
     else:
-        numbers = range(len(unit.calibrate_on))
-        fitted(unit.calibrate_on, numbers, data.scaled(backend.device))
-    rows = np.concatenate([validation for _, validation in unit.calibrate_on])
-    found = np.concatenate([values[number] for number in range(len(unit.calibrate_on))])
+        numbers = range(len(refit.calibrate_on))
+        fitted(refit.calibrate_on, numbers, data.scaled(backend.device))
+    rows = np.concatenate([validation for _, validation in refit.calibrate_on])
+    found = np.concatenate([values[number] for number in range(len(refit.calibrate_on))])
     return fit_sigmoids(found, data.y[rows])

@@ -107,10 +107,10 @@ def test_members_that_diverge_are_told() -> None:
 def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines.bagging import bagging, work
 
-    def lose_one(data: Any, unit: Any, *rest: Any, **settings: Any) -> Any:
-        if unit.name == "refit-member=1":
+    def lose_one(data: Any, task: Any, *rest: Any, **settings: Any) -> Any:
+        if task.name == "refit-member=1":
             raise MemoryError
-        return work.carry_out(data, unit, *rest, **settings)
+        return work.carry_out(data, task, *rest, **settings)
 
     monkeypatch.setattr(bagging, "carry_out", lose_one)
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):

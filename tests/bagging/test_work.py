@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.bagging import bag, units_left
+from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulate_members
 from pipelines.bagging.work import Plan, best_candidate, carry_out
 from pipelines.data.placement import FoldedData
@@ -16,7 +16,7 @@ from pipelines.nn.inputs import Inputs
 from pipelines.nn.refit import Refitted
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import CandidateUnit
+from pipelines.nn.tasks import CandidateTask
 from pipelines.run.tasks import InProcess, Outcome
 from pipelines.search.ranking import failures
 
@@ -48,9 +48,9 @@ def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
 
 def test_a_member_needs_its_own_candidates_alone() -> None:
     plan = plan_of()
-    assert [unit.name for unit in plan.members] == ["refit-member=0", "refit-member=1"]
+    assert [task.name for task in plan.members] == ["refit-member=0", "refit-member=1"]
     assert plan.members[1].needs == tuple(f"nn-member=1 candidate={number}" for number in range(3))
-    assert plan.members[1].cost < sum(unit.cost for unit in plan.candidates[3:])
+    assert plan.members[1].cost < sum(task.cost for task in plan.candidates[3:])
     assert hash(plan.members[0]) != hash(plan.members[1])
 
 
@@ -82,29 +82,29 @@ def test_every_candidate_and_every_member_has_rows(finished: list[Any]) -> None:
     cells = [row for _, own, _ in finished for row in own if row["fold"] >= 0]
     assert len(cells) == 2 * 3 * 2
     assert {row["worker"] for row in cells} == {"in process"}
-    made = {outcome.unit.member: one for outcome, _, one in finished if one is not None}
+    made = {outcome.task.member: one for outcome, _, one in finished if one is not None}
     assert set(made) == {0, 1}
     assert made[0][1].shape == (50, 10)
 
 
 def test_what_is_done_is_left_out(finished: list[Any]) -> None:
     plan = plan_of()
-    done = {o.unit.name: own for o, own, _ in finished if isinstance(o.unit, CandidateUnit)}
-    refits = {o.unit.member: own[0] for o, own, made in finished if made is not None}
+    done = {o.task.name: own for o, own, _ in finished if isinstance(o.task, CandidateTask)}
+    refits = {o.task.member: own[0] for o, own, made in finished if made is not None}
     refitted = {member: row["candidate"] for member, row in refits.items()}
-    assert units_left(plan, done, refitted) == []
-    assert len(units_left(plan, done, {0: refitted[0]})) == 1
+    assert tasks_left(plan, done, refitted) == []
+    assert len(tasks_left(plan, done, {0: refitted[0]})) == 1
 
     del done["nn-member=1 candidate=2"]
     again = list(everything(done, refitted))
-    by_name = {outcome.unit.name: (own, made) for outcome, own, made in again}
+    by_name = {outcome.task.name: (own, made) for outcome, own, made in again}
     assert set(by_name) == {"nn-member=1 candidate=2", "refit-member=1"}
     assert by_name["refit-member=1"] == ([], None)  # the best is the one that was refitted
 
     changed = {**refitted, 1: (refitted[1] + 1) % 3}
     again = list(everything(done, changed))
     (made,) = [made for _, _, made in again if made is not None]
-    (before,) = [m for o, _, m in finished if m is not None and o.unit.member == 1]
+    (before,) = [m for o, _, m in finished if m is not None and o.task.member == 1]
     np.testing.assert_array_equal(made[1], before[1])
 
 
@@ -119,7 +119,7 @@ def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
         assert best.loss_mean == pytest.approx(mean.min())
         spread = own[own.candidate == best.candidate].loss.std(ddof=0)
         assert best.loss_std == pytest.approx(spread)
-    refits = {o.unit.member: own[0] for o, own, made in finished if made is not None}
+    refits = {o.task.member: own[0] for o, own, made in finished if made is not None}
     members = tabulate_members(table, refits, {0: 0.25, 1: 0.5})
     assert list(members)[:6] == ["member", "n_conv_layer", "kernel_size", "n_hidden_layer",
                                  "learning_rate", "momentum"]  # fmt: skip

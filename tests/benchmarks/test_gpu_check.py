@@ -306,4 +306,4 @@ def test_both_jobs_are_timed_by_formation(without_figures):
     formations.time_formations("threads", most=2, limit=200)
     share = r"\(\d+%\)"
     for job, said in zip(("svm_grid", "nn_bagging"), figures.FIGURES, strict=True):
-        assert re.fullmatch(rf"{job}, 16 units: 1x1 [\d.]+ s \(100%\), 1x2 [\d.]+ s {share}", said)
+        assert re.fullmatch(rf"{job}, 16 tasks: 1x1 [\d.]+ s \(100%\), 1x2 [\d.]+ s {share}", said)

@@ -35,8 +35,8 @@ def test_both_commands_say_the_same(pilot, capsys):
     dry = capsys.readouterr().out.splitlines()
     planned = [line for line in dry if line in said and line.startswith(("plan ", "     "))]
     assert len(planned) == 2
-    n_units = int(planned[0].split()[1])
-    assert 30 <= n_units <= 90  # each gamma whole, or its three folds, where workers would idle
+    n_tasks = int(planned[0].split()[1])
+    assert 30 <= n_tasks <= 90  # each gamma whole, or its three folds, where workers would idle
     assert "walltime to ask for 0:" in planned[1]
 
 

@@ -22,7 +22,7 @@ KEPT = Path(__file__).parents[1] / "run_folder/kept/svm_grid-finished"
 
 
 def best_of_all(seconds, n_workers: int) -> float:
-    """The shortest of every way to share the units."""
+    """The shortest of every way to share the tasks."""
     ways = itertools.product(range(n_workers), repeat=len(seconds))
     return min(
         max(np.bincount(way, weights=seconds, minlength=n_workers)) for way in map(list, ways)
@@ -38,7 +38,7 @@ def test_nothing_beats_the_bound_and_it_is_reached():
         assert bound <= best
         reached += bound == best
     assert reached >= 10
-    # Four equal units on three workers: two on one of them, though total / W is 4 / 3.
+    # Four equal tasks on three workers: two on one of them, though total / W is 4 / 3.
     assert lower_bound(np.ones(4), WorkerLifetimes.equal(3)) == 2
     # Two fast and one slow card.
     assert lower_bound(np.ones(10), WorkerLifetimes(np.array([2, 2, 1.0]), *np.zeros((2, 3)))) == 2
@@ -78,11 +78,11 @@ def test_a_split_that_was_made_beforehand_by_hand():
 
 def test_members_are_drawn_with_their_refits():
     names = ["nn-member=0 candidate=0", "nn-member=0 candidate=1", "refit-member=0"]
-    units = [
+    tasks = [
         {"name": name, "cost": 1.0 + i, "seconds": 2.0 + i, "fold": 0}
         for i, name in enumerate(names)
     ]
-    drawn = Measured("nn_bagging", units).draw(100, np.random.default_rng(3))
+    drawn = Measured("nn_bagging", tasks).draw(100, np.random.default_rng(3))
     assert len(drawn.needs) == 33
     for refit, candidates in drawn.needs.items():
         assert len({int(drawn.fold[i]) for i in (refit, *candidates)}) == 1
@@ -90,7 +90,7 @@ def test_members_are_drawn_with_their_refits():
 
 
 def kept_run(folder, factors) -> list[dict]:
-    """A run whose units took so many times as long; its journal's records."""
+    """A run whose tasks took so many times as long; its journal's records."""
     shutil.copytree(KEPT, folder)
     journal = folder / "journal.jsonl"
     records = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -105,10 +105,10 @@ def test_folds_of_a_gamma_share_its_time_in_the_quieter_run(tmp_path, monkeypatc
     monkeypatch.setattr(measured_module, "FOLDER", tmp_path)
     one = kept_run(tmp_path / "one", (1, 3, 3))
     other = kept_run(tmp_path / "other", (3, 1, 1))
-    units = json.loads(take([tmp_path / "one", tmp_path / "other"]).read_text())
+    tasks = json.loads(take([tmp_path / "one", tmp_path / "other"]).read_text())
     for first, second in zip(one, other, strict=True):
         gamma = first["rows"][0]["gamma"]
-        folds = [unit for unit in units if unit["gamma"] == gamma]
+        folds = [unit for unit in tasks if unit["gamma"] == gamma]
         shortest = min(first["seconds"], second["seconds"])
         assert [unit["fold"] for unit in folds] == [0, 1, 2]
         assert [unit["seconds"] for unit in folds] == [pytest.approx(shortest / 3, abs=1e-4)] * 3

@@ -25,7 +25,7 @@ def journal_of(folder: Path) -> bytes:
 
 
 def n_done(folder: Path) -> int:
-    """Units in the journal of a run."""
+    """Tasks in the journal of a run."""
     return journal_of(folder).count(b"\n")
 
 
@@ -52,10 +52,10 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
     kept = read_journal(
         folder / "journal.jsonl", ROWS.get(workload.command, Row), record.get("fingerprint")
     )
-    units = [one["unit"] for one in kept]
-    if len(units) != workload.n_units or len(set(units)) != len(units):
+    tasks = [one["task"] for one in kept]
+    if len(tasks) != workload.n_tasks or len(set(tasks)) != len(tasks):
         raise Broken(
-            f"{workload.n_units} units, but {len(units)} records of {len(set(units))} units"
+            f"{workload.n_tasks} tasks, but {len(tasks)} records of {len(set(tasks))} tasks"
         )
     try:
         pd.testing.assert_frame_equal(_rows(folder), _rows(truth))

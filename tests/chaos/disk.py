@@ -78,7 +78,7 @@ def disturb(
         again.must_end_well()
         must_keep(before, run)
         must_equal(workload, run, truth)
-    return [f"a disk of {size >> 10} KiB was full after {before.count(10)} units"]
+    return [f"a disk of {size >> 10} KiB was full after {before.count(10)} tasks"]
 
 
 def draw(rng: np.random.Generator, number: int, truth: Path) -> int:

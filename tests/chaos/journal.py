@@ -23,7 +23,7 @@ def disturb(
 
     Every second time the rest of the record is there as zeros: some file systems give
     a file its length before its content. Every third time records stand before it that are
-    of units to come, of another run and wrong.
+    of tasks to come, of another run and wrong.
 
     Raises
     ------

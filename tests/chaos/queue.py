@@ -40,7 +40,7 @@ def disturb(
         nobody disturbed.
     """
     faults = [FAULTS[number % len(FAULTS)], *rng.choice(FAULTS, rng.integers(0, MOST_FAULTS))]
-    after = np.sort(rng.integers(0, workload.n_units, len(faults)))
+    after = np.sort(rng.integers(0, workload.n_tasks, len(faults)))
     with tempfile.TemporaryDirectory() as beside:
         slurm = Path(tempfile.mkdtemp(prefix="slurm-"))
         slurm_on_one_machine.up(slurm)
@@ -72,7 +72,7 @@ def _carry_out(
         ):
             break
         _strike(program, fault, variables)
-        done.append(f"{fault} after {after} units")
+        done.append(f"{fault} after {after} tasks")
         if fault.startswith("SIG"):
             program.wait()
             if program.process.returncode == 0:  # it came too late

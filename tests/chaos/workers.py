@@ -33,7 +33,7 @@ class Fault:
     kind : str
         One of ``KINDS``.
     after : int
-        Units that are done by then; 0 for a worker that only starts.
+        Tasks that are done by then; 0 for a worker that only starts.
     pause : float
         Seconds from then.
     which : float
@@ -51,7 +51,7 @@ class Fault:
     def __str__(self) -> str:
         whom = "all workers" if self.which == 1 else "a worker"
         how_long = f" for {self.seconds:.1f} s" if self.kind == "stopped" else ""
-        return f"{whom} {self.kind}{how_long} after {self.after} units and {self.pause:.2f} s"
+        return f"{whom} {self.kind}{how_long} after {self.after} tasks and {self.pause:.2f} s"
 
     def longer(self, seconds: float) -> Fault:
         """The same fault, in which a worker is stopped for so many seconds more."""
@@ -79,13 +79,13 @@ SIGNALS = {
 }
 
 
-def draw(rng: np.random.Generator, number: int, n_units: int) -> list[Fault]:
+def draw(rng: np.random.Generator, number: int, n_tasks: int) -> list[Fault]:
     """The faults of one run, in order; the first goes round the kinds."""
     kinds = [KINDS[number % len(KINDS)], *rng.choice(KINDS, rng.integers(0, 4))]
     faults = [
         Fault(
             str(kind),
-            int(rng.integers(0, n_units)),
+            int(rng.integers(0, n_tasks)),
             float(rng.uniform(0, 0.5)),
             1.0 if rng.random() < 0.25 else float(rng.random()),
             float(rng.uniform(0.5, LONGEST_STOP)),
@@ -105,7 +105,7 @@ def disturb(
     Broken
         It does not end as the one that nobody disturbed.
     """
-    faults = draw(rng, number, workload.n_units)
+    faults = draw(rng, number, workload.n_tasks)
     environment = {"PYTHONPATH": str(INSIDE), LIMIT: str(BYTES_TAKEN)}
     done = []
     if number % 3 == 1:  # else Dask's five minutes: a stopped worker comes back in time

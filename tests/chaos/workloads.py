@@ -21,7 +21,7 @@ class Workload:
     command : str
         ``python -m pipelines.COMMAND``.
     options : tuple of str
-    n_units : int
+    n_tasks : int
         Records in the journal of a whole run.
     answers : tuple of str
         Keys of ``run.json`` that must come out the same.
@@ -31,7 +31,7 @@ class Workload:
 
     command: str
     options: tuple[str, ...]
-    n_units: int
+    n_tasks: int
     answers: tuple[str, ...]
     files: tuple[str, ...]
 
@@ -48,7 +48,7 @@ class Workload:
         return [sys.executable, "-m", f"pipelines.{self.command}"]
 
 
-# A solver that shares nothing: each cell is a unit, so that there are many to disturb.
+# A solver that shares nothing: each cell is a task, so that there are many to disturb.
 SVM = Workload(
     "svm_grid",
     ("--limit", "300", "--n-c", "5", "--n-gamma", "4", "--solver", "sklearn"),
@@ -57,7 +57,7 @@ SVM = Workload(
     ("*.safetensors", "test_predictions.parquet", "candidates.parquet"),
 )
 
-# Units that need others: a member waits for the candidates of its own search.
+# Tasks that need others: a member waits for the candidates of its own search.
 BAGGING = Workload(
     "nn_bagging",
     ("--limit", "300", "--n-bootstrap", "3", "--n-tuning", "4", "--folds", "3",

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from pipelines.cross_validate import main
-from tests.command_runs import cells, record, start, wait_for_units
+from tests.command_runs import cells, record, start, wait_for_tasks
 
 from .conftest import LONGER, SMALL
 
@@ -31,7 +31,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 ) -> None:
     folder = tmp_path / "run"
     program = start("cross_validate", *LONGER, "--results", str(folder))
-    wait_for_units(folder, 10, program)
+    wait_for_tasks(folder, 10, program)
     if how == signal.SIGINT:  # as a terminal does: to the whole group
         os.killpg(program.pid, how)
     else:
@@ -47,8 +47,8 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert main(["--resume", str(folder), "--quiet"]) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(before), "a finished row was lost or computed anew"
-    units = [json.loads(line)["unit"] for line in after.splitlines()]
-    assert len(units) == len(set(units)) == 84
+    tasks = [json.loads(line)["task"] for line in after.splitlines()]
+    assert len(tasks) == len(set(tasks)) == 84
     pd.testing.assert_frame_equal(rows(folder), rows(undisturbed))
     for fact in ("best", "test_scores", "fits_asked", "fits_made"):
         assert record(folder)[fact] == record(undisturbed)[fact]
@@ -58,7 +58,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 def test_a_killed_worker_costs_no_row(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start("cross_validate", *LONGER, "--workers", "2", "--results", str(folder))
-    wait_for_units(folder, 5, program)
+    wait_for_tasks(folder, 5, program)
     os.kill(record(folder)["cluster"]["workers"][0]["pid"], signal.SIGKILL)
     said, complaints = program.communicate()
     assert (program.returncode, complaints) == (0, ""), said
@@ -74,7 +74,7 @@ def test_one_and_four_workers_give_the_same_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_units_of_shared_fits_are_resumed_in_part(
+def test_tasks_of_shared_fits_are_resumed_in_part(
     tmp_path: Path, finished: tuple[Path, str]
 ) -> None:
     """Of a group some rows are there: the others come out as if all had been fitted together."""
@@ -83,9 +83,9 @@ def test_units_of_shared_fits_are_resumed_in_part(
     journal = folder / "journal.jsonl"
     kept = []
     for line in journal.read_text().splitlines():
-        unit = json.loads(line)
-        unit["rows"] = unit["rows"][:1]
-        kept.append(json.dumps(unit))
+        task = json.loads(line)
+        task["rows"] = task["rows"][:1]
+        kept.append(json.dumps(task))
     journal.write_text("\n".join(kept) + "\n")
     (folder / "run.json").write_text(json.dumps(record(folder) | {"status": "running"}))
     assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0

@@ -52,7 +52,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, dict[str, bool]]:
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(members, "time", clock)
     monkeypatch.setattr(members, "rendezvous", rendezvous)
-    monkeypatch.setattr(members, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason=""))
+    monkeypatch.setattr(
+        members, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason="")
+    )
     return given
 
 

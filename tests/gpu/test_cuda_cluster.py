@@ -33,17 +33,17 @@ def test_each_worker_gets_the_data_once():
     X = rng.integers(0, 256, (20_000, 784), dtype=np.uint8)
     y = (np.arange(len(X)) % 2).astype(np.int32)
     data = FoldedData(X, y, X[:0], y[:0], [(y, y)], Scaling("constants", 127.5, 73.61))
-    units = [Task(SEARCH, 0, (i,), (0,), 1.0, "svm") for i in range(6 * len(gpus()))]
+    tasks = [Task(SEARCH, 0, (i,), (0,), 1.0, "svm") for i in range(6 * len(gpus()))]
 
-    def where_it_lies(shared: FoldedData, unit: Task) -> tuple[int, int, int]:
+    def where_it_lies(shared: FoldedData, task: Task) -> tuple[int, int, int]:
         import os
 
         return os.getpid(), id(shared), shared.scaled("gpu").data.ptr
 
     with open_cluster("cuda") as client:
-        outcomes = list(OnCluster(client).outcomes(where_it_lies, data, units))
-    assert [outcome.error for outcome in outcomes] == [None] * len(units)
+        outcomes = list(OnCluster(client).outcomes(where_it_lies, data, tasks))
+    assert [outcome.error for outcome in outcomes] == [None] * len(tasks)
     places = {outcome.result for outcome in outcomes}
     # Process, host object, device array: three facts, and for each worker one place.
     assert len(places) == len({process for process, _, _ in places})
-    note(f"{X.nbytes / 2**20:.0f} MiB sent to each once, for {len(units)} units")
+    note(f"{X.nbytes / 2**20:.0f} MiB sent to each once, for {len(tasks)} tasks")

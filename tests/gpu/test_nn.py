@@ -7,12 +7,12 @@ import numpy as np
 from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_unit
+from pipelines.nn.cross_validate import cross_validate_candidate
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.refit import refit
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.units import CandidateUnit, RefitUnit
+from pipelines.nn.tasks import CandidateTask, RefitTask
 
 DIGITS = Inputs(64, 10, (8, 8))
 CONV = Candidate("conv", 60, 0.02, 0.5, n_conv_layer=20, kernel_size=3)
@@ -26,8 +26,8 @@ def digits() -> FoldedData:
 
 
 def rows_of(data: FoldedData, candidate: Candidate, device: str, **training) -> list[dict]:
-    unit = CandidateUnit(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
-    return cross_validate_unit(data, unit, DIGITS, Training(device=device, **training))
+    task = CandidateTask(0, 0, candidate, seed=3, n_folds=5, run_seed=0)
+    return cross_validate_candidate(data, task, DIGITS, Training(device=device, **training))
 
 
 def agrees_with_the_cpu(candidate: Candidate) -> None:
@@ -117,9 +117,9 @@ def test_memory_is_within_the_prediction():
 
 def test_a_refit_answers_as_the_cpus():
     data = digits()
-    unit = RefitUnit(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
+    task = RefitTask(0, 0, CONV, seed=3, n_folds=5, run_seed=0)
     gpu, cpu = (
-        refit(data, unit, DIGITS, Training(device=device, max_epochs=3))
+        refit(data, task, DIGITS, Training(device=device, max_epochs=3))
         for device in ("gpu", "cpu")
     )
     np.testing.assert_allclose(gpu.test_proba, cpu.test_proba, atol=0.02)

@@ -17,7 +17,7 @@ from tests.integration.naps import begun
 
 
 def main(profile: str) -> None:
-    """Print what the workers saw and what became of the units, as JSON."""
+    """Print what the workers saw and what became of the tasks, as JSON."""
 
     def which(dask_worker: Any) -> tuple[str, str, int]:
         node = os.environ["SLURMD_NODENAME"]

@@ -1,4 +1,4 @@
-"""Units that take time and no core, to be disturbed while they run.
+"""Tasks that take time and no core, to be disturbed while they run.
 
 What runs on a worker is defined inside functions, so that it travels by value: a worker
 cannot import a test's files.
@@ -14,8 +14,8 @@ from distributed import Client
 from pipelines.run.tasks import OnCluster, Outcome
 
 
-def naps(n_units: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[Any]]:
-    """Work that takes time and no core, and its units."""
+def naps(n_tasks: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[Any]]:
+    """Work that takes time and no core, and its tasks."""
 
     class Nap:
         cost = 1.0
@@ -23,24 +23,24 @@ def naps(n_units: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[
         def __init__(self, number: int) -> None:
             self.number, self.name = number, f"nap-{number}"
 
-    def work(shared: int, unit: Nap) -> int:
+    def work(shared: int, task: Nap) -> int:
         import time
 
         time.sleep(seconds)
-        return shared + unit.number
+        return shared + task.number
 
-    return work, [Nap(number) for number in range(n_units)]
+    return work, [Nap(number) for number in range(n_tasks)]
 
 
-def all_done(outcomes: list[Outcome[Any]], n_units: int) -> bool:
-    """Whether every unit has its one right result."""
+def all_done(outcomes: list[Outcome[Any]], n_tasks: int) -> bool:
+    """Whether every task has its one right result."""
     assert [outcome.error for outcome in outcomes if outcome.error] == []
-    return sorted(outcome.result for outcome in outcomes) == list(range(100, 100 + n_units))
+    return sorted(outcome.result for outcome in outcomes) == list(range(100, 100 + n_tasks))
 
 
-def begun(client: Client, n_units: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
+def begun(client: Client, n_tasks: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
     """A run on all workers, after its first outcomes."""
-    work, units = naps(n_units, seconds)
+    work, tasks = naps(n_tasks, seconds)
     client.wait_for_workers(4, timeout=300)
-    outcomes = OnCluster(client).outcomes(work, 100, units)
+    outcomes = OnCluster(client).outcomes(work, 100, tasks)
     return [next(outcomes) for _ in range(4)], outcomes

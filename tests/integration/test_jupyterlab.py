@@ -1,6 +1,6 @@
 """JupyterLab in a real browser: notebook 01 runs, shows its heat map, and Dask has its panel.
 
-The panel finds a cluster that a cell has left open, and shows the bars of its units.
+The panel finds a cluster that a cell has left open, and shows the bars of its tasks.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: 
     assert box["width"] > 300
     assert box["height"] > 200
     # Its progress was a widget, with what is done in words.
-    assert page.locator(".jp-OutputArea-output", has_text="9 of 9 units").count() >= 1
+    assert page.locator(".jp-OutputArea-output", has_text="9 of 9 tasks").count() >= 1
 
     page.locator('.jp-SideBar [data-id="dask-dashboard-launcher"]').click()
     panel = page.locator("#dask-dashboard-launcher")
@@ -126,7 +126,7 @@ def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: 
     page.close()
 
 
-def test_the_panel_finds_an_open_cluster_and_shows_its_units(
+def test_the_panel_finds_an_open_cluster_and_shows_its_tasks(
     browser: Any, jupyterlab: str, tmp_path: Path
 ) -> None:
     page = run_all_cells(browser, jupyterlab, "open.ipynb")
@@ -136,14 +136,15 @@ def test_the_panel_finds_an_open_cluster_and_shows_its_units(
     field = panel.get_by_placeholder("DASK DASHBOARD URL")
     field.fill("")
     panel.locator(".dask-URLInput .jp-ToolbarButtonComponent").click()
-    panel.get_by_role("button", name="Units", exact=True).click(timeout=2 * MINUTES)
+    panel.get_by_role("button", name="Running", exact=True).click(timeout=2 * MINUTES)
     assert field.input_value().startswith("http://127.0.0.1:")
     dashboard = page.frame_locator(".dask-DaskDashboard-widget iframe")
     dashboard.locator("canvas").first.wait_for(timeout=2 * MINUTES)
     shares = dashboard.locator("body").evaluate(
         """async () => {
             for (;;) {
-                const bars = Bokeh.documents[0].get_model_by_name("units").renderers[0].data_source
+                const page = Bokeh.documents[0].get_model_by_name("running")
+                const bars = page.renderers[0].data_source
                 const shares = Array.from(bars.data.share)
                 if (shares.length) return shares
                 await new Promise(resolve => setTimeout(resolve, 100))
@@ -151,6 +152,6 @@ def test_the_panel_finds_an_open_cluster_and_shows_its_units(
         }"""
     )
     assert shares == [0.625]
-    picture = Path(os.environ.get("PLEASINGLY_SCREENSHOTS", tmp_path)) / "jupyterlab_units.png"
+    picture = Path(os.environ.get("PLEASINGLY_SCREENSHOTS", tmp_path)) / "jupyterlab_tasks.png"
     page.screenshot(path=picture)
     page.close()

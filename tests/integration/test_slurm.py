@@ -59,9 +59,9 @@ def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
 
 
 def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
-    work, units = naps(12, 0.1)
+    work, tasks = naps(12, 0.1)
     with open_cluster("slurm", 6, profile=profile(directives=["--gres=gpu:2"])) as client:
-        assert all_done(list(OnCluster(client).outcomes(work, 100, units)), 12)
+        assert all_done(list(OnCluster(client).outcomes(work, 100, tasks)), 12)
         wait_until(lambda: len(client.scheduler_info()["workers"]) == 4)
         assert len(jobs_in_queue()) == 6
         ahead = forecast_workers(client)
@@ -109,10 +109,10 @@ def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile: Profile) -
 
 
 def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
-    work, units = naps(100, 0.5)  # more than one worker does before others have come
+    work, tasks = naps(100, 0.5)  # more than one worker does before others have come
     with open_cluster("slurm", adaptive=(1, 3), profile=profile()) as client:
         most = 0
-        for outcome in OnCluster(client).outcomes(work, 100, units):
+        for outcome in OnCluster(client).outcomes(work, 100, tasks):
             assert outcome.error is None
             most = max(most, len(client.scheduler_info()["workers"]))
         assert most == 3

@@ -12,13 +12,13 @@ from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.units import CandidateUnit
+from pipelines.nn.tasks import CandidateTask
 
 DIGITS = Inputs(64, 10, (8, 8))
 WINE = Inputs(13, 3)
 TRAINING = Training(max_epochs=6)
 CANDIDATE = Candidate("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
-UNIT = CandidateUnit(1, 2, CANDIDATE, seed=11, n_folds=3, run_seed=0)
+UNIT = CandidateTask(1, 2, CANDIDATE, seed=11, n_folds=3, run_seed=0)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_unit, failed_rows
+from pipelines.nn.cross_validate import cross_validate_candidate, failed_rows
 from pipelines.nn.size import training_bytes
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT
@@ -23,8 +23,8 @@ def without_seconds(row: dict) -> dict:
     return {name: value for name, value in row.items() if not name.endswith("_seconds")}
 
 
-def test_rows_of_a_unit(digits: FoldedData) -> None:
-    rows = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+def test_rows_of_a_task(digits: FoldedData) -> None:
+    rows = cross_validate_candidate(digits, UNIT, DIGITS, TRAINING)
     assert [list(row) for row in rows] == [COLUMNS] * 3
     assert [row["fold"] for row in rows] == [0, 1, 2]
     assert sum(row["n_validation"] for row in rows) == len(digits.y)
@@ -35,17 +35,17 @@ def test_rows_of_a_unit(digits: FoldedData) -> None:
         assert 0 < row["loss"] < 1.5
         assert 2 <= row["n_epochs"] <= 6
         assert row["status"] == "ok"
-    again = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+    again = cross_validate_candidate(digits, UNIT, DIGITS, TRAINING)
     assert list(map(without_seconds, again)) == list(map(without_seconds, rows))
 
 
 def test_little_memory_means_turns_with_the_same_result(digits: FoldedData) -> None:
-    whole = cross_validate_unit(digits, UNIT, DIGITS, TRAINING)
+    whole = cross_validate_candidate(digits, UNIT, DIGITS, TRAINING)
     for at_once in (1, 2):
         needed = training_bytes(CANDIDATE, DIGITS, at_once, 10, len(digits.y))
         little = replace(TRAINING, memory_bytes=needed)
         for row, other in zip(
-            whole, cross_validate_unit(digits, UNIT, DIGITS, little), strict=True
+            whole, cross_validate_candidate(digits, UNIT, DIGITS, little), strict=True
         ):
             assert row["n_epochs"] == other["n_epochs"]
             assert row["loss"] == pytest.approx(other["loss"], rel=1e-4)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_unit
+from pipelines.nn.cross_validate import cross_validate_candidate
 from pipelines.nn.refit import refit
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import redraw_sample, refit_unit
+from pipelines.nn.tasks import redraw_sample, refit_task
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT, WINE
 
@@ -21,28 +21,28 @@ from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT, WINE
 def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:
     needed = training_bytes(CANDIDATE, DIGITS, 1, 10, len(digits.y))
     training = replace(TRAINING, memory_bytes=needed - 1)
-    rows = cross_validate_unit(digits, UNIT, DIGITS, training)
+    rows = cross_validate_candidate(digits, UNIT, DIGITS, training)
     assert [row["status"] for row in rows] == ["failed: needs 0.3 GiB, the device has 0.3 GiB"] * 3
     assert all(row["error"] is None and row["n_epochs"] is None for row in rows)
-    refitted = refit(digits, refit_unit(UNIT, 3, DIGITS, len(digits.y), training), DIGITS, training)
+    refitted = refit(digits, refit_task(UNIT, 3, DIGITS, len(digits.y), training), DIGITS, training)
     assert refitted.member is None
     assert refitted.row["status"].startswith("failed: needs")
 
 
 def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> None:
-    unit = replace(UNIT, candidate=replace(CANDIDATE, learning_rate=1e3, momentum=0.99))
-    rows = cross_validate_unit(digits, unit, DIGITS, TRAINING)
+    task = replace(UNIT, candidate=replace(CANDIDATE, learning_rate=1e3, momentum=0.99))
+    rows = cross_validate_candidate(digits, task, DIGITS, TRAINING)
     assert [row["status"] for row in rows] == ["diverged"] * 3
     assert all(row["error"] is None and row["loss"] is None for row in rows)
-    refitted = refit(digits, refit_unit(unit, 3, DIGITS, len(digits.y), TRAINING), DIGITS, TRAINING)
+    refitted = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), TRAINING), DIGITS, TRAINING)
     assert refitted.member is None
     assert refitted.test_proba is None
     assert refitted.row["status"] == "diverged"
 
 
 def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
-    unit = refit_unit(UNIT, 77, DIGITS, len(digits.y), TRAINING)
-    done = refit(digits, unit, DIGITS, TRAINING)
+    task = refit_task(UNIT, 77, DIGITS, len(digits.y), TRAINING)
+    done = refit(digits, task, DIGITS, TRAINING)
     assert done.row["n_train"] == len(digits.y)
     assert done.row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
     assert done.row["fold"] == -1
@@ -52,18 +52,18 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     assert done.test_proba is not None
     np.testing.assert_array_equal(done.test_proba, done.member.predict_proba(digits.X_test))
     assert (done.test_proba.argmax(axis=1) != digits.y_test).mean() < 0.3
-    again = refit(digits, unit, DIGITS, TRAINING)
+    again = refit(digits, task, DIGITS, TRAINING)
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
 
 
 def test_a_table(wine: FoldedData) -> None:
     candidate = SearchSpace.load("mlp").draw(np.random.default_rng(0))
-    unit = replace(UNIT, candidate=replace(candidate, learning_rate=0.1))
-    rows = cross_validate_unit(wine, unit, WINE, TRAINING)
+    task = replace(UNIT, candidate=replace(candidate, learning_rate=0.1))
+    rows = cross_validate_candidate(wine, task, WINE, TRAINING)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
-    done = refit(wine, refit_unit(unit, 1, WINE, len(wine.y), TRAINING), WINE, TRAINING)
+    done = refit(wine, refit_task(task, 1, WINE, len(wine.y), TRAINING), WINE, TRAINING)
     sample = redraw_sample(wine.y, 3, 0, 1).everything()
     assert done.member is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))

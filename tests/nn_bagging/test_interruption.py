@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.nn_bagging import main
 from tests.chaos.checks import same
-from tests.command_runs import cells, record, start, wait_for_units
+from tests.command_runs import cells, record, start, wait_for_tasks
 
 from .conftest import LONGER, said_by_members
 
@@ -33,13 +33,13 @@ def assert_equal_runs(folder: Path, expected: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "n_units"), [(signal.SIGTERM, 2), (signal.SIGKILL, 13)])
+@pytest.mark.parametrize(("how", "n_tasks"), [(signal.SIGTERM, 2), (signal.SIGKILL, 13)])
 def test_a_stopped_run_is_resumed_and_ends_the_same(
-    how: signal.Signals, n_units: int, tmp_path: Path, undisturbed: Path
+    how: signal.Signals, n_tasks: int, tmp_path: Path, undisturbed: Path
 ) -> None:
     folder = tmp_path / "run"
     program = start("nn_bagging", *LONGER, "--results", str(folder))
-    wait_for_units(folder, n_units, program)
+    wait_for_tasks(folder, n_tasks, program)
     program.send_signal(how)
     _, said = program.communicate()
     if how != signal.SIGKILL:
@@ -51,8 +51,8 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert main(["--resume", str(folder), "--quiet"]) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(before), "a finished row was lost or computed anew"
-    units = [json.loads(line)["unit"] for line in after.splitlines()]
-    assert len(units) == len(set(units)) == 4 * 3 + 4
+    tasks = [json.loads(line)["task"] for line in after.splitlines()]
+    assert len(tasks) == len(set(tasks)) == 4 * 3 + 4
     assert_equal_runs(folder, undisturbed)
 
 
@@ -60,7 +60,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 def test_a_killed_worker_changes_nothing(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start("nn_bagging", *LONGER, "--workers", "2", "--results", str(folder))
-    wait_for_units(folder, 3, program)
+    wait_for_tasks(folder, 3, program)
     os.kill(record(folder)["cluster"]["workers"][0]["pid"], signal.SIGKILL)
     said, complaints = program.communicate()
     assert (program.returncode, complaints) == (0, ""), said
@@ -75,7 +75,7 @@ def test_a_member_whose_file_is_gone_is_made_again(tmp_path: Path, undisturbed: 
     assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
     lines = (folder / "journal.jsonl").read_text().splitlines()
     assert len(lines) == 17
-    assert json.loads(lines[-1])["unit"] == "refit-member=2"
+    assert json.loads(lines[-1])["task"] == "refit-member=2"
     assert_equal_runs(folder, undisturbed)
 
 

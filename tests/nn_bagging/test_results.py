@@ -23,7 +23,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     folder, said = finished
     about = record(folder)
     assert "300 training rows, images of 8 x 8 pixels, 10 classes; 360 test rows" in said
-    assert "3 members x 2 candidates x 3 folds = 18 fits in 6 units, and 3 refits" in said
+    assert "3 members x 2 candidates x 3 folds = 18 fits in 6 tasks, and 3 refits" in said
     assert "dashboard  http://127.0.0.1:" in said
     n_wrong = about["n_vote_errors"]
     error = f"{n_wrong / 360 * 100:.2f} %"

@@ -133,7 +133,7 @@ def journal_line(group: tuple[tuple[int, int], pd.DataFrame]) -> str:
     (member, candidate), rows = group
     place = member * N_CANDIDATES + candidate
     record = {
-        "unit": f"cv-member={member} candidate={candidate}", "worker": WORKERS[place % 2],
+        "task": f"cv-member={member} candidate={candidate}", "worker": WORKERS[place % 2],
         "started": 1_763_633_600.0 + 2.5 * (place // 2), "seconds": 2.4,
         "rows": json.loads(rows.to_json(orient="records")),
     }  # fmt: skip
@@ -148,6 +148,6 @@ def refit_line(member: int) -> str:
         "n_train": 1437, "n_validation": 500, "n_errors": 9, "error": 0.018, "loss": 0.1,
         "n_epochs": 3, "status": "ok", "losses": json.dumps([2.0, 1.0 + member / 10, 0.5]),
     }  # fmt: skip
-    record = {"unit": f"nn-member={member} refit", "worker": WORKERS[0],
+    record = {"task": f"nn-member={member} refit", "worker": WORKERS[0],
               "started": 1_763_633_700.0 + member, "seconds": 1.0, "rows": [row]}  # fmt: skip
     return json.dumps(record) + "\n"

@@ -53,14 +53,14 @@ def candidates_from(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
-    """One unit for each gamma and fold; a worker runs its units one after another."""
+    """One task for each gamma and fold; a worker runs its tasks one after another."""
     ends = dict.fromkeys(WORKERS, STARTED)
     records = []
     for (gamma, fold), rows in cells.groupby(["gamma", "fold"]):
         worker = rows["worker"].iloc[0]
         records.append(
             {
-                "unit": f"svm gamma={gamma:g} fold={fold}",
+                "task": f"svm gamma={gamma:g} fold={fold}",
                 "worker": worker,
                 "started": ends[worker],
                 "seconds": 2.0,
@@ -177,7 +177,7 @@ def make_unfinished(
 ) -> Callable[..., Path]:
     """A function that writes the folder of a stopped run: a record and a journal alone."""
 
-    def make(status: str = "stopped", n_units: int = 9) -> Path:
+    def make(status: str = "stopped", n_tasks: int = 9) -> Path:
         folder = make_run()
         for path in folder.iterdir():
             if path.name not in ("run.json", "journal.jsonl"):
@@ -189,7 +189,7 @@ def make_unfinished(
         edit_run(folder, status=status, **late)
         journal = folder / "journal.jsonl"
         lines = journal.read_text().splitlines(keepends=True)
-        journal.write_text("".join(lines[:n_units]) + lines[n_units][:80])
+        journal.write_text("".join(lines[:n_tasks]) + lines[n_tasks][:80])
         return folder
 
     return make

@@ -93,7 +93,7 @@ def test_a_stopped_run_draws_what_is_there(folder: Path) -> None:
             path.unlink()
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
-    refit = json.loads(lines[0]) | {"unit": "refit-member=0"}
+    refit = json.loads(lines[0]) | {"task": "refit-member=0"}
     refit["rows"] = [refit["rows"][0] | {"fold": -1}]
     journal.write_text("".join(lines[:9]) + json.dumps(refit) + "\n" + lines[9][:80])
     late = dict.fromkeys(

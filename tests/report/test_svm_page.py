@@ -13,8 +13,8 @@ def test_all_pieces_are_read(make_run):
     run = read_svm_run(make_run())
     assert len(run.cells) == 5 * 4 * 4
     assert run.candidates["rank"].tolist() == list(range(1, 21))
-    assert len(run.units) == 16
-    assert {row["gamma"] for row in run.units[0].rows} == {1e-4}
+    assert len(run.tasks) == 16
+    assert {row["gamma"] for row in run.tasks[0].rows} == {1e-4}
     assert run.predictions is not None
     assert len(run.predictions) == 6
     assert run.wrong_images is not None
@@ -30,25 +30,25 @@ def test_a_journal_cut_anywhere_in_its_last_line_gives_the_whole_lines(make_run)
     start = whole.rstrip().rfind(b"\n") + 1
     for end in (start + 1, start + 40, len(whole) - 3):
         journal.write_bytes(whole[:end])
-        assert len(read_svm_run(folder).units) == 15
+        assert len(read_svm_run(folder).tasks) == 15
     journal.write_bytes(whole[:start] + "é".encode()[:1])
-    assert len(read_svm_run(folder).units) == 15
+    assert len(read_svm_run(folder).tasks) == 15
 
 
-def test_lines_that_are_no_unit_are_passed_over(make_run):
+def test_lines_that_are_no_task_are_passed_over(make_run):
     folder = make_run()
     with (folder / "journal.jsonl").open("a") as journal:
-        journal.write('[]\n{"unit": "x"}\n{"started": "now", "seconds": 1}\nnull\n\n')
-        journal.write('{"unit": "y", "worker": "w", "started": 1, "seconds": 1, "rows": [3]}\n')
-    assert len(read_svm_run(folder).units) == 16
+        journal.write('[]\n{"task": "x"}\n{"started": "now", "seconds": 1}\nnull\n\n')
+        journal.write('{"task": "y", "worker": "w", "started": 1, "seconds": 1, "rows": [3]}\n')
+    assert len(read_svm_run(folder).tasks) == 16
 
 
 def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, make_unfinished):
     finished = read_svm_run(make_run(name="finished"))
-    run = read_svm_run(make_unfinished(n_units=9))
+    run = read_svm_run(make_unfinished(n_tasks=9))
 
     assert len(run.cells) == 9 * 5
-    # The journal has 9 units: two gammas with 4 folds each, and one fold of a third.
+    # The journal has 9 tasks: two gammas with 4 folds each, and one fold of a third.
     assert sorted(run.candidates["gamma"].unique()) == [1e-4, 1e-3]
     both = run.candidates.merge(finished.candidates, on=["C", "gamma"], suffixes=("", "_finished"))
     assert len(both) == 10
@@ -59,7 +59,7 @@ def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, m
 
 
 def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
-    folder = make_unfinished(n_units=8)
+    folder = make_unfinished(n_tasks=8)
     path = folder / "journal.jsonl"
     lines = path.read_text().splitlines()[:8]
     failed = json.loads(lines[0])
@@ -69,7 +69,7 @@ def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
     run = read_svm_run(folder)
     assert len(run.cells) == 8 * 5
     assert run.cells["error"].notna().all()
-    assert sorted(unit.n_failed for unit in run.units)[-2:] == [0, 5]
+    assert sorted(task.n_failed for task in run.tasks)[-2:] == [0, 5]
 
 
 def test_ties_go_to_the_smaller_C_then_the_smaller_gamma():

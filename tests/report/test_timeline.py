@@ -5,17 +5,17 @@ from matplotlib.figure import Figure
 
 from pipelines.report.style import figure_style
 from pipelines.report.timeline import timeline, worker_name
-from pipelines.run_folder.reading import Unit
+from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 
-def unit(worker: str, started: float, seconds: float, gamma: float = 0.01) -> Unit:
-    return Unit(f"svm gamma={gamma}", worker, started, seconds, ({"gamma": gamma},))
+def task(worker: str, started: float, seconds: float, gamma: float = 0.01) -> FinishedTask:
+    return FinishedTask(f"svm gamma={gamma}", worker, started, seconds, ({"gamma": gamma},))
 
 
 def bars(figure: Figure) -> list[tuple[float, float, float]]:
     """Left end, right end and middle of each bar."""
-    (collection,) = [c for c in figure.axes[0].collections if c.get_gid() == "units"]
+    (collection,) = [c for c in figure.axes[0].collections if c.get_gid() == "tasks"]
     assert isinstance(collection, PolyCollection)
     extents = [path.get_extents() for path in collection.get_paths()]
     return [(e.x0, e.x1, (e.y0 + e.y1) / 2) for e in extents]
@@ -28,8 +28,8 @@ def drawn(figure: Figure) -> Figure:
 
 
 def test_a_bar_lies_in_its_workers_lane_at_its_time():
-    units = [unit("tcp://a:1", 100, 5), unit("tcp://b:1", 101, 2, 0.1), unit("tcp://a:1", 106, 4)]
-    figure = drawn(timeline(units))
+    tasks = [task("tcp://a:1", 100, 5), task("tcp://b:1", 101, 2, 0.1), task("tcp://a:1", 106, 4)]
+    figure = drawn(timeline(tasks))
 
     assert bars(figure) == [
         pytest.approx((0, 5, 0)), pytest.approx((6, 10, 0)), pytest.approx((1, 3, 1))
@@ -40,42 +40,42 @@ def test_a_bar_lies_in_its_workers_lane_at_its_time():
 
 
 def test_an_idle_worker_keeps_its_lane():
-    rows = worker_timelines([unit("b", 0, 1)], ["a", "b"])
-    assert [(row.worker, len(row.units), row.busy_seconds) for row in rows] == [
+    rows = worker_timelines([task("b", 0, 1)], ["a", "b"])
+    assert [(row.worker, len(row.tasks), row.busy_seconds) for row in rows] == [
         ("a", 0, 0), ("b", 1, 1)
     ]  # fmt: skip
 
 
-def test_units_side_by_side_on_one_worker_share_its_lane():
-    figure = drawn(timeline([unit("a", 0, 4), unit("a", 1, 4), unit("a", 4.5, 1)]))
+def test_tasks_side_by_side_on_one_worker_share_its_lane():
+    figure = drawn(timeline([task("a", 0, 4), task("a", 1, 4), task("a", 4.5, 1)]))
     first, second, third = bars(figure)
     assert first[2] == third[2] < second[2]
-    (row,) = worker_timelines([unit("a", 0, 4), unit("a", 1, 4)])
+    (row,) = worker_timelines([task("a", 0, 4), task("a", 1, 4)])
     assert row.busy_seconds == 5
 
 
 def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
-    units = [unit("a", 0, 50), unit("a", 52, 50), unit("a", 50_000, 60)]
-    (idle,) = idle_periods(units)
+    tasks = [task("a", 0, 50), task("a", 52, 50), task("a", 50_000, 60)]
+    (idle,) = idle_periods(tasks)
     assert (idle.started, idle.seconds) == (102, 49_898)
-    assert shown_seconds(units) == pytest.approx(162)
-    figure = drawn(timeline(units))
+    assert shown_seconds(tasks) == pytest.approx(162)
+    figure = drawn(timeline(tasks))
     assert max(right for _, right, _ in bars(figure)) < 180
     assert "stopped for 13 h 52 min" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_idle_time_within_a_run_is_not_cut_out():
-    assert idle_periods([unit("a", 0, 50), unit("a", 90, 50)]) == []
+    assert idle_periods([task("a", 0, 50), task("a", 90, 50)]) == []
     assert idle_periods([]) == []
 
 
-def test_units_of_no_length_and_of_no_gamma():
-    drawn(timeline([unit("a", 0, 0, np.nan)]))
+def test_tasks_of_no_length_and_of_no_gamma():
+    drawn(timeline([task("a", 0, 0, np.nan)]))
 
 
 def test_hundreds_of_workers_fit_a_page():
-    units = [unit(f"tcp://10.0.0.{i}:4000", 0, 1 + i) for i in range(300)]
-    figure = drawn(timeline(units))
+    tasks = [task(f"tcp://10.0.0.{i}:4000", 0, 1 + i) for i in range(300)]
+    figure = drawn(timeline(tasks))
     assert figure.get_figheight() < 11
     assert len(figure.axes[0].get_yticks()) <= 40
 

@@ -1,4 +1,4 @@
-"""Long units are cut where that ends a run earlier, and only there."""
+"""Long tasks are cut where that ends a run earlier, and only there."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Piece:
     cost: float
 
 
-def in_five(unit: Piece) -> list[Piece]:
+def in_five(task: Piece) -> list[Piece]:
     """Each part does a fifth, and a twentieth of the whole once more."""
-    return [Piece(f"{unit.name}.{part}", unit.cost * (0.95 / 5 + 0.05)) for part in range(5)]
+    return [Piece(f"{task.name}.{part}", task.cost * (0.95 / 5 + 0.05)) for part in range(5)]
 
 
 def named(cut) -> list[str]:
-    return sorted(unit.name for unit in cut)
+    return sorted(task.name for task in cut)
 
 
 @pytest.mark.parametrize(
-    ("costs", "n_workers", "n_units"),
+    ("costs", "n_workers", "n_tasks"),
     [
         ([1, 1, 1, 1], 1, 4),  # nobody waits
         ([1, 1, 1, 1], 4, 4),
@@ -36,14 +36,14 @@ def named(cut) -> list[str]:
         ([1.0] * 40, 2, 40),
     ],
 )
-def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_units):
-    units = [Piece(f"unit-{i}", cost) for i, cost in enumerate(costs)]
-    cut = split_for_workers(units, n_workers, in_five)
-    assert len(cut) == n_units
-    whole = {unit.name for unit in units}
+def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_tasks):
+    tasks = [Piece(f"task-{i}", cost) for i, cost in enumerate(costs)]
+    cut = split_for_workers(tasks, n_workers, in_five)
+    assert len(cut) == n_tasks
+    whole = {task.name for task in tasks}
     assert {name.split(".")[0] for name in named(cut)} == whole
 
 
 def test_what_cannot_be_cut_stays_whole():
-    units = [Piece("a", 9.0), Piece("b", 1.0)]
-    assert named(split_for_workers(units, 5, lambda unit: [unit])) == ["a", "b"]
+    tasks = [Piece("a", 9.0), Piece("b", 1.0)]
+    assert named(split_for_workers(tasks, 5, lambda task: [task])) == ["a", "b"]

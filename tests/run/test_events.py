@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from cluster_setup.units_page import bars
+from cluster_setup.running_tasks_page import bars
 from pipelines.run import events
 from pipelines.run.events import ProgressEvent, ProgressReporter
 from pipelines.run.tasks import InProcess, OnCluster, Runner
@@ -20,15 +20,15 @@ class Slow:
     cost: float = 1.0
 
 
-def report_three_times(shared: float, unit: Slow, report: Callable[..., None]) -> str:
+def report_three_times(shared: float, task: Slow, report: Callable[..., None]) -> str:
     for turn in (1, 2, 3):
         time.sleep(shared)
         report(turn / 3, [{"turn": turn}])
-    return unit.name
+    return task.name
 
 
-def plain(shared: float, unit: Slow) -> str:
-    return unit.name
+def plain(shared: float, task: Slow) -> str:
+    return task.name
 
 
 @pytest.fixture(params=["threads of this process", "workers"])
@@ -39,22 +39,22 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 
 
 @pytest.mark.slow
-def test_a_unit_at_work_tells_of_itself(runner: Runner) -> None:
-    units = [Slow("a"), Slow("b")]
-    event = list(runner.outcomes_and_events(report_three_times, 1.1, units))
+def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
+    tasks = [Slow("a"), Slow("b")]
+    event = list(runner.outcomes_and_events(report_three_times, 1.1, tasks))
     outcomes = [one for one in event if not isinstance(one, ProgressEvent)]
     assert sorted(outcome.result for outcome in outcomes) == ["a", "b"]
-    for unit in units:
-        of_unit = [one for one in event if isinstance(one, ProgressEvent) and one.unit == unit.name]
-        assert [one.share for one in of_unit[:2]] == pytest.approx([1 / 3, 2 / 3])
-        assert [list(one.rows) for one in of_unit[:2]] == [[{"turn": 1}], [{"turn": 2}]]
-        assert of_unit[0].worker == outcomes[0].worker
-        assert of_unit[0].seconds >= 1.0
-        assert of_unit[1].started == pytest.approx(of_unit[0].started + of_unit[0].seconds)
+    for task in tasks:
+        of_task = [one for one in event if isinstance(one, ProgressEvent) and one.task == task.name]
+        assert [one.share for one in of_task[:2]] == pytest.approx([1 / 3, 2 / 3])
+        assert [list(one.rows) for one in of_task[:2]] == [[{"turn": 1}], [{"turn": 2}]]
+        assert of_task[0].worker == outcomes[0].worker
+        assert of_task[0].seconds >= 1.0
+        assert of_task[1].started == pytest.approx(of_task[0].started + of_task[0].seconds)
 
 
 @pytest.mark.slow
-def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
+def test_a_task_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
     event = OnCluster(one_worker).outcomes_and_events(
         report_three_times, 1.1, [Slow("svm-a 5 folds")]
     )
@@ -67,7 +67,7 @@ def test_a_unit_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
     assert bars(one_worker.cluster.scheduler)["name"] == []
 
 
-def test_a_short_unit_tells_nothing(runner: Runner) -> None:
+def test_a_short_task_tells_nothing(runner: Runner) -> None:
     event = list(runner.outcomes_and_events(report_three_times, 0.0, [Slow("a")]))
     assert [type(one).__name__ for one in event] == ["Outcome"]
 
@@ -89,7 +89,7 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     report(0.205)  # not even a hundredth further
     assert len(sent) == 1
     report(0.22)
-    assert sent[1] == {"unit": "a", "share": 0.22, "folds": 2}
+    assert sent[1] == {"task": "a", "share": 0.22, "folds": 2}
     now[0] = 9.0
     report(0.1, [{"n": 3}])  # of two threads the slower one comes last
     assert sent[2]["share"] == 0.22

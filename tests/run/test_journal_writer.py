@@ -12,17 +12,17 @@ UNITS: list[Any] = [SimpleNamespace(name="a", cost=1.0), SimpleNamespace(name="b
 RUNNER: Any = SimpleNamespace(n_workers=2)
 
 
-def test_a_unit_is_written_down_as_it_arrives() -> None:
+def test_a_task_is_written_down_as_it_arrives() -> None:
     journal = Mock()
     with open_journal_writer(journal, RUNNER, UNITS, True) as journal_writer:
         journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 0.25), [{"fold": 0}])
         journal.append.assert_called_once_with(
-            {"unit": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
+            {"task": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
              "rows": [{"fold": 0}]}
         )  # fmt: skip
 
 
-def test_rows_of_a_unit_at_work_are_written_down_by_the_name_of_their_part() -> None:
+def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> None:
     journal = Mock()
     with open_journal_writer(journal, RUNNER, UNITS, True) as journal_writer:
         journal_writer.update(ProgressEvent("a", 0.2))
@@ -31,11 +31,11 @@ def test_rows_of_a_unit_at_work_are_written_down_by_the_name_of_their_part() -> 
             [{"fold": 0}],
         )
         journal.append.assert_called_once_with(
-            {"unit": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
+            {"task": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
              "cost": 0.2, "rows": [{"fold": 0}]}
         )  # fmt: skip
         journal_writer.record(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
-        assert journal.append.call_args.args[0]["unit"] == "rest"
+        assert journal.append.call_args.args[0]["task"] == "rest"
         journal_writer.record(Outcome(UNITS[1], part=""), [])  # its parts were all there was
     assert journal.append.call_count == 2
 

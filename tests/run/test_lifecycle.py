@@ -18,7 +18,7 @@ def options_of(path: Path) -> RunOptions:
 
 
 def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path) -> None:
-    """Refused at any time of the first: before its first unit, in its midst, at its end."""
+    """Refused at any time of the first: before its first task, in its midst, at its end."""
     path = tmp_path / "run"
     with locked("svm_grid", options_of(path), quiet_echo) as first:
         for _ in range(2):
@@ -30,7 +30,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
             assert first.folder.journal_path.exists()
         first.folder.update(options={}, status="running")
         first.journal.append(
-            {"unit": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
+            {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
         )
         with pytest.raises(InputError), locked("svm_grid", options_of(path), quiet_echo):
             pass
@@ -78,7 +78,7 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in ") as none:
         begin_and_stop(path)
     assert "rows are in" not in str(none.value)
-    line = {"unit": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
+    line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
 
     def go_on(*lines: dict[str, Any]) -> None:
         with locked("svm_grid", RunOptions(resume=str(path)), quiet_echo) as session:

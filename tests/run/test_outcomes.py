@@ -17,7 +17,7 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     def doubled(x):  # type: ignore[no-untyped-def]
         return 2 * x
 
-    first, second = (measured(lambda x, unit: doubled(x), 3, UNIT, []) for _ in range(2))
+    first, second = (measured(lambda x, task: doubled(x), 3, UNIT, []) for _ in range(2))
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0

@@ -16,7 +16,7 @@ from pipelines.run.progress import show_progress
 from pipelines.run.progress_state import ProgressState, clock
 
 
-def unit(name: str, cost: float = 1.0) -> Any:
+def task(name: str, cost: float = 1.0) -> Any:
     return SimpleNamespace(name=name, cost=cost)
 
 
@@ -29,61 +29,61 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_lines_count_units_failures_workers_and_the_time_left(
+def test_lines_count_tasks_failures_workers_and_the_time_left(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with show_progress(3, cost=10.0, quiet=False, n_workers=lambda: 1) as shown:
         now[0] += 5
-        shown.advance(unit("a", 1.0), failed=False)  # nothing yet: ten seconds between lines
+        shown.advance(task("a", 1.0), failed=False)  # nothing yet: ten seconds between lines
         assert capsys.readouterr().out == ""
         now[0] += 15
-        shown.advance(unit("b", 4.0), failed=True)  # half of the cost in 20 s
+        shown.advance(task("b", 4.0), failed=True)  # half of the cost in 20 s
         line = capsys.readouterr().out
-        assert line == "progress   50 %, 2 of 3 units, 1 failed, 1 worker, 20 s, about 20 s left\n"
+        assert line == "progress   50 %, 2 of 3 tasks, 1 failed, 1 worker, 20 s, about 20 s left\n"
         shown.best("best so far 3 % error")
-        shown.advance(unit("c", 5.0), failed=False)
+        shown.advance(task("c", 5.0), failed=False)
         assert capsys.readouterr().out == (
-            "progress   100 %, 3 of 3 units, 1 failed, 1 worker, 20 s, best so far 3 % error\n"
+            "progress   100 %, 3 of 3 tasks, 1 failed, 1 worker, 20 s, best so far 3 % error\n"
         )
 
 
-def test_no_time_is_told_from_first_units_that_may_be_compilation(
+def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
     now: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with show_progress(40, cost=40.0, quiet=False, n_workers=lambda: 2) as shown:
         for name in "abc":
             now[0] += 20
-            shown.advance(unit(name), failed=False)
+            shown.advance(task(name), failed=False)
     assert capsys.readouterr().out == (
-        "progress   2 %, 1 of 40 units, 2 workers, 20 s\n"
-        "progress   5 %, 2 of 40 units, 2 workers, 40 s\n"
-        "progress   7 %, 3 of 40 units, 2 workers, 1:00 min, about 12:20 min left\n"
+        "progress   2 %, 1 of 40 tasks, 2 workers, 20 s\n"
+        "progress   5 %, 2 of 40 tasks, 2 workers, 40 s\n"
+        "progress   7 %, 3 of 40 tasks, 2 workers, 1:00 min, about 12:20 min left\n"
     )
 
 
-def test_a_unit_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
+def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
     counts = ProgressState(2, 10.0, None)
     now[0] += 15
     assert (counts.percent, counts.times, counts.at_work) == (0, "15 s", "")
-    counts.update(unit("slow", 8.0), 0.25)
-    counts.update(unit("quick", 2.0), 0.5)
-    counts.update(unit("slow", 8.0), 0.5)
+    counts.update(task("slow", 8.0), 0.25)
+    counts.update(task("quick", 2.0), 0.5)
+    counts.update(task("slow", 8.0), 0.5)
     assert (counts.percent, counts.times) == (50, "15 s, about 15 s left")
     assert counts.at_work == "slow: 50 %, 1 more"
-    counts.add(unit("slow", 8.0), failed=False)
+    counts.add(task("slow", 8.0), failed=False)
     assert (counts.percent, counts.at_work) == (90, "quick: 50 %")
-    counts.add(unit("quick", 2.0), failed=False)
+    counts.add(task("quick", 2.0), failed=False)
     assert (counts.percent, counts.times, counts.at_work) == (100, "15 s", "")
 
 
 def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
     counts = ProgressState(1, 1.0, None)
-    counts.update(unit("a"), 1.0)
+    counts.update(task("a"), 1.0)
     assert counts.percent == 99
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_it_is_shown_by_the_clock_where_no_unit_ends(
+def test_it_is_shown_by_the_clock_where_no_task_ends(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown_again = threading.Event()
@@ -116,8 +116,8 @@ def test_a_scheduler_that_does_not_answer_stops_nothing(
         raise TimeoutError
 
     with show_progress(1, cost=1.0, quiet=False, n_workers=ask) as shown:
-        shown.advance(unit("a"), failed=False)
-    assert capsys.readouterr().out == "progress   100 %, 1 of 1 units, 0 workers, 0.0 s\n"
+        shown.advance(task("a"), failed=False)
+    assert capsys.readouterr().out == "progress   100 %, 1 of 1 tasks, 0 workers, 0.0 s\n"
 
 
 def terminal_of(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
@@ -136,12 +136,12 @@ def test_a_terminal_gets_a_bar_of_whole_lines(
     terminal = terminal_of(monkeypatch, columns)
     with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 12) as shown:
         now[0] += 3725
-        shown.update(unit("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
+        shown.update(task("svm-gamma=0.000123457 5 folds 24 C", 3.0), 0.5)
         shown.best("best so far 12.34 % error on 5 folds, C = 2.68e+03, gamma = 0.000123")
-        shown.advance(unit("b", 1.0), failed=False)
+        shown.advance(task("b", 1.0), failed=False)
         drawn = terminal.getvalue().rsplit("progress", 1)[1].splitlines()
     assert "62 %  1:02 h, about 37:15 min left" in drawn[0]
-    assert "1 of 2 units, 12 workers" in drawn[1]
+    assert "1 of 2 tasks, 12 workers" in drawn[1]
     assert "svm-gamma=0.000123457 5 folds 24 C: 50 %" in drawn[2]
     assert "best so far 12.34 % error on 5 folds" in drawn[3]
     assert all(len(line) <= columns for line in drawn[1:4])
@@ -154,10 +154,10 @@ def test_compiling_has_a_bar_of_its_own_until_the_fits_begin(
 ) -> None:
     terminal = terminal_of(monkeypatch, columns)
     with show_progress(2, cost=4.0, quiet=False, n_workers=lambda: 1) as shown:
-        shown.update(unit("a", 3.0), 0.0, compiled=12)
+        shown.update(task("a", 3.0), 0.0, compiled=12)
         shown.best("")  # looked at once more
         now[0] += 40
-        shown.advance(unit("b", 1.0), failed=False)
+        shown.advance(task("b", 1.0), failed=False)
         text = terminal.getvalue()
     plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text)
     drawn = plain.rsplit("compiling", 1)[1].splitlines()[0]
@@ -172,7 +172,7 @@ def test_without_a_terminal_compiling_is_said_once(
 ) -> None:
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for compiled in (1, 7, 0, 3):
-            shown.update(unit("a", 3.0), 0.0, compiled=compiled)
+            shown.update(task("a", 3.0), 0.0, compiled=compiled)
     assert capsys.readouterr().out.count("compiling  the solver, once on this machine\n") == 1
 
 
@@ -186,10 +186,10 @@ def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(
 
     done = []
     with show_progress(3, cost=3.0, quiet=False) as shown:
-        shown.advance(unit("a"), failed=False)
+        shown.advance(task("a"), failed=False)
         monkeypatch.setattr(terminal, "write", hang_up)
         for name in "bc":
-            shown.advance(unit(name), failed=False)
+            shown.advance(task(name), failed=False)
             done.append(name)
     assert done == ["b", "c"]
 
@@ -206,18 +206,18 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
     monkeypatch.setattr(IPython.display, "display", lambda one, **how: shown.append(one))
     with show_progress(2, cost=4.0, quiet=False) as shown_there:
-        shown_there.advance(unit("a"), failed=True)
+        shown_there.advance(task("a"), failed=True)
     assert isinstance(shown[0], ipywidgets.Output)
     texts = [one._repr_mimebundle_([], [])["text/plain"] for one in shown[1:]]
-    assert any("25 %" in text and "1 of 2 units, 1 failed" in text for text in texts)
+    assert any("25 %" in text and "1 of 2 tasks, 1 failed" in text for text in texts)
 
 
-@pytest.mark.parametrize(("quiet", "n_units"), [(True, 3), (False, 0)])
+@pytest.mark.parametrize(("quiet", "n_tasks"), [(True, 3), (False, 0)])
 def test_quiet_and_empty_runs_say_nothing(
-    quiet: bool, n_units: int, capsys: pytest.CaptureFixture[str]
+    quiet: bool, n_tasks: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with show_progress(n_units, cost=1.0, quiet=quiet) as shown:
-        shown.advance(unit("a"), failed=False)
+    with show_progress(n_tasks, cost=1.0, quiet=quiet) as shown:
+        shown.advance(task("a"), failed=False)
     assert capsys.readouterr().out == ""
 
 

@@ -31,78 +31,78 @@ class Number:
 NUMBERS = [Number(value, cost=value % 7) for value in range(30)]
 
 
-def add(shared: int, unit: Number) -> int:
-    return shared + unit.value
+def add(shared: int, task: Number) -> int:
+    return shared + task.value
 
 
-def fail_on_three(shared: int, unit: Number) -> int:
-    if unit.value == 3:
+def fail_on_three(shared: int, task: Number) -> int:
+    if task.value == 3:
         raise ZeroDivisionError("three\nand more")
-    return unit.value
+    return task.value
 
 
-def note_order(shared: str, unit: Number) -> int:
+def note_order(shared: str, task: Number) -> int:
     with open(shared, "a") as file:
-        file.write(f"{unit.value}\n")
-    return unit.value
+        file.write(f"{task.value}\n")
+    return task.value
 
 
-def count_tries(shared: str, unit: Number) -> int:
-    tries = Path(shared) / str(unit.value)
+def count_tries(shared: str, task: Number) -> int:
+    tries = Path(shared) / str(task.value)
     with open(tries, "a") as file:
         file.write("x")
-    if len(tries.read_text()) <= unit.cost:
+    if len(tries.read_text()) <= task.cost:
         raise OSError("try again")
-    return unit.value
+    return task.value
 
 
-def die_on_three(shared: int, unit: Number) -> int:
-    if unit.value == 3:
+def die_on_three(shared: int, task: Number) -> int:
+    if task.value == 3:
         time.sleep(0.5)  # a nanny does not restart a worker that dies while it starts
         os.kill(os.getpid(), signal.SIGKILL)
-    return shared + unit.value
+    return shared + task.value
 
 
-def size_of_shared(shared: np.ndarray, unit: Number) -> tuple[int, str]:
+def size_of_shared(shared: np.ndarray, task: Number) -> tuple[int, str]:
     time.sleep(0.05)
     return shared.nbytes, get_worker().address
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A unit that needs the results of others."""
+    """A task that needs the results of others."""
 
     name: str
     needs: tuple[str, ...]
     cost: float = 0.5
 
 
-def add_or_sum(shared: int, unit: Number | Sum, needed: list[int | None] | None = None) -> Any:
-    if isinstance(unit, Number):
-        return add(shared, unit)
+def add_or_sum(shared: int, task: Number | Sum, needed: list[int | None] | None = None) -> Any:
+    if isinstance(task, Number):
+        return add(shared, task)
     assert needed is not None
     return [shared, *needed]
 
 
 def fail_on_three_or_sum(
-    shared: int, unit: Number | Sum, needed: list[int | None] | None = None
+    shared: int, task: Number | Sum, needed: list[int | None] | None = None
 ) -> Any:
-    if isinstance(unit, Number):
-        return fail_on_three(shared, unit)
-    if unit.name == "bad":
+    if isinstance(task, Number):
+        return fail_on_three(shared, task)
+    if task.name == "bad":
         raise ZeroDivisionError("bad itself")
     return needed
 
 
 def die_on_three_or_sum(
-    shared: int, unit: Number | Sum, needed: list[int | None] | None = None
+    shared: int, task: Number | Sum, needed: list[int | None] | None = None
 ) -> Any:
-    return die_on_three(shared, unit) if isinstance(unit, Number) else needed
+    return die_on_three(shared, task) if isinstance(task, Number) else needed
 
 
-def slow_or_sum(shared: Any, unit: Number | Sum, needed: list[Any] | None = None) -> Any:
+def slow_or_sum(shared: Any, task: Number | Sum, needed: list[Any] | None = None) -> Any:
     time.sleep(0.05)
-    return unit.value * int(shared[0]) if isinstance(unit, Number) else needed
+    return task.value * int(shared[0]) if isinstance(task, Number) else needed
 
 
 SUMS = [Sum("first", ("number-2", "number-1")), Sum("second", ("number-3", "number-4"))]
@@ -116,15 +116,15 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         yield OnCluster(request.getfixturevalue("four_workers"))
 
 
-def test_every_unit_has_one_outcome(runner: Runner) -> None:
+def test_every_task_has_one_outcome(runner: Runner) -> None:
     outcomes = list(runner.outcomes(add, 100, NUMBERS))
-    assert sorted(outcome.unit.value for outcome in outcomes) == list(range(30))
-    assert all(outcome.result == 100 + outcome.unit.value for outcome in outcomes)
+    assert sorted(outcome.task.value for outcome in outcomes) == list(range(30))
+    assert all(outcome.result == 100 + outcome.task.value for outcome in outcomes)
     assert all(outcome.seconds >= 0 and outcome.started > 1e9 for outcome in outcomes)
 
 
-def test_an_error_is_the_outcome_of_its_unit_alone(runner: Runner) -> None:
-    outcomes = {one.unit.value: one for one in runner.outcomes(fail_on_three, 0, NUMBERS)}
+def test_an_error_is_the_outcome_of_its_task_alone(runner: Runner) -> None:
+    outcomes = {one.task.value: one for one in runner.outcomes(fail_on_three, 0, NUMBERS)}
     assert outcomes.pop(3).error == "ZeroDivisionError: three"
     assert all(outcome.error is None for outcome in outcomes.values())
 
@@ -141,10 +141,10 @@ def test_nothing_to_do_is_nothing_done(runner: Runner) -> None:
 
 
 def by_name(outcomes: Iterator[Any]) -> dict[str, Any]:
-    return {outcome.unit.name: outcome for outcome in outcomes}
+    return {outcome.task.name: outcome for outcome in outcomes}
 
 
-def test_a_unit_is_given_the_results_it_needs_in_their_order(runner: Runner) -> None:
+def test_a_task_is_given_the_results_it_needs_in_their_order(runner: Runner) -> None:
     found = by_name(runner.outcomes(add_or_sum, 100, [*SUMS, *NUMBERS]))
     assert len(found) == 32
     assert found["first"].result == [100, 102, 101]
@@ -159,7 +159,7 @@ def test_what_was_done_before_is_given_and_not_done_again(runner: Runner) -> Non
     assert found["second"].result == [100, None, 104]
 
 
-def test_a_unit_does_without_what_failed(runner: Runner) -> None:
+def test_a_task_does_without_what_failed(runner: Runner) -> None:
     bad = Sum("bad", ("number-5",))
     worse = Sum("worse", ("number-3", "bad"))
     found = by_name(runner.outcomes(fail_on_three_or_sum, 0, [worse, bad, *SUMS, *NUMBERS]))
@@ -177,7 +177,7 @@ def test_a_need_that_nobody_meets_is_an_error(runner: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_a_unit_does_without_what_killed_its_worker() -> None:
+def test_a_task_does_without_what_killed_its_worker() -> None:
     with open_cluster("local", 2) as client:
         found = by_name(OnCluster(client).outcomes(die_on_three_or_sum, 5, [*SUMS, *NUMBERS[:9]]))
     assert found["number-3"].error == "its worker died 4 times"  # Dask allows three
@@ -199,64 +199,64 @@ def test_workers_killed_from_outside_cost_no_result_that_others_need() -> None:
 
 
 @pytest.mark.parametrize("where", ["in process", "on a cluster"])
-def test_costly_units_begin_first(where: str, tmp_path: Path, one_worker: Client) -> None:
+def test_costly_tasks_begin_first(where: str, tmp_path: Path, one_worker: Client) -> None:
     runner = InProcess(1) if where == "in process" else OnCluster(one_worker)
     log = tmp_path / "order"
-    units = [Number(value, cost=value) for value in (3, 9, 1, 7, 5, 2)]
-    list(runner.outcomes(note_order, str(log), units))
+    tasks = [Number(value, cost=value) for value in (3, 9, 1, 7, 5, 2)]
+    list(runner.outcomes(note_order, str(log), tasks))
     assert log.read_text().split() == ["9", "7", "5", "3", "2", "1"]
 
 
-def wait_for_the_file(shared: str, unit: Number | Sum, needed: object = None) -> str:
+def wait_for_the_file(shared: str, task: Number | Sum, needed: object = None) -> str:
     while not Path(shared).exists():
         time.sleep(0.02)
-    return unit.name
+    return task.name
 
 
 def where_tasks_are(dask_scheduler: Any) -> tuple[int, int]:
-    """On workers, and waiting at the scheduler; those of units alone."""
-    units = [task for key, task in dask_scheduler.tasks.items() if "number" in str(key)]
-    states = [task.state for task in units]
+    """On workers, and waiting at the scheduler; those of tasks alone."""
+    tasks = [task for key, task in dask_scheduler.tasks.items() if "number" in str(key)]
+    states = [task.state for task in tasks]
     return states.count("processing"), states.count("queued")
 
 
 # Dask by itself hands out at once a few, and all of one name if any of them needs others.
 @pytest.mark.parametrize(
-    "units",
+    "tasks",
     [NUMBERS, NUMBERS[:2], [*NUMBERS[:8], Sum("number-sum", ("number-2", "number-1"))]],
     ids=["many", "few", "some needed by another"],
 )
-def test_units_wait_at_the_scheduler(
-    units: list[Number | Sum], tmp_path: Path, one_worker: Client
+def test_tasks_wait_at_the_scheduler(
+    tasks: list[Number | Sum], tmp_path: Path, one_worker: Client
 ) -> None:
     # Pushed to workers at once they would be in their memory, and could not be evenly spread.
     threads, gate, places = sum(one_worker.nthreads().values()), tmp_path / "gate", (0, 0)
-    n_numbers = sum(isinstance(unit, Number) for unit in units)
+    n_numbers = sum(isinstance(task, Number) for task in tasks)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(
-            lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), units))
+            lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), tasks))
         )
         while (places[0] < threads or sum(places) < n_numbers) and not found.done():
             time.sleep(0.05)
             places = one_worker.run_on_scheduler(where_tasks_are)
         gate.touch()
-        assert len(found.result()) == len(units)
+        assert len(found.result()) == len(tasks)
     assert places == (threads, n_numbers - threads)
 
 
-def test_a_unit_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:
-    units = [Number(1, cost=RETRIES), Number(2, cost=RETRIES + 1)]
-    outcomes = {o.unit.value: o for o in OnCluster(one_worker).outcomes(
-        count_tries, str(tmp_path), units)}  # fmt: skip
+def test_a_task_that_raises_is_tried_again(tmp_path: Path, one_worker: Client) -> None:
+    tasks = [Number(1, cost=RETRIES), Number(2, cost=RETRIES + 1)]
+    outcomes = {o.task.value: o for o in OnCluster(one_worker).outcomes(
+        count_tries, str(tmp_path), tasks)}  # fmt: skip
     assert outcomes[1].result == 1
     assert outcomes[2].error == "OSError: try again"
     assert (tmp_path / "2").read_text() == "x" * (RETRIES + 1)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_a_unit_that_kills_its_worker_fails_alone(n_workers: int) -> None:
+def test_a_task_that_kills_its_worker_fails_alone(n_workers: int) -> None:
     with open_cluster("local", n_workers) as client:
-        outcomes = {o.unit.value: o for o in OnCluster(client).outcomes(die_on_three, 5, NUMBERS)}
+        outcomes = {o.task.value: o for o in OnCluster(client).outcomes(die_on_three, 5, NUMBERS)}
     assert outcomes.pop(3).error == "its worker died 4 times"  # Dask allows three
     assert {value: o.result for value, o in outcomes.items()} == {
         value: 5 + value for value in range(30) if value != 3
@@ -281,8 +281,8 @@ def test_shared_data_reach_each_worker_once(four_workers: Client) -> None:
     shared = np.random.default_rng(0).random(2_000_000)  # 16 MB
     four_workers.run(_count_bytes_read)
     before = four_workers.run(_bytes_read)
-    units = [Number(value) for value in range(100)]
-    outcomes = list(OnCluster(four_workers).outcomes(size_of_shared, shared, units))
+    tasks = [Number(value) for value in range(100)]
+    outcomes = list(OnCluster(four_workers).outcomes(size_of_shared, shared, tasks))
     after = four_workers.run(_bytes_read)
     received = {address: after[address] - before[address] for address in after}
     assert {outcome.result[1] for outcome in outcomes} == set(received)

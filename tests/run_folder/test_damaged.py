@@ -1,4 +1,4 @@
-"""Damaged run folders: one line that says what is damaged, or a unit that is done again.
+"""Damaged run folders: one line that says what is damaged, or a task that is done again.
 
 Report, comparison, predict and the opening of a run to resume are each given the kept runs
 with one thing wrong.
@@ -104,7 +104,7 @@ def test_any_fact_of_any_type_is_read_or_refused(
 
 
 @pytest.mark.parametrize("name", ["svm_grid-interrupted", "nn_bagging-interrupted"])
-def test_a_damaged_line_costs_its_own_unit(name: str, tmp_path: Path) -> None:
+def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
     folder = copy_of(name, tmp_path)
     lines = (folder / "journal.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
@@ -113,8 +113,8 @@ def test_a_damaged_line_costs_its_own_unit(name: str, tmp_path: Path) -> None:
             damaged = json.dumps(replaced(first, place, wrong))
             (folder / "journal.jsonl").write_text("\n".join([damaged, *lines[1:]]) + "\n")
             with RunFolder.open(folder, name.split("-")[0]).journal() as journal:
-                assert [one["unit"] for one in journal.records][-len(lines) + 1 :] == [
-                    json.loads(line)["unit"] for line in lines[1:]
+                assert [one["task"] for one in journal.records][-len(lines) + 1 :] == [
+                    json.loads(line)["task"] for line in lines[1:]
                 ]
     for key in first["rows"][0]:
         row = {name: value for name, value in first["rows"][0].items() if name != key}
@@ -254,17 +254,17 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
             rows = json.loads(
                 (KEPT / "svm_grid-finished/journal.jsonl").read_text().splitlines()[0]
             )
-            journal.append(rows | {"unit": f"of {seed}"})
+            journal.append(rows | {"task": f"of {seed}"})
         folders.append(folder)
     one, other = folders
     mixed = one.journal_path.read_bytes() + other.journal_path.read_bytes()
     one.journal_path.write_bytes(mixed + kept.encode())
     with RunFolder.open(one.path, "svm_grid").journal() as journal:
-        assert [record["unit"] for record in journal.records] == ["of 0"]
+        assert [record["task"] for record in journal.records] == ["of 0"]
         assert journal.n_foreign == 1 + len(kept.splitlines())
-        journal.append(rows | {"unit": "later"})
+        journal.append(rows | {"task": "later"})
     found = read_journal(one.journal_path, SvmRow, one.record["fingerprint"])
-    assert [record["unit"] for record in found] == ["of 0", "later"]
+    assert [record["task"] for record in found] == ["of 0", "later"]
 
 
 def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:

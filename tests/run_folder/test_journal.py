@@ -13,7 +13,7 @@ from pipelines.run_folder.journal import Journal
 
 PLACE = {"worker": "w", "started": 1.5, "seconds": 0.5}
 RECORDS = [
-    {"unit": f"u{i}", **PLACE, "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)
+    {"task": f"u{i}", **PLACE, "rows": [{"C": 10.0**i, "error": 1 / (i + 3)}]} for i in range(5)
 ]
 
 
@@ -41,9 +41,9 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
     with Journal(path) as journal:
         n_whole = content[:cut].count(b"\n")
         assert journal.records == RECORDS[:n_whole]
-        journal.append({"unit": "after", **PLACE, "rows": []})
+        journal.append({"task": "after", **PLACE, "rows": []})
     with Journal(path) as journal:
-        assert journal.records == [*RECORDS[:n_whole], {"unit": "after", **PLACE, "rows": []}]
+        assert journal.records == [*RECORDS[:n_whole], {"task": "after", **PLACE, "rows": []}]
 
 
 def test_a_damaged_line_costs_its_own_record(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(
     with Journal(path) as journal:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            journal.append({"unit": "too much"})
+            journal.append({"task": "too much"})
     assert path.read_bytes() == before
 
 

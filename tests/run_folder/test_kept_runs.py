@@ -82,7 +82,7 @@ def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     assert main_of(command)(["--resume", str(folder), "--quiet"]) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(before), "a finished row was lost or computed anew"
-    # A unit that takes its time, as where it compiles, has a line for each fold.
+    # A task that takes its time, as where it compiles, has a line for each fold.
     assert n_rows(after) == n_rows((finished / "journal.jsonl").read_bytes())
     found, expected = cells(folder), cells(finished)
     pd.testing.assert_frame_equal(found[EXACT[command]], expected[EXACT[command]])

@@ -189,7 +189,7 @@ def test_a_split_that_is_told_is_a_task_of_its_own() -> None:
     assert (outcome.part, outcome.started, outcome.seconds) == (
         "svm-gamma=0.1 2 C 2 folds", 120.0, 30.0,
     )  # fmt: skip
-    assert outcome.unit == TASK
+    assert outcome.task == TASK
 
 
 def test_splits_told_at_once_share_the_time() -> None:

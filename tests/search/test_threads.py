@@ -50,7 +50,7 @@ def problem_with(estimator: Any) -> Problem:
 
 @pytest.mark.parametrize("asked", [None, 1, 16, -1])
 @pytest.mark.parametrize("has", [1, 2])
-def test_a_unit_starts_what_its_worker_has(asked: int | None, has: int) -> None:
+def test_a_task_starts_what_its_worker_has(asked: int | None, has: int) -> None:
     problem = problem_with(Watcher(asked))
     (task,) = make_tasks(problem)
     (row,) = run_task(problem, task, n_threads=has)

@@ -23,7 +23,7 @@ check_every: 2
 """
 # A solver that shares nothing between fits, so that there is something to watch.
 RUN = ["-m", "pipelines.svm_grid", "--cluster", "slurm", "--workers", "4", "--solver", "sklearn"]
-UNITS_BEFORE_THE_LOSS = 40
+TASKS_BEFORE_THE_LOSS = 40
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def _run(profile: Path) -> int:
     try:
         _wait_for_jobs(4, run)
         _show("squeue")
-        _wait_for_units(UNITS_BEFORE_THE_LOSS, run, since=time.time())
+        _wait_for_tasks(TASKS_BEFORE_THE_LOSS, run, since=time.time())
         jobs = _jobs()
         if jobs:
             _show("scancel", jobs[0])
@@ -83,7 +83,7 @@ def _wait_for_jobs(count: int, run: subprocess.Popen[bytes], other_than: str | N
         time.sleep(0.2)
 
 
-def _wait_for_units(count: int, run: subprocess.Popen[bytes], since: float) -> None:
+def _wait_for_tasks(count: int, run: subprocess.Popen[bytes], since: float) -> None:
     while run.poll() is None:
         for journal in Path("results").glob("svm_grid-*/journal.jsonl"):
             new = journal.stat().st_mtime > since

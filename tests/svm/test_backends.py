@@ -149,7 +149,7 @@ def test_a_training_part_of_one_class_fails(backend: Backend) -> None:
         one, two = backend.fit_cells(
             to_device(X, backend.device), y, folds, all_cells((1.0,), folds), Settings()
         )
-    except ValueError:  # the unit then fails as a whole
+    except ValueError:  # the task then fails as a whole
         return
     assert one.status.startswith("failed: ")
     assert two.status == "ok"

@@ -35,12 +35,12 @@ DATA = data_of(3)
 
 
 def test_the_refit_standardises_on_all_training_rows() -> None:
-    unit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
-    tested = refit_and_test(DATA, unit, "sklearn", Settings())
+    refit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
+    tested = refit_and_test(DATA, refit, "sklearn", Settings())
     machine, predicted = tested.machine, tested.predicted
     pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
     np.testing.assert_array_equal(predicted, pipeline.predict(DATA.X_test))
-    assert machine.predict(DATA.X_test).tolist() == [unit.classes[code] for code in predicted]
+    assert machine.predict(DATA.X_test).tolist() == [refit.classes[code] for code in predicted]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -50,8 +50,8 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
 ) -> None:
     """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
     data = data_of(n_classes)
-    unit = Refit(2.0, 0.1, CLASSES[:n_classes], data.folds)
-    tested = refit_and_test(data, unit, solver, Settings())
+    refit = Refit(2.0, 0.1, CLASSES[:n_classes], data.folds)
+    tested = refit_and_test(data, refit, solver, Settings())
     svc = {"path": PathSVC, "sklearn": SVC}[solver](C=2.0, gamma=0.1)
     peer = CalibratedClassifierCV(
         make_pipeline(StandardScaler(), svc), cv=list(data.folds), ensemble=False

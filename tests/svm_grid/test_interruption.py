@@ -15,7 +15,7 @@ import pytest
 from pipelines.run.progress_state import clock
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
-from tests.command_runs import cells, record, start, wait_for_units
+from tests.command_runs import cells, record, start, wait_for_tasks
 
 from .conftest import LONGER, SMALL
 
@@ -53,7 +53,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 ) -> None:
     folder = tmp_path / "run"
     program = start("svm_grid", *LONGER, "--results", str(folder))
-    wait_for_units(folder, 10, program)
+    wait_for_tasks(folder, 10, program)
     if how == signal.SIGINT:  # as a terminal does: to the whole group
         os.killpg(program.pid, how)
     else:
@@ -71,8 +71,8 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     assert main(["--resume", str(folder), "--quiet"]) == 0
     after = (folder / "journal.jsonl").read_bytes()
     assert after.startswith(before), "a finished row was lost or computed anew"
-    units = [json.loads(line)["unit"] for line in after.splitlines()]
-    assert len(units) == len(set(units)) == 100
+    tasks = [json.loads(line)["task"] for line in after.splitlines()]
+    assert len(tasks) == len(set(tasks)) == 100
     pd.testing.assert_frame_equal(cells(folder), cells(undisturbed))
     assert record(folder)["best"] == record(undisturbed)["best"]
     assert record(folder)["test_error"] == record(undisturbed)["test_error"]
@@ -166,13 +166,13 @@ def test_a_dry_run_says_what_is_left_of_a_run(
     assert said([]) == f"resume     {folder} holds a finished run, 1:30 min"
 
 
-def test_a_run_is_gone_on_with_from_the_folds_that_a_long_unit_left(
+def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
     tmp_path: Path, finished: tuple[Path, str]
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     lines = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
-    told = lines[0] | {"unit": "svm-gamma=… fold=1 3 C"}
+    told = lines[0] | {"task": "svm-gamma=… fold=1 3 C"}
     told["rows"] = [row for row in told["rows"] if row["fold"] == 1]
     lines[0] = told
     (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
@@ -188,7 +188,7 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_unit_left(
 def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     program = start("svm_grid", *LONGER, "--results", str(folder))
-    wait_for_units(folder, 3, program)
+    wait_for_tasks(folder, 3, program)
     program.send_signal(signal.SIGTERM)
     program.send_signal(signal.SIGINT)
     _, said = program.communicate()
@@ -201,7 +201,7 @@ def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
 def test_a_killed_worker_costs_no_row(tmp_path: Path, undisturbed: Path) -> None:
     folder = tmp_path / "run"
     program = start("svm_grid", *LONGER, "--workers", "2", "--results", str(folder))
-    wait_for_units(folder, 5, program)
+    wait_for_tasks(folder, 5, program)
     os.kill(workers_of(folder)[0], signal.SIGKILL)
     said, complaints = program.communicate()
     assert (program.returncode, complaints) == (0, ""), said

@@ -101,7 +101,7 @@ def test_a_scoring_a_kernel_and_probabilities(
     assert 0 <= about["test_calibration_error"] <= 1
     assert model.kernel.name == "poly"
     page = (folder / "performance.html").read_text()
-    assert "svm-gamma=" in page, "Dask's page names the units"
+    assert "svm-gamma=" in page, "Dask's page names the tasks"
     assert not re.search(r"<script[^>]*src=", page), "it needs no network"
 
 

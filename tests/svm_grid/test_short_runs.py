@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from pipelines.svm_grid import main
-from tests.command_runs import cells, command_line, record, start, wait_for_units
+from tests.command_runs import cells, command_line, record, start, wait_for_tasks
 
 SMALL = ["--limit", "300", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
 # Each takes as long to import as the search itself, or longer.
@@ -95,13 +95,13 @@ def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_with_its_rows(tmp_path: Path) -> None:
-    """The unit at work cannot be ended, and the program does not wait for it."""
+    """The task at work cannot be ended, and the program does not wait for it."""
     folder = tmp_path / "run"
     program = start(
         "svm_grid", "--cluster", "threads", "--n-c", "60", "--n-gamma", "500",
         "--results", str(folder),
     )  # fmt: skip
-    wait_for_units(folder, 3, program)
+    wait_for_tasks(folder, 3, program)
     program.send_signal(signal.SIGINT)
     _, errors = program.communicate()
     assert program.returncode == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_runs import command_line, record, start, wait_for_units
+from tests.command_runs import command_line, record, start, wait_for_tasks
 
 from .conftest import LONGER
 
@@ -60,7 +60,7 @@ def test_a_closed_session_stops_the_run_in_order(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     program = start("svm_grid", *LONGER, "--results", str(folder))
     signal.signal(signal.SIGHUP, before)
-    wait_for_units(folder, 3, program)
+    wait_for_tasks(folder, 3, program)
     program.send_signal(signal.SIGHUP)
     _, said = program.communicate()
     assert program.returncode == 1

@@ -9,7 +9,7 @@ from sklearnex.svm import SVC
 
 from pipelines.svm.backends.sklearn import SklearnBackend
 
-# Units share the cores among them; threads within one would only be in their way.
+# Tasks share the cores among them; threads within one would only be in their way.
 daal4py.daalinit(1)
 # Said at every fit off the main thread, which is where tasks run.
 warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported", UserWarning)

@@ -1,4 +1,4 @@
-"""The dashboard's page of the units at work, as a browser gets it from the scheduler."""
+"""The dashboard's page of the tasks at work, as a browser gets it from the scheduler."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
 from distributed import Client, Event, get_worker
 
+from cluster_setup.running_tasks_page import LastEvents, status
 from cluster_setup.settings import TOPIC
-from cluster_setup.units_page import LastEvents, status
 
 
 def tell_and_wait(go_on: str, message: dict[str, Any]) -> None:
     worker = get_worker()
-    worker.log_event(f"{TOPIC}test", message | {"task": worker.get_current_task()})
+    worker.log_event(f"{TOPIC}test", message | {"key": worker.get_current_task()})
     Event(go_on).wait()
 
 
@@ -28,13 +28,13 @@ def address_of(client: Client) -> str:
 
 
 def shown(client: Client) -> dict[str, list[Any]]:
-    with pull_session(url=f"{address_of(client)}/units") as session:
+    with pull_session(url=f"{address_of(client)}/running") as session:
         (source,) = session.document.select({"type": ColumnDataSource})
         return dict(source.data)
 
 
 @pytest.mark.slow
-def test_a_unit_at_work_has_a_bar_of_its_share_until_it_is_done(one_worker: Client) -> None:
+def test_a_task_at_work_has_a_bar_of_its_share_until_it_is_done(one_worker: Client) -> None:
     message = {"share": 0.625, "folds": 3, "rows": [{"fold": 0}]}
     go_on = Event("go-on", client=one_worker)
     future = one_worker.submit(tell_and_wait, "go-on", message, key="svm-gamma=0.1 5 folds 1-1")
@@ -57,7 +57,7 @@ def test_what_ended_is_forgotten(one_worker: Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
+def test_a_task_that_has_told_nothing_is_shown(one_worker: Client) -> None:
     go_on = Event("go-on-3", client=one_worker)
     future = one_worker.submit(go_on.wait, key="silent 1-1")
     # This one waits at the worker, which has one thread: it has no bar.
@@ -80,17 +80,17 @@ def test_a_unit_that_has_told_nothing_is_shown(one_worker: Client) -> None:
         ({}, 4000.0, "nothing reported yet, 4,000 s"),
     ],
 )
-def test_what_it_says_of_a_unit(last: dict[str, Any], seconds: float | None, words: str) -> None:
+def test_what_it_says_of_a_task(last: dict[str, Any], seconds: float | None, words: str) -> None:
     assert status(last, seconds) == words
 
 
 def test_it_is_in_the_menu_and_in_the_list_of_plots(one_worker: Client) -> None:
-    for page in ("units", "status"):
+    for page in ("running", "status"):
         text = urlopen(f"{address_of(one_worker)}/{page}").read().decode()
-        assert text.count('<a href="units">Units</a>') == 1
+        assert text.count('<a href="running">Running</a>') == 1
     plots = json.load(urlopen(f"{address_of(one_worker)}/individual-plots.json"))
-    assert plots["Individual Units"] == "/individual-units"
-    assert urlopen(f"{address_of(one_worker)}/individual-units").status == 200
+    assert plots["Individual Running"] == "/individual-running"
+    assert urlopen(f"{address_of(one_worker)}/individual-running").status == 200
 
 
 def test_without_bokeh_there_is_a_cluster_without_it() -> None:

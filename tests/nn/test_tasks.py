@@ -1,4 +1,4 @@
-"""Units: what a run is cut into."""
+"""Tasks: what a run is cut into."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.space import SearchSpace
-from pipelines.nn.units import cut_units, draw_member, redraw_sample
+from pipelines.nn.tasks import draw_member, redraw_sample, split_tasks
 
 from .conftest import DIGITS, TRAINING
 
@@ -15,14 +15,14 @@ SPACE = SearchSpace.load("small")
 
 def test_a_run_is_laid_out_from_one_seed(digits: FoldedData) -> None:
     plan = {"n_folds": 3, "seed": 4, "training": TRAINING}
-    units, seeds = cut_units(digits.y, DIGITS, SPACE, n_bootstrap=3, n_candidates=2, **plan)
-    assert len(units) == 6
-    assert len({unit.name for unit in units}) == 6
-    assert len({unit.seed for unit in units} | set(seeds)) == 9
-    assert all(unit.cost > 0 for unit in units)
+    tasks, seeds = split_tasks(digits.y, DIGITS, SPACE, n_bootstrap=3, n_candidates=2, **plan)
+    assert len(tasks) == 6
+    assert len({task.name for task in tasks}) == 6
+    assert len({task.seed for task in tasks} | set(seeds)) == 9
+    assert all(task.cost > 0 for task in tasks)
     # More of either leaves what was there as it was.
-    more, more_seeds = cut_units(digits.y, DIGITS, SPACE, n_bootstrap=4, n_candidates=5, **plan)
-    assert set(units) <= set(more)
+    more, more_seeds = split_tasks(digits.y, DIGITS, SPACE, n_bootstrap=4, n_candidates=5, **plan)
+    assert set(tasks) <= set(more)
     assert more_seeds[:3] == seeds
 
 

@@ -1,4 +1,4 @@
-"""Units of a bagging run: what one task trains, and what chance decides, drawn from one seed.
+"""Tasks of a bagging run: what each trains, and what chance decides, drawn from one seed.
 
 ``cross_validate`` and ``refit`` are the tasks.
 """
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Unit:
+class Task:
     """One candidate of one bootstrap.
 
     Attributes
@@ -34,7 +34,7 @@ class Unit:
     run_seed : int
         From which the bootstrap's sample is drawn again.
     cost : float
-        Predicted, relative to the other units.
+        Predicted, relative to the other tasks.
     """
 
     member: int
@@ -46,7 +46,7 @@ class Unit:
     cost: float = 1.0
 
 
-class CandidateUnit(Unit):
+class CandidateTask(Task):
     """The candidate's folds trained together."""
 
     @property
@@ -55,7 +55,7 @@ class CandidateUnit(Unit):
         return f"nn-member={self.member} candidate={self.number}"
 
 
-class RefitUnit(Unit):
+class RefitTask(Task):
     """The best candidate of its bootstrap, trained on the whole sample."""
 
     @property
@@ -123,7 +123,7 @@ def _seed(generator: np.random.Generator) -> int:
     return int(generator.integers(0, 2**63))
 
 
-def cut_units(
+def split_tasks(
     y: np.ndarray,
     inputs: Inputs,
     space: SearchSpace,
@@ -133,7 +133,7 @@ def cut_units(
     n_folds: int,
     seed: int,
     training: Training,
-) -> tuple[list[CandidateUnit], list[int]]:
+) -> tuple[list[CandidateTask], list[int]]:
     """All units of a run but the refits, and the seed of every member's refit.
 
     Raises
@@ -142,22 +142,22 @@ def cut_units(
         The space does not fit the data, or the folds do not.
     """
     space = space.for_inputs(inputs)
-    units, refit_seeds = [], []
+    tasks, refit_seeds = [], []
     n_train = len(y) * (n_folds - 1) // n_folds
     for member in range(n_bootstrap):
         draws = draw_member(y, n_folds, space, n_candidates, seed, member)
         refit_seeds.append(draws.refit_seed)
         for number, (candidate, own) in enumerate(draws.candidates):
             cost = predicted_cost(candidate, inputs, n_folds, training.batch_size, n_train)
-            units.append(CandidateUnit(member, number, candidate, own, n_folds, seed, cost))
-    return units, refit_seeds
+            tasks.append(CandidateTask(member, number, candidate, own, n_folds, seed, cost))
+    return tasks, refit_seeds
 
 
-def refit_unit(
-    best: CandidateUnit, refit_seed: int, inputs: Inputs, n_rows: int, training: Training
-) -> RefitUnit:
+def refit_task(
+    best: CandidateTask, refit_seed: int, inputs: Inputs, n_rows: int, training: Training
+) -> RefitTask:
     """The refit of a bootstrap whose best candidate is known."""
     cost = predicted_cost(best.candidate, inputs, 1, training.batch_size, n_rows)
-    return RefitUnit(
+    return RefitTask(
         best.member, best.number, best.candidate, refit_seed, best.n_folds, best.run_seed, cost
     )

@@ -1,7 +1,7 @@
 """A page of Dask's dashboard: a bar for each task at work, as long as its share that is done.
 
 Needs bokeh. A task reports its progress by an event of a topic that begins with ``TOPIC``: a dict
-with its key as ``task``, its ``share``, and where it has some the ``folds`` it has done or the
+with its ``key``, its ``share``, and where it has some the ``folds`` it has done or the
 functions it has ``compiled``. The last one is kept by a plugin of the scheduler for pages that are
 opened later.
 
@@ -24,8 +24,8 @@ from distributed.diagnostics.progress_stream import color_of
 
 from cluster_setup.settings import TOPIC
 
-PAGE = "/units"  # with Dask's menu; the other one is what its JupyterLab panel lists
-ALONE = "/individual-units"
+PAGE = "/running"  # with Dask's menu; the other one is what its JupyterLab panel lists
+ALONE = "/individual-running"
 MILLISECONDS_BETWEEN_LOOKS = 1000  # nothing is told more often
 LEAST_BARS, PIXELS_OF_A_BAR, PIXELS_AROUND = 4, 44, 50
 
@@ -42,7 +42,7 @@ class LastEvents(SchedulerPlugin):
     def log_event(self, topic: str, msg: Any) -> None:
         """Keep an event, less its rows, of a task at work."""
         if topic.startswith(TOPIC):
-            task = self._tasks.get(msg.get("task"))
+            task = self._tasks.get(msg.get("key"))
             if task is not None and task.state == "processing":
                 self._last[task.key] = {name: msg[name] for name in msg if name != "rows"}
 
@@ -56,17 +56,17 @@ class LastEvents(SchedulerPlugin):
         return self._last.get(key, {})
 
 
-class Units(DashboardComponent):
+class RunningTasks(DashboardComponent):
     """The bars, worker by worker."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
         self.source = ColumnDataSource(data=bars(scheduler))
         self.root: Any = figure(
-            title="Units at work", name="units", x_range=Range1d(start=0, end=1),
+            title="Running tasks", name="running", x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=-LEAST_BARS, end=0), tools="", toolbar_location=None,
             sizing_mode="stretch_width", height=LEAST_BARS * PIXELS_OF_A_BAR + PIXELS_AROUND,
-            tooltips=[("unit", "@name"), ("worker", "@worker"), ("done", "@status")],
+            tooltips=[("task", "@name"), ("worker", "@worker"), ("done", "@status")],
         )  # fmt: skip
         of_bar: dict[str, Any] = {
             "source": self.source,
@@ -134,10 +134,10 @@ def status(last: dict[str, Any], seconds: float | None) -> str:
 
 
 def _show(scheduler: Any, extra: dict[str, Any], doc: Any, with_menu: bool) -> None:
-    units = Units(scheduler)
-    add_periodic_callback(doc, units, MILLISECONDS_BETWEEN_LOOKS)
-    doc.add_root(units.root)
-    doc.title = "Dask: Units"
+    running = RunningTasks(scheduler)
+    add_periodic_callback(doc, running, MILLISECONDS_BETWEEN_LOOKS)
+    doc.add_root(running.root)
+    doc.title = "Dask: Running tasks"
     doc.theme = BOKEH_THEME
     if with_menu:
         doc.template = env.get_template("simple.html")
