@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
-.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-gangs gpu-check test-gpu-install constraints clean
+.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-ranks gpu-check test-gpu-install constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -42,8 +42,8 @@ slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses 
 chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
 	$(BIN)/python -m tests.chaos --keep
 
-chaos-gangs: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
-	$(BIN)/python -m tests.chaos.gangs --keep
+chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
+	$(BIN)/python -m tests.chaos.ranks --keep
 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check

@@ -47,7 +47,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
 
 
 class DataParallel(job.Job[Options]):
-    """One network trained by a gang of ranks, in one way or in several side by side."""
+    """One network trained by a process group of ranks, in one way or in several side by side."""
 
     command = "data_parallel"
     description = (
@@ -191,8 +191,8 @@ class DataParallel(job.Job[Options]):
                     last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(done.progress.epochs, "diverged" if diverged else "ok")
-                    gang = " ".join(done.members)
-                    outcome = Outcome(training, None, None, gang, started, done.seconds)
+                    workers = " ".join(done.members)
+                    outcome = Outcome(training, None, None, workers, started, done.seconds)
                 self.ended[training.name] = table
                 journal_writer.record(outcome, table)
         rows.unlink(missing_ok=True)

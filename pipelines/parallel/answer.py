@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from pipelines.data.model_file import write_model
-from pipelines.gang.group import Group
 from pipelines.parallel.checkpoint import best_of, from_bytes
 from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import strategy_of
 from pipelines.parallel.trainings import Training
+from pipelines.process_group.group import Group
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import EpochRow
 from pipelines.run_folder.tables import as_table

@@ -1,4 +1,4 @@
-"""A training that outlives its workers: a gang that breaks is followed by another."""
+"""A training that outlives its workers: a process group that breaks is followed by another."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.gang.members import (
+from pipelines.parallel.checkpoint import Progress, progress_of, read
+from pipelines.parallel.problem import Problem
+from pipelines.parallel.train import TrainingPlan, train
+from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
     load_on_workers,
     run_process_group,
     wait_for_members,
 )
-from pipelines.parallel.checkpoint import Progress, progress_of, read
-from pipelines.parallel.problem import Problem
-from pipelines.parallel.train import TrainingPlan, train
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on th
 
 @dataclass(frozen=True)
 class Restart:
-    """A gang that followed another.
+    """A process group that followed another.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Restart:
 class Trained:
     """A training at its end: the last checkpoint, what it did on test rows, what it went through.
 
-    ``members`` are the workers of the last gang, ``seconds`` those of all gangs.
+    ``members`` are the workers of the last process group, ``seconds`` those of all process groups.
     """
 
     content: bytes
@@ -71,9 +71,9 @@ def train_on(
 ) -> Trained:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
-    A new gang begins at the last point at which all ranks were equal, from the memory of a rank
-    that is left, or else from the last checkpoint on disk; so does a first gang that finds one.
-    ``on_message`` hears what rank 0 tells, and of each restart.
+    A new process group begins at the last point at which all ranks were equal, from the memory of
+    a rank that is left, or else from the last checkpoint on disk; so does a first one that finds
+    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart.
 
     Raises
     ------
@@ -107,14 +107,16 @@ def train_on(
 
 
 class _Listener:
-    """Hears what rank 0 of each gang tells, and makes of it what became of a loss."""
+    """Hears what rank 0 of each process group tells, and makes of it what became of a loss."""
 
     def __init__(self, on_message: Send) -> None:
         self.n_ranks = 0
         self.tested: dict[str, float] = {}
         self.restarts: list[Restart] = []
         self._told, self._step = on_message, 0
-        self._lost: tuple[Ended, int] | None = None  # the first gang lost, the last step told
+        self._lost: tuple[Ended, int] | None = (
+            None  # the first process group lost, the last step told
+        )
 
     def hear(self, message: Mapping[str, Any]) -> None:
         step = int(message.get("step", 0))
@@ -134,7 +136,7 @@ class _Listener:
         self._told(message)
 
     def lose(self, ended: Ended) -> None:
-        """A gang broke."""
+        """A process group broke."""
         if self._lost is None:
             self._lost = ended, self._step
         self._step = 0

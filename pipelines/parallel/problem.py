@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipelines.data.batches.homes import Columns
-    from pipelines.gang.group import Group
+    from pipelines.process_group.group import Group
 
 CLASSES, NUMBERS = "classification", "regression"
 METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}

@@ -16,8 +16,8 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
-    from pipelines.gang.group import Group
     from pipelines.parallel.flat import FlatModel
+    from pipelines.process_group.group import Group
 
 Tensors = dict[str, "torch.Tensor"]
 OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
-from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import Moment, strategy_of
+from pipelines.process_group.group import Group, ProcessGroupError
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ SECONDS_BETWEEN_EVENTS = 0.5
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What the ranks of a gang are to do.
+    """What the ranks of a process group are to do.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ class FinishedTask:
 
     @property
     def workers(self) -> list[str]:
-        """One, or the gang that trained a network; an empty name where nobody is known."""
+        """One, or the process group that trained a network; an empty name where nobody is known."""
         return self.worker.split() or [""]
 
     @property

@@ -107,7 +107,7 @@ def test_a_rank_is_killed_then_the_launcher_and_the_run_goes_on_from_there(tmp_p
 
     reached = wait_for_step(1)
     os.kill(children(program.pid)[0], signal.SIGKILL)
-    reached = wait_for_step(reached + 300)  # a new gang went on
+    reached = wait_for_step(reached + 300)  # a new process group went on
     os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
     ended = start("data_parallel", "--resume", str(folder))

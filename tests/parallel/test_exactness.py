@@ -15,7 +15,7 @@ from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.train import TrainingPlan, train
-from tests.gang.ranks import on_ranks
+from tests.process_group.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.
 PROBLEM = approximator(300, 0.1, 0)

@@ -15,7 +15,7 @@ from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.train import TrainingPlan, train
-from tests.gang.ranks import on_ranks
+from tests.process_group.ranks import on_ranks
 
 
 def test_the_scale_of_gradients_that_are_made_up():

@@ -12,7 +12,6 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.data.batches import write_rows
-from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import (
     Progress,
     best_of,
@@ -26,7 +25,8 @@ from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.train import TrainingPlan, train
-from tests.gang.ranks import on_ranks
+from pipelines.process_group.group import Group, ProcessGroupError
+from tests.process_group.ranks import on_ranks
 
 PROBLEM = approximator(300, 0.1, 0)
 SETTINGS = Settings(epochs=4, batch_size=12, learning_rate=0.01)

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.gang.group import Group
 from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.settings import Settings
+from pipelines.process_group.group import Group
 
 if TYPE_CHECKING:
     import torch

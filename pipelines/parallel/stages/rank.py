@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pipelines.data.batches import Batch
-from pipelines.gang.group import Group, ProcessGroupError
 from pipelines.parallel.checkpoint import Progress, to_bytes
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import CLASSES, Problem
@@ -22,6 +21,7 @@ from pipelines.parallel.stages.model import StagedModel
 from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import Moment
 from pipelines.parallel.train import Rank, Send, TrainingPlan
+from pipelines.process_group.group import Group, ProcessGroupError
 
 if TYPE_CHECKING:
     import torch

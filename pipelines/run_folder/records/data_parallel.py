@@ -32,7 +32,7 @@ class TrainingMetadata(Part):
 
 
 class RestartMetadata(Part):
-    """A gang that followed one which lost a worker."""
+    """A process group that followed one which lost a worker."""
 
     training: str
     reason: str

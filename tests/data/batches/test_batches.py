@@ -66,7 +66,7 @@ def test_ranks_share_out_what_one_process_would_see(home, n_ranks, prefetch):
 
 
 def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(home):
-    def gang(n_ranks, state=None):
+    def ranks(n_ranks, state=None):
         ranks = [
             Batches(home, batch_size=4, seed=2, rank=r, n_ranks=n_ranks) for r in range(n_ranks)
         ]
@@ -75,14 +75,14 @@ def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(home):
                 one.load_state_dict(state)
         return ranks
 
-    before = gang(3)
+    before = ranks(3)
     rows, state = [], None
     for step, batches in enumerate(zip(*before, strict=True)):
         if step == 5:  # killed in this step: what it saw is not kept
             break
         rows += joined(batch.rows.tolist() for batch in batches)
         state = before[0].state_dict()
-    for one in gang(2, state):
+    for one in ranks(2, state):
         rows += joined(batch.rows.tolist() for batch in one)
         assert one.state_dict() == {"seed": 2, "epoch": 1, "position": 0}
     assert sorted(rows) == list(range(N))

@@ -12,7 +12,6 @@ pytest.importorskip("torch", reason="networks are torch's")
 
 import torch
 
-from pipelines.gang.group import Group
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.networks import Network
 from pipelines.parallel.problem import CLASSES, Problem, approximator
@@ -20,7 +19,8 @@ from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD, span
 from pipelines.parallel.stages.schedules import SCHEDULES
 from pipelines.parallel.train import TrainingPlan, train
-from tests.gang.processes import on_processes
+from pipelines.process_group.group import Group
+from tests.process_group.processes import on_processes
 
 # Float32 sums in another order: eight micro-batches, each rounded, in place of one batch.
 TOLERANCE = {"rtol": 1e-4, "atol": 2e-6}

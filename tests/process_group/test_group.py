@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-pytest.importorskip("torch", reason="gangs are torch's")
+pytest.importorskip("torch", reason="process groups are torch's")
 
 import torch
 
-from pipelines.gang.group import Group, ProcessGroupError, Rendezvous
-from tests.gang.ranks import on_ranks
+from pipelines.process_group.group import Group, ProcessGroupError, Rendezvous
+from tests.process_group.ranks import on_ranks
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3])

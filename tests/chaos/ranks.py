@@ -1,4 +1,4 @@
-"""``make chaos-gangs``: ranks and launchers are killed at random; training must end as if not.
+"""``make chaos-ranks``: ranks and launchers are killed at random; training must end as if not.
 
 What is killed when follows from ``--seed``. A launcher that was killed is resumed. In the end the
 loss lies within twice the spread of undisturbed trainings, and no process is left.
@@ -32,7 +32,7 @@ UNDISTURBED = 3
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Kill, resume, compare; exit status 1 if the run did not hold."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.gangs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.ranks", description=__doc__)
     parser.add_argument("--kills", type=int, default=20, metavar="N", help="default: 20")
     parser.add_argument("--epochs", type=int, default=400, metavar="N", help="default: 400")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     chance, epochs = random.Random(options.seed), ["--epochs", str(options.epochs)]
     runs: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="gangs-") as name:
+    with tempfile.TemporaryDirectory(prefix="ranks-") as name:
         quiet, killed = Path(name) / "quiet", 0
         repeats = ["--repeats", str(UNDISTURBED), "--quiet", "--results", str(quiet)]
         subprocess.run([*COMMAND, *RUN, *epochs, *repeats], check=True)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "versions": versions(),
             "commit": commit(),
         }
-        print(f"kept in {keep(Path(options.keep), 'chaos-gangs', record, page(record))}")
+        print(f"kept in {keep(Path(options.keep), 'chaos-ranks', record, page(record))}")
     return 0 if all_held else 1
 
 
@@ -135,7 +135,7 @@ def page(record: dict[str, Any]) -> str:
     losses = ", ".join(f"{one:.3g}" for one in record["undisturbed"])
     return (
         f"# Ranks and launchers killed, {record['date']}\n\n"
-        f"`make chaos-gangs`, seed {record['seed']}, commit {(record['commit'] or 'unknown')[:12]},"
+        f"`make chaos-ranks`, seed {record['seed']}, commit {(record['commit'] or 'unknown')[:12]},"
         f" on {in_words(record['machine'])}.\n\n"
         f"The approximator on two ranks, {record['epochs']} epochs, a kill every 5 to 15 s; a "
         "launcher is started anew with `--resume`. Undisturbed trainings ended with losses of "

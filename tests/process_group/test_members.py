@@ -1,4 +1,4 @@
-"""Members of a gang: who is gone, and who is in the next one."""
+"""Members of a process group: who is gone, and who is in the next one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.gang import members
+from pipelines.process_group import members
 
 CLIENT: Any = SimpleNamespace(status="running")
 
@@ -28,7 +28,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "SECONDS_TO_LOOK_AGAIN", 0)
 
 
-def test_an_old_answer_ends_no_gang() -> None:
+def test_an_old_answer_ends_no_process_group() -> None:
     client: Any = Looked(["b"], ["a", "b"])
     assert members.lost_ranks(client, ["a", "b"]) == []
 

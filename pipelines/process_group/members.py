@@ -1,4 +1,4 @@
-"""Gangs on a Dask cluster: ranks bound to workers, watched, ended together when one is lost."""
+"""Process groups on a Dask cluster: ranks bound to workers, ended together when one is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from distributed import WorkerPlugin
 
 from cluster_setup.workers import forecast_workers
-from pipelines.gang.group import (
+from pipelines.process_group.group import (
     SECONDS,
     SECONDS_TO_JOIN,
     Address,
@@ -41,7 +41,7 @@ SECONDS_TO_LOOK = 0.2
 SECONDS_TO_LOOK_AGAIN = 0.2
 SECONDS_FOR_A_REPLACEMENT = 5.0
 
-# In a worker's process: gangs whose rank 0 it is, and the group of each of its ranks.
+# In a worker's process: process groups whose rank 0 it is, and the group of each of its ranks.
 _opened: dict[str, Rendezvous] = {}
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
@@ -55,7 +55,7 @@ class _Mailbox:
     def __init__(self, client: Client, token: str, on_message: Callable[[Message], None]) -> None:
         self._came: queue.Queue[tuple[int, Message]] = queue.Queue()
         self._told, self._number = on_message, 0
-        self._client, self._topic = client, f"gang-{token}"
+        self._client, self._topic = client, f"process-group-{token}"
         client.subscribe_topic(self._topic, lambda event: self._came.put(event[1]))
 
     def deliver(self, up_to: int = 0) -> None:
@@ -79,14 +79,14 @@ class _Mailbox:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a gang.
+    """What became of a process group.
 
     Attributes
     ----------
-    result : what the work gave on rank 0; None where the gang broke
+    result : what the work gave on rank 0; None where the process group broke
     lost : why it broke, or None
     detected : when that was seen, in Unix seconds
-    kept : what ranks that are left remember of a gang that broke
+    kept : what ranks that are left remember of a process group that broke
     members : addresses of the workers, by rank
     """
 
@@ -102,7 +102,7 @@ def load_on_workers(client: Client, modules: Sequence[str]) -> None:
 
     A replacement is then ready seconds after it came, not after the first rank asks for torch.
     """
-    client.register_plugin(_Loads(tuple(modules)), name="gang")
+    client.register_plugin(_Loads(tuple(modules)), name="process-group")
 
 
 class _Loads(WorkerPlugin):
@@ -145,10 +145,10 @@ def rendezvous(client: Client) -> dict[str, bool]:
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
     """``rendezvous`` until that many workers answer; or fewer, after a time in which no more came.
 
-    Where the gang is to be ``whole``, jobs that wait in a queue are waited for, however long, and
-    workers may be loading yet. Else those that have loaded do not wait longer for those that have
+    Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long,
+    and workers may be loading yet. Else those that have loaded do not wait longer for those that have
     not; where none has, as after the death of all, the time begins with the first that has: the
-    others are seldom far behind, and a gang of one would stay one.
+    others are seldom far behind, and a process group of one would stay one.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def run_process_group(
     client: Client, members: list[str], work: Work, shared: Any, argument: Any,
     on_message: Callable[[Message], None], *, device: str = "cpu", threads: int = 1,
 ) -> Ended:  # fmt: skip
-    """Run ``work`` on each of these workers at once, as one gang.
+    """Run ``work`` on each of these workers at once, as one process group.
 
     All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
     stopped, and this returns when they have ended or some seconds have passed.
@@ -192,8 +192,8 @@ def run_process_group(
     client : of the cluster
     members : workers by rank, of ``rendezvous``
     work : module-level function, see ``Work``
-    shared : scattered; large and the same for all gangs of a run
-    argument : the same for all ranks of this gang; scattered too
+    shared : scattered; large and the same for all process groups of a run
+    argument : the same for all ranks of this process group; scattered too
     on_message : called in this thread with what rank 0 tells
     device, threads : torch's name of the device; of each rank
 
@@ -241,7 +241,7 @@ def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple
     end = _end_of(future) if future.status != "pending" else {}
     if isinstance(end, Address):
         return end, None
-    return None, "rank 0 did not open the gang in time"
+    return None, "rank 0 did not open the process group in time"
 
 
 def _watch(
@@ -356,7 +356,7 @@ def _rank(
         if rank:
             return
         sent += 1
-        worker.log_event(f"gang-{token}", (sent, dict(message)))
+        worker.log_event(f"process-group-{token}", (sent, dict(message)))
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -1,7 +1,7 @@
 """Ranks that compute together: how they find each other, what they add up, how they end.
 
 Plain torch and sockets; ranks may be processes on many hosts or threads of one. Groups are
-made without torch's global one, so that a process that lost a gang can join the next.
+made without torch's global one, so that a process that lost a process group can join the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# Of a collective: a rank that waits longer has lost its gang.
+# Of a collective: a rank that waits longer has lost its process group.
 SECONDS = 30.0
 # Of finding each other: a process that has just started loads torch first.
 SECONDS_TO_JOIN = 120.0
@@ -44,7 +44,7 @@ class Address:
 
 
 class Rendezvous:
-    """Where the ranks of a gang find each other; opened by rank 0's process, on a free port.
+    """Where the ranks of a group find each other; opened by rank 0's process, on a free port.
 
     It listens on the address that Dask's worker has, not on all of its host.
     """
@@ -62,7 +62,7 @@ class Rendezvous:
 
 
 class Group:
-    """One rank's side of a gang.
+    """One rank's side of a process group.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Group:
 
         Parameters
         ----------
-        address : of the gang's ``Rendezvous``
+        address : of the process group's ``Rendezvous``
         host : address by which this rank is to be reached
         seconds : that a collective may take
         stopped : asked meanwhile, whether there is no use in waiting
@@ -120,7 +120,7 @@ class Group:
         Raises
         ------
         GangBroken
-            A rank is gone, or the gang was told to stop.
+            A rank is gone, or the process group was told to stop.
         """
         self._collective(lambda backend: backend.allreduce([tensor]))
 
@@ -136,7 +136,7 @@ class Group:
     def check(self) -> None:
         """Raise GangBroken if this rank was told to stop; for steps that ask no other rank."""
         if self._broken.is_set():
-            raise ProcessGroupError("the gang was told to stop")
+            raise ProcessGroupError("the process group was told to stop")
 
     def tally(self) -> tuple[float, float]:
         """Seconds of communicating and of waiting for others, in collectives since the last call.
@@ -161,9 +161,9 @@ class Group:
 
     @contextmanager
     def as_torch(self) -> Iterator[Any]:
-        """This gang as torch's global group, for what of torch takes no other.
+        """This process group as torch's global group, for what of torch takes no other.
 
-        The sockets stay those of this gang. A process can be in one such at a time.
+        The sockets stay those of this process group. A process can be in one such at a time.
         """
         import torch.distributed as torch_distributed
         from torch._C._distributed_c10d import HashStore
@@ -171,10 +171,10 @@ class Group:
         dist: Any = torch_distributed
         backend = self._backend
         if backend is None:
-            raise ProcessGroupError("the gang was told to stop")
-        dist.Backend.register_backend("gang", lambda *_: backend, devices=[self.device])
+            raise ProcessGroupError("the process group was told to stop")
+        dist.Backend.register_backend("elastic", lambda *_: backend, devices=[self.device])
         dist.init_process_group(
-            "gang", store=HashStore(), rank=self.rank, world_size=self.n_ranks
+            "elastic", store=HashStore(), rank=self.rank, world_size=self.n_ranks
         )  # fmt: skip
         try:
             yield dist.group.WORLD
@@ -182,7 +182,7 @@ class Group:
             dist.destroy_process_group()
 
     def abort(self) -> None:
-        """Leave the gang, from any thread: the next collective, or check, raises GangBroken.
+        """Leave the group, from any thread: the next collective, or check, raises.
 
         The sockets close as soon as no collective of this rank uses them, which the others
         notice at once: theirs raise too.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.gang.group import Address, Group, Rendezvous
+from pipelines.process_group.group import Address, Group, Rendezvous
 
 
 def on_ranks(n_ranks: int, work: Callable[[Group], Any], seconds: float = 20.0) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from pipelines.gang.group import Address, Group, Rendezvous
+from pipelines.process_group.group import Address, Group, Rendezvous
 
 
 def on_processes(n_ranks: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:

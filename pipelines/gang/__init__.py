@@ -1,1 +1,0 @@
-"""Gangs: one torch rank on each worker, all or none."""

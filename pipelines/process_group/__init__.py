@@ -1,0 +1,1 @@
+"""Process groups: one torch rank on each worker, all or none."""
