@@ -99,7 +99,7 @@ def page(record: dict[str, Any]) -> str:
         f"table ({record['folds']} folds, dealt {record['repeat']} times), mean ± standard error; "
         "seconds of wall time of one fit and its prediction. Each ensemble with its defaults, in "
         f"turn on the same folds.\n\n{table}\n\n" + "\n".join(said) + "\n\n"
-        '"Referred" is the share of test rows that `BaggedNets.answers` leaves to a person. The '
+        '"Referred" is the share of test rows that `BaggedNets.answers` defers to a human. The '
         "standard errors take folds for independent, which they are not quite.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} DIR`.\n"
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
-from pipelines.bagging.guarantee import CONFIDENCE
+from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
@@ -74,18 +74,18 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
         None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
         changes_results=False,
     )  # fmt: skip
-    refer_error: float | None = share(
+    defer_error: float | None = share(
         None,
         "keep only answers of which, by left-out training rows, at most this share is wrong; the "
-        "others go to a person, beside those of the three-in-four rule",
+        "others are deferred to a human, beside those of the three-in-four rule",
         changes_results=False,
     )
     confidence: float = share(
-        CONFIDENCE, "of --refer-error, and of the sets of classes that predict names",
+        CONFIDENCE, "of --defer-error, and of the prediction sets that predict names",
         changes_results=False,
     )  # fmt: skip
     image: tuple[str, ...] | None = option(
-        None, "pictures of your own that the ensemble is asked about", nargs="+", metavar="FILE",
+        None, "images of your own that the ensemble is asked about", nargs="+", metavar="FILE",
         path="file",
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ class Bagging(job.Job[Options]):
 
         options, self.dataset = self.options, data
         self.asked = Asked.of(options.explain, options.image or (), data)
-        self.asked.refuse_other_pictures(self.record)
+        self.asked.refuse_other_images(self.record)
         self.space = self._space()
         training = Training.of(
             self.space.network, len(data.y_train), options.batch_size, options.max_epochs,
@@ -196,11 +196,11 @@ class Bagging(job.Job[Options]):
         return answer(
             cluster and cluster.client, session.path, self.dataset, stored(self.refits),
             self.asked, n_folds=self.options.folds, seed=self.options.seed,
-            refer_error=self.options.refer_error, confidence=self.options.confidence,
+            defer_error=self.options.defer_error, confidence=self.options.confidence,
         )  # fmt: skip
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """Errors of members, vote and mean, what is referred, and what failed."""
+        """Errors of members, vote and mean, what is deferred, and what failed."""
         return of_run(record)
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ change against what was there before it::
     python -m tests.digest --against FILE.json --only pagerank --only path_svc
 
 Left out is what differs from run to run: times, workers, memory, ports, process ids, versions,
-the commit, paths, pictures, how much was done before a run was interrupted.
+the commit, paths, images, how much was done before a run was interrupted.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def estimator(fitted: Any, X: Any) -> dict[str, Any]:
     for name in (
         "best_params_", "best_score_", "best_index_", "classes_", "n_features_in_", "multimetric_",
         "n_splits_", "fits", "support_", "n_support_", "dual_coef_", "intercept_", "fit_status_",
-        "referral_.certainty",
+        "selective_prediction_.certainty",
     ):  # fmt: skip
         with contextlib.suppress(AttributeError):
             found[name] = _plain(getattr(fitted, name))
@@ -348,7 +348,7 @@ def data_parallel(place: Path) -> dict[str, Any]:
 
 
 def classes() -> tuple[np.ndarray, np.ndarray]:
-    """Pictures of four digits, scaled, and names."""
+    """Images of four digits, scaled, and names."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(n_class=4, return_X_y=True)
@@ -504,7 +504,7 @@ def bagged_nets(place: Path) -> dict[str, Any]:
     # Without a client cv_results_ is a DataFrame.
     made = {
         "search": BaggedNets(n_bootstrap=2, n_tuning=2, cv=2, max_epochs=5, random_state=0),
-        "together": BaggedNets(n_bootstrap=3, random_state=0, max_epochs=20, refer_error=0.1),
+        "together": BaggedNets(n_bootstrap=3, random_state=0, max_epochs=20, defer_error=0.1),
     }
     found: dict[str, Any] = {}
     for name, one in made.items():

@@ -111,9 +111,9 @@ def measure(parts: Sequence[Split]) -> dict[str, dict[str, Any]]:
             of_this["cpu_seconds"].append(time.process_time() - cpu)
             of_this["accuracy"].append(float(np.mean(said == truth)))
             if name == OURS:
-                refer = model.answers(X_test).refer
-                of_this.setdefault("referred", []).append(float(refer.mean()))
-                right = float(np.mean((said == truth)[~refer])) if not refer.all() else None
+                deferred = model.predict_ensemble(X_test).deferred
+                of_this.setdefault("referred", []).append(float(deferred.mean()))
+                right = float(np.mean((said == truth)[~deferred])) if not deferred.all() else None
                 of_this.setdefault("accuracy_of_kept", []).append(right)
     return found
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.explain import Asked, explained
-from pipelines.bagging.guarantee import CONFIDENCE
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.quality import describe_quality, size_errors
-from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
-from pipelines.bagging.referral import Referral, metadata_of
+from pipelines.bagging.reductions import EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.risk_control import CONFIDENCE
+from pipelines.bagging.selective_prediction import SelectivePrediction, metadata_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
 from pipelines.data import Dataset
 from pipelines.run_folder import names
@@ -34,7 +34,7 @@ def answer(
     *,
     n_folds: int,
     seed: int,
-    refer_error: float | None = None,
+    defer_error: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """Reduce what the stored members said, and write the answer; entries for ``run.json``.
@@ -46,7 +46,7 @@ def answer(
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
     asked : Asked, points to explain
-    refer_error, confidence : float, see ``Referral``
+    defer_error, confidence : float, see ``SelectivePrediction``
     """
     truth, numbers = dataset.y_test, sorted(refits)
     files = MemberFiles(path)
@@ -56,23 +56,23 @@ def answer(
     on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
-    referral = _referral(path, files, numbers, dataset, refer_error, confidence, seed)
-    judged = None if referral is None else referral.judge(of_test, dataset.X_test)
+    selective = _selective_prediction(path, files, numbers, dataset, defer_error, confidence, seed)
+    assessed = None if selective is None else selective.assess(of_test, dataset.X_test)
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
         predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),
-        disagreement=of_test.disagreement, refer=of_test.refer,
-        **({} if judged is None else judged.columns),
+        disagreement=of_test.disagreement, deferred=of_test.deferred,
+        **({} if assessed is None else assessed.columns),
     )  # fmt: skip
     size_errors(on_test, truth, seed).to_parquet(path / names.SIZES)
-    refer, of_referral = [of_test.refer, of_own.refer], dict[str, Any]()
-    if referral is not None and judged is not None:
-        refer[0] = judged.refers(of_test)
-        of_referral = metadata_of(referral, judged, of_test, truth)
+    deferred, of_referral = [of_test.deferred, of_own.deferred], dict[str, Any]()
+    if selective is not None and assessed is not None:
+        deferred[0] = assessed.deferred(of_test)
+        of_referral = metadata_of(selective, assessed, of_test, truth)
         if asked.own is not None:
-            refer[1] = referral.judge(of_own, asked.own).refers(of_own)
+            deferred[1] = selective.assess(of_own, asked.own).deferred(of_own)
     arrays = explained(
-        answers, probabilities, asked.after(dataset.X_test), truth, asked, np.concatenate(refer)
+        answers, probabilities, asked.after(dataset.X_test), truth, asked, np.concatenate(deferred)
     )
     np.savez_compressed(path / names.EXPLAINED, **arrays)
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
@@ -89,28 +89,28 @@ def answer(
     }
 
 
-def _referral(
+def _selective_prediction(
     path: Path,
     files: MemberFiles,
     numbers: Sequence[int],
     dataset: Dataset,
-    refer_error: float | None,
+    defer_error: float | None,
     confidence: float,
     seed: int,
-) -> Referral | None:
+) -> SelectivePrediction | None:
     """What the ensemble keeps to judge answers, stored; None of members of before it."""
-    said = [one for number in numbers if (one := files.left_out(number)) is not None]
+    said = [one for number in numbers if (one := files.out_of_bag(number)) is not None]
     if not said:
         return None
-    referral = Referral.of(
-        said, dataset.X_train, dataset.y_train, len(dataset.classes), error=refer_error,
+    selective = SelectivePrediction.of(
+        said, dataset.X_train, dataset.y_train, len(dataset.classes), error=defer_error,
         confidence=confidence, seed=seed,
         scaling=None if dataset.image_shape else dataset.scaling.fit(dataset.X_train),
     )  # fmt: skip
-    referral.save(path / names.REFERRAL)
-    return referral
+    selective.save(path / names.SELECTIVE_PREDICTION)
+    return selective
 
 
-def _cut(answers: Answers, some: slice) -> Answers:
-    """The answers of some points: the test points come first, then one's own pictures."""
-    return Answers(*(getattr(answers, one.name)[some] for one in fields(answers)))
+def _cut(answers: EnsemblePrediction, some: slice) -> EnsemblePrediction:
+    """The answers of some points: the test samples come first, then one's own images."""
+    return EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))

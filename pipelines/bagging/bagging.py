@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from pipelines.bagging.left_out import OutOfBagPrediction
+from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, carry_out
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import failed_rows
@@ -21,7 +21,7 @@ from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
-# A member, what it says of the test points, float32 of shape (n_points, n_classes), and of the
+# A member, what it says of the test samples, float32 of shape (n_points, n_classes), and of the
 # training rows that its sample left out.
 Made = tuple[Member, np.ndarray, OutOfBagPrediction]
 
@@ -106,7 +106,7 @@ def _of_each_member(outcome: Outcome[BaggingTask]) -> list[Outcome[OfOneMember]]
 def _made(refitted: Refitted) -> Made | None:
     if refitted.member is None or refitted.test_proba is None:
         return None
-    assert refitted.left_out is not None
-    assert refitted.left_out_proba is not None
-    said = OutOfBagPrediction(refitted.left_out, refitted.left_out_proba)
+    assert refitted.out_of_bag is not None
+    assert refitted.out_of_bag_proba is not None
+    said = OutOfBagPrediction(refitted.out_of_bag, refitted.out_of_bag_proba)
     return refitted.member, refitted.test_proba, said

@@ -19,10 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
-from pipelines.bagging.guarantee import CONFIDENCE
-from pipelines.bagging.left_out import OutOfBagPrediction
-from pipelines.bagging.reductions import Answers, as_dask_array, reduce_members
-from pipelines.bagging.referral import Judgement, Referral
+from pipelines.bagging.out_of_bag import OutOfBagPrediction
+from pipelines.bagging.reductions import EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.risk_control import CONFIDENCE
+from pipelines.bagging.selective_prediction import Assessment, SelectivePrediction
 from pipelines.bagging.tables import reduce_candidates, tabulate
 from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
@@ -77,11 +77,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     device : {"auto", "cpu", "gpu"}
     random_state : int, RandomState or None
         An int gives the same members on any number of workers.
-    refer_error : float, optional
+    defer_error : float, optional
         Share of wrong answers among those kept: the rows that ``fit`` left out set the
-        certainty from which on ``judge`` keeps an answer.
+        certainty from which on ``assess`` keeps an answer.
     confidence : float
-        Of ``refer_error``, and of the sets of classes that ``judge`` gives.
+        Of ``defer_error``, and of the prediction sets that ``assess`` gives.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
 
@@ -89,7 +89,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     ----------
     ensemble_ : Ensemble, the members as plain numbers; ``save`` and ``load`` run no code
     classes_ : array of shape (n_classes,)
-    referral_ : Referral, what ``judge`` needs; ``referral_.guarantee`` says what was proved
+    selective_prediction_ : SelectivePrediction, what ``assess`` needs; its
+        ``risk_control`` says what was proved
     candidates_ : DataFrame, mean loss and error of every candidate of every member
     cv_results_ : DataFrame, a row for each candidate and fold
         Without a search a row for each member, ``fold`` -1, of the rows that it left out. They
@@ -114,7 +115,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         "precision": [StrOptions(set(PRECISIONS))],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
         "random_state": ["random_state"],
-        "refer_error": [Interval(Real, 0, 1, closed="neither"), None],
+        "defer_error": [Interval(Real, 0, 1, closed="neither"), None],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
     }
 
@@ -132,7 +133,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         precision: str = "fp32",
         device: str = "auto",
         random_state: Any = None,
-        refer_error: float | None = None,
+        defer_error: float | None = None,
         confidence: float = CONFIDENCE,
         client: Client | None = None,
     ) -> None:
@@ -147,7 +148,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.precision = precision
         self.device = device
         self.random_state = random_state
-        self.refer_error = refer_error
+        self.defer_error = defer_error
         self.confidence = confidence
         self.client = client
 
@@ -263,8 +264,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 FitFailedWarning, stacklevel=3,
             )  # fmt: skip
         self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
-        self.referral_ = Referral.of(
-            said.values(), data.X, data.y, len(self.classes_), error=self.refer_error,
+        self.selective_prediction_ = SelectivePrediction.of(
+            said.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,
             scaling=None if self.image_shape is not None else data.scaling_for(None),
         )  # fmt: skip
@@ -281,29 +282,29 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         A tie goes to the larger mean probability, then to the smaller class. The vote may
         differ from the class of the largest ``predict_proba``.
         """
-        vote = self.answers(X).vote
+        vote = self.predict_ensemble(X).vote
         labels: np.ndarray = self.classes_[vote]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Mean certainty of the members, an array of shape (n_samples, n_classes)."""
-        mean = self.answers(X).mean
+        mean = self.predict_ensemble(X).mean
         # Sums of single-precision numbers are one to six digits only.
         proba: np.ndarray = mean / mean.sum(axis=1, keepdims=True)
         return proba
 
-    def answers(self, X: ArrayLike) -> Answers:
-        """Votes, disagreement and certainty of the members, and which rows to leave to a person."""
+    def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
+        """Votes, disagreement and certainty of the members, and which rows to defer to a human."""
         said = self.member_proba(X)
         return reduce_members(
             said if self.client is None else as_dask_array(list(said)), self.client
         )
 
-    def judge(self, X: ArrayLike) -> Judgement:
-        """What to leave to a person, with a guarantee; which classes a row may have; strangers.
+    def assess(self, X: ArrayLike) -> Assessment:
+        """What to defer to a human, with a guarantee; which classes a row may have; novel samples.
 
-        Strangers are named for all rows of ``X`` together, see ``Judgement``.
+        Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return self.referral_.judge(self.answers(rows), rows)
+        return self.selective_prediction_.assess(self.predict_ensemble(rows), rows)

@@ -1,4 +1,4 @@
-"""The points whose certainty a run draws: the hardest, the chosen ones, and one's own pictures."""
+"""The points whose certainty a run draws: the hardest, the chosen ones, and one's own images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.pictures import PictureForm, read_picture
-from pipelines.bagging.reductions import Answers, hardest_points
+from pipelines.bagging.images import ImageFormat, read_image
+from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
 from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
 from pipelines.errors import InputError, opt
@@ -32,7 +32,7 @@ class Asked:
     Attributes
     ----------
     rows : list of int, of the test set
-    images : paths of one's own pictures
+    images : paths of one's own images
     own : array of shape (n_images, n_features), the rows they became; None where there are none
     form : PictureForm of the data set's images; None for a table
     """
@@ -40,7 +40,7 @@ class Asked:
     rows: list[int]
     images: Sequence[str] = ()
     own: np.ndarray | None = None
-    form: PictureForm | None = None
+    form: ImageFormat | None = None
 
     @classmethod
     def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> Asked:
@@ -49,10 +49,10 @@ class Asked:
         Raises
         ------
         InputError
-            There are not so many test rows, a picture cannot be read, or the data are no images.
+            There are not so many test rows, a image cannot be read, or the data are no images.
         """
         rows, shape = _rows(explain, len(dataset.y_test)), dataset.image_shape
-        form = None if shape is None else PictureForm.of(dataset.X_train, shape)
+        form = None if shape is None else ImageFormat.of(dataset.X_train, shape)
         if not images:
             return cls(rows, form=form)
         if form is None:
@@ -60,33 +60,33 @@ class Asked:
                 f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
                 "out"
             )
-        own = np.stack([read_picture(Path(image), form) for image in images])
+        own = np.stack([read_image(Path(image), form) for image in images])
         return cls(rows, images, own, form)
 
     def after(self, X_test: Any) -> Any:
-        """The test rows, and after them the pictures, in the dtype of the former."""
+        """The test rows, and after them the images, in the dtype of the former."""
         own = self.own
         return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
 
     def describe(self) -> dict[str, Any]:
         """What a run records."""
-        return {"pictures": self._digest, "image_form": self.form and asdict(self.form)}
+        return {"images": self._digest, "image_form": self.form and asdict(self.form)}
 
     @property
     def _digest(self) -> str | None:
         return None if self.own is None else hashlib.sha256(self.own.tobytes()).hexdigest()
 
-    def refuse_other_pictures(self, record: Mapping[str, Any]) -> None:
-        """Hold the pictures of a resumed run against those in its record.
+    def refuse_other_images(self, record: Mapping[str, Any]) -> None:
+        """Hold the images of a resumed run against those in its record.
 
         Raises
         ------
         InputError
             One has changed.
         """
-        if record.get("pictures") not in (None, self._digest):
+        if record.get("images") not in (None, self._digest):
             raise InputError(
-                f"{opt('resume')} needs the pictures of {opt('image')} as they were, and one has "
+                f"{opt('resume')} needs the images of {opt('image')} as they were, and one has "
                 f"changed; start a new run with {opt('results')}, or ask the ensemble with predict "
                 "when it is done"
             )
@@ -104,32 +104,32 @@ def _rows(explain: str | None, n_test: int) -> list[int]:
 
 
 def explained(
-    answers: Answers,
+    answers: EnsemblePrediction,
     probabilities: np.ndarray,
     X: Any,
     truth: np.ndarray,
     asked: Asked,
-    refer: np.ndarray,
+    deferred: np.ndarray,
 ) -> dict[str, Any]:
-    """The arrays of ``explained.npz``; its points are the test points and then the pictures.
+    """The arrays of ``explained.npz``; its points are the test samples and then the images.
 
     Parameters
     ----------
     answers : of all points
     probabilities : float array of shape (n_members, n_points, n_classes)
     X : array of shape (n_points, n_features), or a DataFrame
-    truth : class codes of the test points
+    truth : class codes of the test samples
     asked : which of them to explain, beside the hardest
-    refer : bool array of shape (n_points,), which of them to leave to a person
+    deferred : bool array of shape (n_points,), which of them to defer to a human
     """
     n_test, chosen, images = len(truth), asked.rows, asked.images
-    hardest = [row for row in hardest_points(answers, HARDEST + len(images)) if row < n_test]
+    hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
     own = range(n_test, n_test + len(images))
     points = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)
     groups = ["disagreement"] * len(hardest[:HARDEST]) + ["chosen"] * len(chosen)
     return {
         "name": [
-            f"test point {row}" if row < n_test else Path(images[row - n_test]).name
+            f"test sample {row}" if row < n_test else Path(images[row - n_test]).name
             for row in points
         ],
         "group": groups + ["own"] * len(images),
@@ -137,7 +137,7 @@ def explained(
         "true": np.append(truth, [-1] * len(images)).astype(np.int64)[points],
         "probabilities": probabilities[:, points],
         "vote": answers.vote[points],
-        "refer": refer[points],
+        "deferred": deferred[points],
     }
 
 

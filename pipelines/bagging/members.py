@@ -1,4 +1,4 @@
-"""The members of a run on disk: weights that run no code, and what they say of the test points."""
+"""The members of a run on disk: weights that run no code, and what they say of the test samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.bagging.left_out import OutOfBagPrediction
+from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble, Member
 from pipelines.run_folder import names
@@ -44,7 +44,7 @@ class MemberFiles:
         except (*DAMAGE, InputError):
             return False
 
-    def _left_out(self, member: int) -> Path:
+    def _out_of_bag(self, member: int) -> Path:
         return self.path / f"member-{member:02d}-left-out.npz"
 
     def save(
@@ -52,7 +52,7 @@ class MemberFiles:
         number: int,
         member: Member,
         probabilities: np.ndarray,
-        left_out: OutOfBagPrediction,
+        out_of_bag: OutOfBagPrediction,
         classes: np.ndarray,
     ) -> None:
         """Store a member, on disk when this returns.
@@ -68,8 +68,8 @@ class MemberFiles:
             The disk is full or cannot be written.
         """
         self.path.mkdir(exist_ok=True)
-        with _whole(self._left_out(number)) as path, path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **left_out._asdict())
+        with _whole(self._out_of_bag(number)) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **out_of_bag._asdict())
         with _whole(self.weights(number)) as path:
             Ensemble([member], classes).save(path, member=number)
         with _whole(self._probabilities(number)) as path, path.open("wb") as file:
@@ -79,11 +79,11 @@ class MemberFiles:
         """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
         return read_array(self._probabilities(member))
 
-    def left_out(self, member: int) -> OutOfBagPrediction | None:
+    def out_of_bag(self, member: int) -> OutOfBagPrediction | None:
         """What a member said of the rows it left out; None in runs of before, or where damaged."""
         try:
             said = OutOfBagPrediction(
-                *read_arrays(self._left_out(member), OutOfBagPrediction._fields)
+                *read_arrays(self._out_of_bag(member), OutOfBagPrediction._fields)
             )
         except DAMAGE:
             return None

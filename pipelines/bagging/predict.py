@@ -1,4 +1,4 @@
-"""Ask a stored ensemble about pictures or rows, and how far it is to be trusted."""
+"""Ask a stored ensemble about images or rows, and how far it is to be trusted."""
 
 from __future__ import annotations
 
@@ -9,30 +9,34 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.bagging.images import ImageFormat, read_image
 from pipelines.bagging.members import MemberFiles
-from pipelines.bagging.pictures import PictureForm, read_picture
-from pipelines.bagging.reductions import RULE, Answers, as_dask_array, reduce_members
-from pipelines.bagging.referral import lines_of, lines_of_all, stored_referral
+from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.selective_prediction import (
+    lines_of,
+    lines_of_all,
+    stored_selective_prediction,
+)
 from pipelines.console import echo, print_error
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
-from pipelines.report.bagging_figures import ExplainedPoint, certainty_panels
+from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.search.new_rows import NewRows, record_of
 
 
 def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
-    """Print what the ensemble says of every picture, and draw its certainty; or ask of a table.
+    """Print what the ensemble says of every image, and draw its certainty; or ask of a table.
 
-    A picture that cannot be read is named on stderr, and the others are answered. The parameters
+    A image that cannot be read is named on stderr, and the others are answered. The parameters
     are those of the command line, see ``parse_predict``.
 
     Returns
     -------
     int
-        Exit status: 0, 1 (a picture has no answer) or 2 (none has one).
+        Exit status: 0, 1 (a image has no answer) or 2 (none has one).
 
     Raises
     ------
@@ -48,7 +52,7 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
     read, rows = [], []
     for path in image:
         try:
-            rows.append(read_picture(path, form))
+            rows.append(read_image(path, form))
             read.append(path)
         except InputError as error:
             print_error("nn_bagging", error.flagged())
@@ -56,17 +60,19 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
         return 2
     said, classes = ask_members(run, np.stack(rows))
     answers = reduce_members(as_dask_array(list(said)))
-    referral = stored_referral(run)
-    judged = None if referral is None else referral.judge(answers, np.stack(rows))
-    refer = answers.refer if judged is None else judged.refers(answers)
+    selective = stored_selective_prediction(run)
+    assessed = None if selective is None else selective.assess(answers, np.stack(rows))
+    deferred = answers.deferred if assessed is None else assessed.deferred(answers)
     for number, path in enumerate(read):
-        point = ExplainedPoint(
+        point = ExplainedSample(
             path.name, None, rows[number].reshape(form.height, form.width), said[:, number],
-            int(answers.vote[number]), bool(refer[number]),
+            int(answers.vote[number]), bool(deferred[number]),
         )  # fmt: skip
         lines = _lines(path, answers, number, len(said), classes)
-        if referral is not None and judged is not None:
-            lines += lines_of(referral, judged, number, float(answers.certainty[number]), classes)
+        if selective is not None and assessed is not None:
+            lines += lines_of(
+                selective, assessed, number, float(answers.certainty[number]), classes
+            )
         for line in lines:
             echo(line)
         echo(f"figure     {_draw(point, classes, output or path.parent, path.stem)}")
@@ -84,20 +90,24 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     rows = NewRows.read(run, record_of(run, BaggingRecord, "nn_bagging"), table)
     said, classes = ask_members(run, rows.X)
     answers = reduce_members(as_dask_array(list(said)))
-    referral = stored_referral(run)
-    judged = None if referral is None else referral.judge(answers, rows.X)
+    selective = stored_selective_prediction(run)
+    assessed = None if selective is None else selective.assess(answers, rows.X)
     more = {
         "certainty": answers.certainty,
-        "refer": answers.refer,
-        **({} if judged is None else judged.columns),
+        "deferred": answers.deferred,
+        **({} if assessed is None else assessed.columns),
     } | {
         f"probability_{label}": column
         for label, column in zip(classes, answers.mean.T, strict=True)
     }
     lines = rows.write(np.array(classes), answers.vote, output, more)
-    n_refer = int(np.sum(answers.refer))
+    n_refer = int(np.sum(answers.deferred))
     lines += [f"attention  {n_refer} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_refer > 0)
-    return lines if referral is None or judged is None else lines + lines_of_all(referral, judged)
+    return (
+        lines
+        if selective is None or assessed is None
+        else lines + lines_of_all(selective, assessed)
+    )
 
 
 def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
@@ -135,18 +145,18 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
     return np.stack(said), [str(label) for label in classes]
 
 
-def _form(run: Path) -> PictureForm:
+def _form(run: Path) -> ImageFormat:
     record = record_of(run, BaggingRecord, "nn_bagging")
     if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "
-            "give the table in place of the pictures"
+            "give the table in place of the images"
         )
-    return PictureForm(**record.image_form.model_dump())
+    return ImageFormat(**record.image_form.model_dump())
 
 
 def _lines(
-    image: Path, answers: Answers, number: int, n_members: int, classes: list[str]
+    image: Path, answers: EnsemblePrediction, number: int, n_members: int, classes: list[str]
 ) -> list[str]:
     vote = int(answers.vote[number])
     least, _, middle, _, most = answers.quantiles[number, vote]
@@ -158,7 +168,9 @@ def _lines(
         f"certainty  {answers.certainty[number]:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",
     ]
-    return [*lines, f"attention  {RULE[0].lower()}{RULE[1:]}"] if answers.refer[number] else lines
+    return (
+        [*lines, f"attention  {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
+    )
 
 
 def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
@@ -170,7 +182,7 @@ def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
     return f" ({', '.join(others)})" if others else ""
 
 
-def _draw(point: ExplainedPoint, classes: list[str], folder: Path, stem: str) -> Path:
+def _draw(point: ExplainedSample, classes: list[str], folder: Path, stem: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with figure_style():

@@ -10,7 +10,7 @@ from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 RULE_OF_PICTURES = (
-    "A picture becomes grey; where its border is light it is inverted, as ink is bright in the "
+    "A image becomes grey; where its border is light it is inverted, as ink is bright in the "
     "data; the border's level is taken away. The ink is cut out, scaled to the size it has in the "
     "training images with its proportions kept, and put with its centre of mass in the centre."
 )
@@ -22,7 +22,7 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
     Returns
     -------
     dict of ``run``, a Path; ``table``, a Path or None; ``image``, a list of Path; and ``output``,
-    a Path, or None for the folder of each picture, or of the table
+    a Path, or None for the folder of each image, or of the table
 
     Raises
     ------
@@ -32,7 +32,7 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
     parser = OneLineParser(
         prog="python -m pipelines.nn_bagging predict",
         description="Ask a stored ensemble about the rows of a table, whose columns are found by "
-        "name, or what pictures of your own show. " + RULE_OF_PICTURES,
+        "name, or what images of your own show. " + RULE_OF_PICTURES,
         allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
@@ -41,12 +41,12 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
     )
     parser.add_argument(
         "--image", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
-        help="pictures that Pillow reads, such as .png and .jpg",
+        help="images that Pillow reads, such as .png and .jpg",
     )  # fmt: skip
     parser.add_argument(
         "--output", type=Path, metavar="DIR",
         help="folder of the figures NAME-certainty.svg and .png, or of NAME-predictions.csv "
-        "(default: beside each picture, or the table)",
+        "(default: beside each image, or the table)",
     )  # fmt: skip
     given = vars(parser.parse_args(argv))
     if (given["table"] is None) == (not given["image"]):

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.bagging.reductions import RULE, Answers
+from pipelines.bagging.reductions import RULE, EnsemblePrediction
 from pipelines.svm.calibration import expected_calibration_error, log_loss
 
 SUBSETS = 60  # of members drawn for each size; all of them where there are no more
 
 
-def describe_quality(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
-    """Errors, calibration and referral on test points, for ``run.json``.
+def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:
+    """Errors, calibration and selective prediction on test samples, for ``run.json``.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def describe_quality(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
     """
     n_vote = int(np.sum(answers.vote != truth))
     n_mean = int(np.sum(answers.by_mean != truth))
-    kept = ~answers.refer
+    kept = ~answers.deferred
     # Sums of single-precision numbers are one to six digits only.
     mean = answers.mean / answers.mean.sum(axis=1, keepdims=True)
     return {
@@ -36,7 +36,7 @@ def describe_quality(answers: Answers, truth: np.ndarray) -> dict[str, Any]:
         "n_mean_errors": n_mean,
         "test_log_loss": log_loss(mean, truth),
         "test_calibration_error": expected_calibration_error(mean, truth),
-        "referral": {
+        "selective_prediction": {
             "rule": RULE,
             "n_kept": int(kept.sum()),
             "n_wrong_kept": int(np.sum(kept & (answers.vote != truth))),

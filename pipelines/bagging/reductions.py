@@ -16,13 +16,13 @@ POINTS_PER_CHUNK = 8192
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 AGREE, CERTAIN = 0.75, 0.5
 RULE = (
-    "Refer to a person: fewer than three in four members vote for the class, or their mean "
+    "Defer to a human: fewer than three in four members vote for the class, or their mean "
     "certainty of it is below a half."
 )
 
 
 @dataclass(frozen=True)
-class Answers:
+class EnsemblePrediction:
     """What an ensemble says of points, each array with the points as its first axis.
 
     Attributes
@@ -53,7 +53,7 @@ class Answers:
     quantiles: np.ndarray
 
     @property
-    def refer(self) -> np.ndarray:
+    def deferred(self) -> np.ndarray:
         """Whether ``RULE`` leaves a point to a person; bool of shape (n_points,)."""
         return (self.disagreement > 1 - AGREE + 1e-12) | (self.certainty < CERTAIN)
 
@@ -71,7 +71,9 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def reduce_members(probabilities: Array | np.ndarray, client: Client | None = None) -> Answers:
+def reduce_members(
+    probabilities: Array | np.ndarray, client: Client | None = None
+) -> EnsemblePrediction:
     """Votes, means, quantiles and disagreement, in one pass over the array.
 
     Parameters
@@ -82,16 +84,18 @@ def reduce_members(probabilities: Array | np.ndarray, client: Client | None = No
         Where to compute; by default on threads of this process.
     """
     if isinstance(probabilities, np.ndarray):
-        return Answers(*_parts(np, probabilities))
+        return EnsemblePrediction(*_parts(np, probabilities))
     import dask
     import dask.array as da
 
     parts = _parts(da, probabilities)
-    return Answers(*dask.compute(*parts, scheduler="threads" if client is None else client))
+    return EnsemblePrediction(
+        *dask.compute(*parts, scheduler="threads" if client is None else client)
+    )
 
 
 def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
-    """What ``Answers`` holds, by the functions of numpy or of dask.array."""
+    """What ``EnsemblePrediction`` holds, by the functions of numpy or of dask.array."""
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)
@@ -111,9 +115,9 @@ def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
     )
 
 
-def hardest_points(answers: Answers, n_points: int) -> np.ndarray:
+def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
     """The points of highest disagreement; among equals the least certain, then the first."""
     order = np.lexsort(
         (np.arange(len(answers.vote)), answers.certainty, -answers.disagreement.round(12))
     )
-    return order[:n_points]
+    return order[:n_samples]

@@ -34,7 +34,7 @@ def _count(number: int, noun: str) -> str:
 
 def of_run(record: Mapping[str, Any]) -> list[str]:
     """The answer, the time, and what failed."""
-    n_test, rule = record["dataset"]["n_test"], record["referral"]
+    n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
     kept = rule["n_kept"]
     wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"
     return [
@@ -44,7 +44,8 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         f"({record['n_vote_errors']:,} of {n_test:,}, {interval(record['n_vote_errors'], n_test)})",
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
         f"calibration error {_percent(record['test_calibration_error'])}",
-        f"referral   {n_test - kept:,} test points go to a person; error of the others {wrong}",
+        f"deferral   {n_test - kept:,} test samples are deferred to a human; "
+        f"error of the others {wrong}",
         *_of_guarantee(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
@@ -68,21 +69,21 @@ def _of_lost_members(record: Mapping[str, Any]) -> list[str]:
 
 def _of_guarantee(record: Mapping[str, Any]) -> list[str]:
     lines = []
-    if (proved := record.get("guarantee")) is not None:
+    if (proved := record.get("risk_control")) is not None:
         kept, wrong = proved["n_kept_test"], proved["n_wrong_kept_test"]
         lines.append(f"guarantee  {proved['line']}")
         if proved["threshold"] is not None:
             share = _percent(wrong / kept) if kept else "none"
-            lines.append(f"           {kept:,} test points reach it; {share} of them are wrong")
-    if (sets := record.get("class_sets")) is not None and sets["coverage"] is not None:
+            lines.append(f"           {kept:,} test samples reach it; {share} of them are wrong")
+    if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
         lines.append(
             f"sets       {sets['mean_size']:.2f} classes on average; {_percent(sets['coverage'])} "
             f"hold the true one, {_percent(sets['least_coverage'])} in the worst class, for "
             f"{_percent(sets['confidence'])}"
         )
-    if (strangers := record.get("strangers")) is not None and strangers["n_named"]:
+    if (novelty := record.get("novelty")) is not None and novelty["n_named"]:
         lines.append(
-            f"attention  {strangers['n_named']:,} test points are unlike all training rows; "
+            f"attention  {novelty['n_named']:,} test samples are unlike all training rows; "
             "the table of the predictions names them"
         )
     return lines

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 PLACE = list(columns.BAGGING_CELL)
-OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "left_out_error")
+OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def tabulate_members(
     ----------
     candidates : what ``reduce_candidates`` gave
     refits : row of the refit of every member, with ``training_error``
-    test_errors : fraction of the test points that a member gets wrong, by member
+    test_errors : fraction of the test samples that a member gets wrong, by member
     """
     import pandas as pd
 

@@ -43,7 +43,7 @@ class Bootstrap:
         """What the best candidate is refitted on: the samples of all folds."""
         return np.concatenate(self.samples)
 
-    def left_out(self, fold: int | None = None) -> Rows:
+    def out_of_bag(self, fold: int | None = None) -> Rows:
         """Rows that ``train(fold)``, or ``everything``, could have had and has not; ascending.
 
         About a third of them; none is in ``fold``.

@@ -51,7 +51,7 @@ def cross_validate_candidate(
     found: list[Row] = []
     for first in range(0, task.n_folds, at_once):
         folds = range(first, min(first + at_once, task.n_folds))
-        drawn = [(sample.train(fold), sample.left_out(fold)) for fold in folds]
+        drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in folds]
         stack = place(
             data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training
         )

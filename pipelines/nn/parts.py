@@ -30,7 +30,7 @@ class Part:
         Draws its first weights, then the order of every epoch.
     scaling : FittedScaling, optional
         Of the placed rows; see ``relative_scaling``.
-    left_out : int array, optional
+    out_of_bag : int array, optional
         Rows that were not drawn, each once: they end the training of a network for tables.
     weights : float array, optional
         What each of those counts there; by default all alike.
@@ -39,7 +39,7 @@ class Part:
     rows: np.ndarray
     generator: np.random.Generator
     scaling: FittedScaling | None = None
-    left_out: np.ndarray | None = None
+    out_of_bag: np.ndarray | None = None
     weights: np.ndarray | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:

@@ -45,17 +45,17 @@ class Refitted:
     test_proba : float32 array of shape (n_test, n_classes), or None
     train_error : float or None
         Part of the distinct rows it was trained on that it gets wrong.
-    left_out : int32 array of shape (n_left_out,), or None
+    out_of_bag : int32 array of shape (n_left_out,), or None
         The training rows that its sample left out.
-    left_out_proba : float32 array of shape (n_left_out, n_classes), or None
+    out_of_bag_proba : float32 array of shape (n_left_out, n_classes), or None
     """
 
     row: Row
     member: Member | None
     test_proba: np.ndarray | None
     train_error: float | None
-    left_out: np.ndarray | None = None
-    left_out_proba: np.ndarray | None = None
+    out_of_bag: np.ndarray | None = None
+    out_of_bag_proba: np.ndarray | None = None
 
 
 def refit(
@@ -90,7 +90,7 @@ def refit_together(
             for one in refit_together(data, tasks[first : first + at_once], inputs, training)
         ]
     samples = [sample_of(data, task) for task in tasks]
-    drawn = [(sample.everything(), sample.left_out()) for sample in samples]
+    drawn = [(sample.everything(), sample.out_of_bag()) for sample in samples]
     if at_once == 0:
         reason = does_not_fit(data, tasks[0], inputs, training)
         return [
@@ -101,10 +101,10 @@ def refit_together(
     stack = place(data, candidate, drawn, generators, inputs, training)
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
-        rows, left_out = drawn[slot]
+        rows, out_of_bag = drawn[slot]
         # A copy: on a CPU, numpy() is a view.
         numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
-        of_left_out = stack.score(slot, left_out, weights)
+        of_left_out = stack.score(slot, out_of_bag, weights)
         return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
 
     trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, on_progress)
@@ -119,13 +119,13 @@ def _refitted(
     drawn: Drawn, one: Trained[tuple[Score, Score, dict[str, np.ndarray]]],
 ) -> Refitted:  # fmt: skip
     of_left_out, of_drawn, weights = one.result
-    rows, left_out = drawn
-    row = row_of(task, -1, len(rows), len(left_out), Trained(
+    rows, out_of_bag = drawn
+    row = row_of(task, -1, len(rows), len(out_of_bag), Trained(
         of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
     row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
     if one.status != OK:
         return Refitted(row, None, None, None)
     member = Member(task.candidate, inputs, weights, data.scaling_for(rows))
     proba = member.predict_proba(data.X_test, training)
-    said = member.predict_proba(rows_of(data.X, left_out), training)
-    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, left_out, said)
+    said = member.predict_proba(rows_of(data.X, out_of_bag), training)
+    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, out_of_bag, said)

@@ -25,7 +25,7 @@ class Training:
     least_fall : float
         Training ends with an epoch whose mean loss is not below that of the epoch before
         by more than this part of it; that of a network for tables ends as
-        ``pipelines.nn.left_out`` says.
+        ``pipelines.nn.early_stopping`` says.
     precision : {"fp32", "tf32"}
         Of products on a GPU; a CPU computes in single precision.
     device : {"cpu", "gpu"}

@@ -39,7 +39,7 @@ class Candidate:
     ----------
     network : {"conv", "mlp", "table"}
         Convolution, hidden layer, output; or without the convolution; or the latter, trained
-        as ``pipelines.nn.left_out`` says.
+        as ``pipelines.nn.early_stopping`` says.
     n_hidden_layer : int
         Outputs of the hidden layer.
     learning_rate, momentum : float

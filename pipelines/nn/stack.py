@@ -90,12 +90,12 @@ def place(
         n, each = len(data.y), [rows for rows, _, _ in trios]
         placed = place_parts(data, each, inputs.n_classes, training.device)
         return Stack(candidate, inputs, placed, [
-            Part(slot * n + rows, own, None, slot * n + left_out, weights[left_out])
-            for slot, (rows, left_out, own) in enumerate(trios)
+            Part(slot * n + rows, own, None, slot * n + out_of_bag, weights[out_of_bag])
+            for slot, (rows, out_of_bag, own) in enumerate(trios)
         ], n)  # fmt: skip
     parts = [
-        Part(rows, own, relative_scaling(data, rows), left_out, weights[left_out])
-        for rows, left_out, own in trios
+        Part(rows, own, relative_scaling(data, rows), out_of_bag, weights[out_of_bag])
+        for rows, out_of_bag, own in trios
     ]
     rows = place_rows(data, inputs.n_classes, training.device)
     return Stack(candidate, inputs, rows, parts, 0)

@@ -11,9 +11,9 @@ import numpy as np
 
 from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.device_rows import DeviceRows
+from pipelines.nn.early_stopping import train_with_early_stopping
 from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.left_out import train_until_left_out
 from pipelines.nn.network import Stack, Tensors
 from pipelines.nn.parts import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
@@ -51,7 +51,7 @@ def train(
     """
     with on_device(training):
         if candidate.network == "table":
-            return train_until_left_out(
+            return train_with_early_stopping(
                 candidate, inputs, rows, parts, training, collect, on_progress
             )
         stack = _stack(candidate, inputs, rows, parts, training.batch_size)

@@ -146,8 +146,8 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
     """``rendezvous`` until that many workers answer; or fewer, after a time in which no more came.
 
     Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long,
-    and workers may be loading yet. Else those that have loaded do not wait longer for those that have
-    not; where none has, as after the death of all, the time begins with the first that has: the
+    and workers may be loading yet. Else those that have loaded do not wait longer for those that
+    have not; where none has, as after the death of all, the time begins with the first: the
     others are seldom far behind, and a process group of one would stay one.
 
     Raises

@@ -40,7 +40,7 @@ HEIGHT, TITLE, FOOT, IMAGE, AXIS, EDGE = 1.55, 0.42, 0.42, 1.3, 0.6, 0.12
 
 
 @dataclass(frozen=True)
-class ExplainedPoint:
+class ExplainedSample:
     """A point, and how certain every member is of every class.
 
     Attributes
@@ -50,8 +50,8 @@ class ExplainedPoint:
     image : array of shape (h, w), or None for a row of a table
     probabilities : float array of shape (n_members, n_classes)
     vote : int, class code
-    refer : bool
-        Whether the rule leaves the point to a person.
+    deferred : bool
+        Whether the rule defers the sample to a human.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ExplainedPoint:
     image: np.ndarray | None
     probabilities: np.ndarray
     vote: int
-    refer: bool
+    deferred: bool
 
     @property
     def n_agree(self) -> int:
@@ -67,7 +67,7 @@ class ExplainedPoint:
         return int(np.sum(self.probabilities.argmax(axis=1) == self.vote))
 
 
-def certainty_panels(points: Sequence[ExplainedPoint], classes: Sequence[str]) -> Figure:
+def certainty_panels(points: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
     """A panel for each point: its image, and a box of the members' certainty of every class.
 
     The box of the vote is orange; every member is a dot. After the box plots of
@@ -96,19 +96,19 @@ def certainty_panels(points: Sequence[ExplainedPoint], classes: Sequence[str]) -
         _draw_boxes(figure.add_axes(box), point, classes)
         figure.text(
             left / width, (bottom + HEIGHT + 0.1) / height, _title(point, classes),
-            weight="bold", fontsize=9, color=VERMILLION if point.refer else INK,
+            weight="bold", fontsize=9, color=VERMILLION if point.deferred else INK,
         )  # fmt: skip
     return figure
 
 
-def said(point: ExplainedPoint, classes: Sequence[str]) -> str:
+def said(point: ExplainedSample, classes: Sequence[str]) -> str:
     """What the ensemble says of a point, in words."""
     n_members = len(point.probabilities)
     text = f"vote {class_name(classes, point.vote)}, {point.n_agree} of {n_members} members"
-    return f"{text}; refer to a person" if point.refer else text
+    return f"{text}; defer to a human" if point.deferred else text
 
 
-def _title(point: ExplainedPoint, classes: Sequence[str]) -> str:
+def _title(point: ExplainedSample, classes: Sequence[str]) -> str:
     true = "" if point.true is None else f", true {shortened(class_name(classes, point.true), 8)}"
     between = ":\n" if is_phone() else ": "  # no room for it in one line
     return f"{shortened(point.name, 24)}{true}{between}{said(point, classes)}"
@@ -125,7 +125,7 @@ def _draw_image(axes: Axes, image: np.ndarray) -> None:
     axes.set_anchor("C")
 
 
-def _draw_boxes(axes: Axes, point: ExplainedPoint, classes: Sequence[str]) -> None:
+def _draw_boxes(axes: Axes, point: ExplainedSample, classes: Sequence[str]) -> None:
     n_members, n_classes = point.probabilities.shape
     half = 0.36
     grid_lines(axes)
@@ -158,8 +158,8 @@ MOST_MEMBERS_NAMED = 24
 
 
 @dataclass(frozen=True)
-class Referred:
-    """What the rule did to the test points: the share it kept, and the error among those."""
+class Deferred:
+    """What the rule did to the test samples: the share it kept, and the error among those."""
 
     kept: float
     error: float
@@ -202,7 +202,7 @@ class Bins:
 
     certainty: np.ndarray
     right: np.ndarray
-    n_points: np.ndarray
+    n_samples: np.ndarray
 
 
 def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = N_BINS) -> Bins:
@@ -216,24 +216,24 @@ def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = 
     is_right : bool array of shape (n_points,)
     """
     bins = np.clip(np.ceil(certainty * n_bins).astype(int) - 1, 0, n_bins - 1)
-    n_points = np.bincount(bins, minlength=n_bins)
+    n_samples = np.bincount(bins, minlength=n_bins)
     with np.errstate(invalid="ignore"):
         means = [
-            np.bincount(bins, weights=values, minlength=n_bins) / n_points
+            np.bincount(bins, weights=values, minlength=n_bins) / n_samples
             for values in (certainty, is_right)
         ]
-    return Bins(means[0], means[1], n_points)
+    return Bins(means[0], means[1], n_samples)
 
 
 def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None) -> Figure:
     """Share of right answers in bins of certainty, how sure it is, and of how many points."""
     bins = calibration_bins(certainty, is_right)
-    there = bins.n_points > 0
+    there = bins.n_samples > 0
     figure = Figure(figsize=(fitting(NARROW), 4.6), layout="constrained")
     axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    edges = np.linspace(0, 1, len(bins.n_points) + 1)
-    width = 0.92 / len(bins.n_points)
-    place, right, n = edges[:-1][there], bins.right[there], bins.n_points[there]
+    edges = np.linspace(0, 1, len(bins.n_samples) + 1)
+    width = 0.92 / len(bins.n_samples)
+    place, right, n = edges[:-1][there], bins.right[there], bins.n_samples[there]
     axes.bar(place, right, width=width, align="edge", color=SKY, gid="calibration")
     low, high = np.array([wilson(round(s * k), int(k)) for s, k in zip(right, n, strict=True)]).T
     middle = place + width / 2
@@ -241,15 +241,15 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
     axes.plot([0, 1], [0, 1], color=INK, lw=1, ls=(0, (4, 3)))
     axes.set(ylabel="right", xlim=(0, 1), ylim=(0, 1.03))
     percent_labels(axes.yaxis, [0, 0.25, 0.5, 0.75, 1])
-    counts.bar(edges[:-1], bins.n_points, width=width, align="edge", color=SKY, gid="counts")
+    counts.bar(edges[:-1], bins.n_samples, width=width, align="edge", color=SKY, gid="counts")
     for x, number in zip(middle, n, strict=True):
         size = 6 if is_phone() else 7.5
         counts.text(x, number, f"{number:,}", ha="center", va="bottom", fontsize=size)
-    counts.set(ylabel="test points", xlabel="certainty of the mean probability")
+    counts.set(ylabel="test samples", xlabel="certainty of the mean probability")
     counts.set_yscale("symlog", linthresh=10)
-    counts.set_ylim(0, 6 * max(10, bins.n_points.max()))
+    counts.set_ylim(0, 6 * max(10, bins.n_samples.max()))
     counts.set_yticks([value for value in (0, 10, 100, 1000, 10_000, 100_000)
-                       if value <= max(10, bins.n_points.max())])  # fmt: skip
+                       if value <= max(10, bins.n_samples.max())])  # fmt: skip
     counts.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     counts.yaxis.set_minor_locator(MaxNLocator(1))
     percent_labels(counts.xaxis, [0, 0.25, 0.5, 0.75, 1])
@@ -257,7 +257,7 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
         grid_lines(each)
     title = "Calibration" + ("" if error is None else f": expected error {percent(error)}")
     key: list[Patch | Line2D] = [
-        Patch(facecolor=SKY, label="test points"),
+        Patch(facecolor=SKY, label="test samples"),
         Line2D([], [], color=BLUE, lw=1.6, label="95 % interval"),
         Line2D([], [], color=INK, lw=1, ls=(0, (4, 3)), label="as certain as right"),
     ]
@@ -268,7 +268,7 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
 def kept_errors(certainty: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Error among the most certain points, for every share of points kept.
 
-    Points of equal certainty are kept or referred together.
+    Points of equal certainty are kept or deferred together.
 
     Returns
     -------
@@ -281,10 +281,10 @@ def kept_errors(certainty: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray
     return n_kept[last] / len(order), errors[last]
 
 
-def referral(
-    certainty: np.ndarray, is_right: np.ndarray, by_rule: Referred | None, rule: str
+def selective_prediction(
+    certainty: np.ndarray, is_right: np.ndarray, by_rule: Deferred | None, rule: str
 ) -> Figure:
-    """Error of the predictions kept when the least certain are referred to a person."""
+    """Error of the predictions kept when the least certain are deferred to a human."""
     figure, axes = one_axes(4.0, xlabel="predictions kept", ylabel="error among those kept")
     kept, errors = kept_errors(certainty, is_right)
     axes.step(kept, errors, color=BLUE, where="post", gid="kept")
@@ -303,7 +303,7 @@ def referral(
     percent_labels(axes.yaxis)
     percent_labels(axes.xaxis)
     grid_lines(axes)
-    title_and_key(figure, "Referring the uncertain to a person", key)
+    title_and_key(figure, "Deferring the uncertain to a human", key)
     return figure
 
 

@@ -14,16 +14,16 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.bagging_figures import (
-    ExplainedPoint,
-    Referred,
+    Deferred,
+    ExplainedSample,
     calibration,
     certainty_panels,
     ensemble_size,
     member_losses,
     member_searches,
     parallel_coordinates,
-    referral,
     said,
+    selective_prediction,
 )
 from pipelines.report.charts import BOX_PLOT
 from pipelines.report.classification import test_section
@@ -46,7 +46,7 @@ from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.run_folder.schema import damaged, one_line
 from pipelines.run_folder.tables import read_table
 
-EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "refer")
+EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class BaggingRun(Run[BaggingRecord]):
 
     members: pd.DataFrame | None
     sizes: pd.DataFrame | None
-    explained: Mapping[str, list[ExplainedPoint]]
+    explained: Mapping[str, list[ExplainedSample]]
 
 
 def read_bagging_run(folder: Path) -> BaggingRun:
@@ -85,29 +85,29 @@ def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     return means.add_suffix("_mean").assign(is_best=False).reset_index()
 
 
-def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list[ExplainedPoint]]:
+def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list[ExplainedSample]]:
     if not path.is_file():
         return {}
     try:
-        name, group, X, true, probabilities, vote, refer = read_arrays(path, EXPLAINED)
-        n_points = len(name)
-        if not all(len(one) == n_points for one in (group, X, true, vote, refer)):
+        name, group, X, true, probabilities, vote, deferred = read_arrays(path, EXPLAINED)
+        n_samples = len(name)
+        if not all(len(one) == n_samples for one in (group, X, true, vote, deferred)):
             raise ValueError("arrays of different lengths")
         n_members, n_known, n_classes = probabilities.shape
-        if n_known != n_points or not n_members or not ((vote >= 0) & (vote < n_classes)).all():
+        if n_known != n_samples or not n_members or not ((vote >= 0) & (vote < n_classes)).all():
             raise ValueError("probabilities of other points or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
-        images = None if shape is None else X.reshape(n_points, *shape)
-        groups: dict[str, list[ExplainedPoint]] = {}
-        for i in range(n_points):
-            point = ExplainedPoint(
+        images = None if shape is None else X.reshape(n_samples, *shape)
+        groups: dict[str, list[ExplainedSample]] = {}
+        for i in range(n_samples):
+            point = ExplainedSample(
                 str(name[i]),
                 int(true[i]) if true[i] >= 0 else None,
                 None if images is None else images[i],
                 probabilities[:, i],
                 int(vote[i]),
-                bool(refer[i]),
+                bool(deferred[i]),
             )
             groups.setdefault(str(group[i]), []).append(point)
     except DAMAGE as error:
@@ -115,11 +115,11 @@ def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list
     return groups
 
 
-ERRORS = ("training_error", "test_error", "cv_error", "left_out_error")
+ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error")
 MOST_POINTS = 40  # of a group, each with a panel
 GROUPS = {
-    "disagreement": "the test points on which the members disagree most",
-    "chosen": "the test points that were chosen with --explain",
+    "disagreement": "the test samples on which the members disagree most",
+    "chosen": "the test samples that were chosen with --explain",
     "own": "the images that were given with --image",
 }
 
@@ -156,24 +156,24 @@ def _calibration(run: BaggingRun) -> Made:
     return calibration(table["certainty_of_mean"].to_numpy(dtype=float), is_right, error), alt
 
 
-def _referral(run: BaggingRun) -> Made:
+def _selective_prediction(run: BaggingRun) -> Made:
     table = run.predictions
     if table is None or table.empty:
         return None
     is_right = (table["true"] == table["predicted"]).to_numpy()
-    rule = _referred(run)
-    alt = "Error among the predictions kept against their share, the least certain referred first"
+    rule = _deferred(run)
+    alt = "Error among the predictions kept against their share, the least certain deferred first"
     if rule is not None:
         alt += f"; the rule keeps {percent(rule.kept)}, of which {percent(rule.error)} are wrong"
     certainty = table["certainty"].to_numpy(dtype=float)
-    return referral(certainty, is_right, rule, "the rule"), alt + "."
+    return selective_prediction(certainty, is_right, rule, "the rule"), alt + "."
 
 
-def _referred(run: BaggingRun) -> Referred | None:
-    n_test, rule = run.record.dataset.n_test, run.record.referral
+def _deferred(run: BaggingRun) -> Deferred | None:
+    n_test, rule = run.record.dataset.n_test, run.record.selective_prediction
     if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
         return None
-    return Referred(rule.n_kept / n_test, rule.n_wrong_kept / rule.n_kept)
+    return Deferred(rule.n_kept / n_test, rule.n_wrong_kept / rule.n_kept)
 
 
 def _member_searches(run: BaggingRun) -> Made:
@@ -248,10 +248,10 @@ def _answers(run: BaggingRun) -> list[Answer]:
         answers.append(Answer("of a single member", percent(mean), f"mean; best {percent(best)}"))
     if (error := record.test_calibration_error) is not None:
         answers.append(Answer("calibration error", percent(error), "expected, 15 bins"))
-    if (rule := _referred(run)) is not None:
-        note = f"of the {percent(rule.kept)} not referred to a person"
+    if (rule := _deferred(run)) is not None:
+        note = f"of the {percent(rule.kept)} not deferred to a human"
         answers.append(Answer("error when referring", percent(rule.error), note))
-    if (proved := record.guarantee) is not None and proved.threshold is not None:
+    if (proved := record.risk_control) is not None and proved.threshold is not None:
         kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
         share = percent(kept / record.dataset.n_test) if record.dataset.n_test else "none"
         note = f"of the {share} whose certainty is at least {proved.threshold:.3f}"
@@ -262,14 +262,14 @@ def _answers(run: BaggingRun) -> list[Answer]:
 
 
 def _answer(run: BaggingRun) -> list[Part]:
-    rule = "" if run.record.referral is None else run.record.referral.rule
+    rule = "" if run.record.selective_prediction is None else run.record.selective_prediction.rule
     none = "No member has been refitted on all its data and tested yet."
     boxes = f"Every dot is one member's certainty of a class; {BOX_PLOT}. The vote is orange"
-    boxes += ", and so is the title where the rule refers the point to a person." if rule else "."
+    boxes += ", and so is the title where the rule defers the sample to a human." if rule else "."
     captions = {
         "own": "Your own images, as the members see them.",
         "chosen": "The points you chose.",
-        "disagreement": "The test points on which the members disagree most.",
+        "disagreement": "The test samples on which the members disagree most.",
     }
     return [
         *([Text(none)] if run.members is None else []),
@@ -285,9 +285,9 @@ def _sections(run: BaggingRun) -> list[Section]:
     ensemble = {
         "ensemble_size": "Test error of the vote of so many members; the band goes from the best "
         "to the worst subset that was drawn.",
-        "referral": "Error among the predictions that are kept when the least certain are left to "
-        "a person; the orange point is the rule of this page.",
-        "calibration": "Share of right answers among the test points of about equal certainty, in "
+        "selective_prediction": "Error among the predictions that are kept when the least certain "
+        "are deferred to a human; the orange point is the rule of this page.",
+        "calibration": "Share of right answers among the test samples of about equal certainty, in "
         "15 bins, and its 95 % interval; the lower part counts the points.",
     }
     searches = (
@@ -326,22 +326,22 @@ def _sections(run: BaggingRun) -> list[Section]:
 
 
 def _guarantee_words(run: BaggingRun) -> list[str]:
-    """Sentences on the guarantee, the sets of classes and the strangers, those there are."""
+    """Sentences on the guarantee, the prediction sets and the novel samples, those there are."""
     record, words = run.record, []
-    if (proved := record.guarantee) is not None:
+    if (proved := record.risk_control) is not None:
         words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
-    if (sets := record.class_sets) is not None and sets.coverage is not None:
+    if (sets := record.prediction_sets) is not None and sets.coverage is not None:
         words.append(
-            f"The set of classes that a point may have holds {sets.mean_size or 0:.2f} on average "
-            f"and the true one for {percent(sets.coverage)} of the test points, "
+            f"The prediction set that a point may have holds {sets.mean_size or 0:.2f} on average "
+            f"and the true one for {percent(sets.coverage)} of the test samples, "
             f"{percent(sets.least_coverage or 0)} of the class that fares worst; "
             f"{percent(sets.confidence)} of each class were asked for."
         )
-    if (strangers := record.strangers) is not None:
+    if (novelty := record.novelty) is not None:
         words.append(
-            f"{count(strangers.n_named, 'test point')} "
-            f"{'is' if strangers.n_named == 1 else 'are'} named as unlike all training rows, "
-            f"where at most {percent(strangers.rate)} of those named would be by chance."
+            f"{count(novelty.n_named, 'test sample')} "
+            f"{'is' if novelty.n_named == 1 else 'are'} named as unlike all training rows, "
+            f"where at most {percent(novelty.rate)} of those named would be by chance."
         )
     return words
 
@@ -353,7 +353,7 @@ BAGGING = Kind(
         **{f"certainty_{group}": partial(_certainty, group=group) for group in GROUPS},
         "ensemble_size": _ensemble_size,
         "calibration": _calibration,
-        "referral": _referral,
+        "selective_prediction": _selective_prediction,
         "member_searches": _member_searches,
         "member_losses": _member_losses,
         "parallel_coordinates": _parallel_coordinates,

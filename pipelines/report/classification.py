@@ -1,4 +1,4 @@
-"""The test points of a classifier: confusion matrix, the wrong ones, classes."""
+"""The test samples of a classifier: confusion matrix, the wrong ones, classes."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     The colours belong to the errors alone: the right ones on the diagonal are
     so many that on a common scale every error would look like none.
     """
-    n_classes, n_points = len(counts), int(counts.sum())
-    n_wrong = n_points - int(np.trace(counts))
+    n_classes, n_samples = len(counts), int(counts.sum())
+    n_wrong = n_samples - int(np.trace(counts))
     side = min(max(0.37 * n_classes, 2.6), 9.4)
     labels = [shortened(name, 14) for name in names]
     longest = max(map(len, labels))
@@ -68,8 +68,8 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
         layout="constrained",
     )
     figure.suptitle(
-        f"{n_wrong:,} of {n_points:,} test points wrong"
-        + (f" ({percent(n_wrong / n_points)})" if n_points else ""),
+        f"{n_wrong:,} of {n_samples:,} test samples wrong"
+        + (f" ({percent(n_wrong / n_samples)})" if n_samples else ""),
         x=0.02, ha="left", fontsize=10.5,
     )  # fmt: skip
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
@@ -84,7 +84,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
         )
         axes.set_yticks(range(n_classes), labels)
     else:
-        figure.colorbar(image, ax=axes, shrink=0.6, label="test points")
+        figure.colorbar(image, ax=axes, shrink=0.6, label="test samples")
         step = math.ceil(n_classes / MOST_NUMBERED)
         axes.set_xticks(range(0, n_classes, step), labels[::step], rotation=90)
         axes.set_yticks(range(0, n_classes, step), labels[::step])
@@ -116,8 +116,8 @@ def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
         )  # fmt: skip
 
 
-def wrong_test_points(wrong: WrongImages, classes: Sequence[str]) -> Figure:
-    """The first 40 wrong test points, each titled ``row: true → predicted``."""
+def wrong_test_samples(wrong: WrongImages, classes: Sequence[str]) -> Figure:
+    """The first 40 wrong test samples, each titled ``row: true → predicted``."""
     shown = min(MOST_IMAGES, len(wrong.row))
     titles = [
         (
@@ -159,8 +159,8 @@ def wrong_test_points(wrong: WrongImages, classes: Sequence[str]) -> Figure:
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def wrong_points(run: Run[Any]) -> pd.DataFrame | None:
-    """The wrong test points, the surest first; None where nothing was predicted."""
+def wrong_samples(run: Run[Any]) -> pd.DataFrame | None:
+    """The wrong test samples, the surest first; None where nothing was predicted."""
     if run.predictions is None:
         return None
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
@@ -174,7 +174,7 @@ def _sureness(table: pd.DataFrame) -> str:
 
 def wrong_images(run: Run[Any]) -> WrongImages | None:
     """Their images, in that order."""
-    images, wrong = run.wrong_images, wrong_points(run)
+    images, wrong = run.wrong_images, wrong_samples(run)
     if images is None or wrong is None:
         return images
     place = {int(row): i for i, row in enumerate(wrong["row"])}
@@ -186,14 +186,14 @@ def wrong_images(run: Run[Any]) -> WrongImages | None:
 
 def wrong_table(run: Run[Any]) -> Table:
     """A row for each of them: its image where it has one, and how sure it was of its class."""
-    wrong, images = wrong_points(run), run.wrong_images
+    wrong, images = wrong_samples(run), run.wrong_images
     if wrong is None:
         return Table.of((), [])
     by = _sureness(wrong)
     names = ["row", "true", "predicted", *([by] if by else [])]
     if images is not None:
         names.insert(0, "image")
-    pictures = {} if images is None else dict(zip(images.row, images.images, strict=True))
+    by_row = {} if images is None else dict(zip(images.row, images.images, strict=True))
     brightest = 1.0 if images is None else max(1.0, float(images.images.max(initial=0)))
     rows: list[list[Value]] = []
     for row in wrong.head(MOST_ROWS).to_dict("records"):
@@ -203,14 +203,14 @@ def wrong_table(run: Run[Any]) -> Table:
         if by:
             cells.append((float(row[by]), f"{row[by]:.3f}"))
         if images is not None:
-            picture = pictures.get(row["row"])
-            uri = "" if picture is None else _picture(picture, brightest)
-            cells.insert(0, Cell(f"test point {row['row']}", "", image=uri))
+            image = by_row.get(row["row"])
+            uri = "" if image is None else _image_uri(image, brightest)
+            cells.insert(0, Cell(f"test sample {row['row']}", "", image=uri))
         rows.append(cells)
     return Table.of(names, rows)
 
 
-def _picture(pixels: np.ndarray, brightest: float) -> str:
+def _image_uri(pixels: np.ndarray, brightest: float) -> str:
     """A small image, ink dark on light, as the figures show it."""
     shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
     file = BytesIO()
@@ -219,33 +219,33 @@ def _picture(pixels: np.ndarray, brightest: float) -> str:
 
 
 def wrong_note(run: Run[Any]) -> str:
-    """How many test points are wrong, and how many of them are shown."""
-    wrong = wrong_points(run)
+    """How many test samples are wrong, and how many of them are shown."""
+    wrong = wrong_samples(run)
     if wrong is None:
         return ""
     if wrong.empty:
-        return "Every test point was classified right."
+        return "Every test sample was classified right."
     by = f", those of the largest {_sureness(wrong)} first" if _sureness(wrong) else ""
     if len(wrong) > MOST_ROWS:
         return (
-            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test points{by}; "
+            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test samples{by}; "
             "all of them are in test_predictions.parquet."
         )
-    return f"{count(len(wrong), 'wrong test point')}{by}."
+    return f"{count(len(wrong), 'wrong test sample')}{by}."
 
 
 def images_note(run: Run[Any]) -> str:
     """How many of them are drawn."""
-    wrong = wrong_points(run)
+    wrong = wrong_samples(run)
     if wrong is None or len(wrong) <= MOST_IMAGES:
         return wrong_note(run)
     by = f", those of the largest {_sureness(wrong)}" if _sureness(wrong) else ""
-    return f"The first {MOST_IMAGES} of {len(wrong):,} wrong test points{by}; the table has all."
+    return f"The first {MOST_IMAGES} of {len(wrong):,} wrong test samples{by}; the table has all."
 
 
 def class_table(run: Run[Any]) -> Table:
     """A row for each class that is there or was predicted, and one of their means."""
-    names = ("class", "test points", "found", "recall", "precision", "F1")
+    names = ("class", "test samples", "found", "recall", "precision", "F1")
     if run.predictions is None or run.predictions.empty:
         return Table.of(names, [])
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
@@ -268,18 +268,18 @@ def class_table(run: Run[Any]) -> Table:
 
 
 def test_section(run: Run[Any]) -> Section:
-    """The section of the test points of any classifier."""
+    """The section of the test samples of any classifier."""
     table = class_table(run)
     classes: list[Part] = [Text("Classes", "h3"), Listing("Classes", table)]
     wrong: list[Part] = [
-        Text("Wrong test points", "h3"),
+        Text("Wrong test samples", "h3"),
         Text(wrong_note(run)),
-        Listing("Wrong test points", wrong_table(run)),
+        Listing("Wrong test samples", wrong_table(run)),
     ]
-    matrix = "Counts of test points: those classified right in blue, errors in yellow to red."
+    matrix = "Counts of test samples: those classified right in blue, errors in yellow to red."
     images = f"{images_note(run)} Each title is row: true → predicted."
     return Section(
-        "test", "Test points",
+        "test", "Test samples",
         [
             Columns([Chart("confusion_matrix", matrix, wide=True), Chart("test_errors", images)]),
             Columns([classes, wrong] if table else [wrong]),

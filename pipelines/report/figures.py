@@ -19,7 +19,7 @@ from pipelines.report.classification import (
     confusion_counts,
     confusion_matrix,
     wrong_images,
-    wrong_test_points,
+    wrong_test_samples,
 )
 from pipelines.report.style import figure_style, on_a_phone, save, svg_of
 from pipelines.report.timeline import timeline
@@ -93,7 +93,7 @@ def _of_confusion(run: Run[Any]) -> Made:
     names = [class_name(run.classes, code) for code in range(n_classes)]
     counts = confusion_counts(true, predicted, n_classes)
     errors = counts - np.diag(np.diag(counts))
-    alt = f"Confusion matrix of {count(len(true), 'test point')}, {errors.sum()} of them wrong"
+    alt = f"Confusion matrix of {count(len(true), 'test sample')}, {errors.sum()} of them wrong"
     if errors.any():
         row, column = np.unravel_index(errors.argmax(), errors.shape)
         alt += (
@@ -107,8 +107,8 @@ def _of_wrong_test_points(run: Run[Any]) -> Made:
     wrong = wrong_images(run)
     if wrong is None or not len(wrong.row):
         return None
-    return wrong_test_points(wrong, run.classes), (
-        "Images of wrongly classified test points, each with its row, its true class and "
+    return wrong_test_samples(wrong, run.classes), (
+        "Images of wrongly classified test samples, each with its row, its true class and "
         "the predicted class."
     )
 

@@ -214,7 +214,7 @@ def _metadata(run: Run[Any]) -> list[tuple[str, str]]:
         ("Data set", dataset.name),
         ("Data fingerprint", dataset.fingerprint),
         ("Scaling", scaling_in_words(dataset.scaling)),
-        ("Test points", dataset.n_test and f"{dataset.n_test:,}"),
+        ("Test samples", dataset.n_test and f"{dataset.n_test:,}"),
         ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
         ("Machine", ", ".join(f"{key} {value}" for key, value in record.machine.items())),
         ("Commit", record.commit),
@@ -234,7 +234,7 @@ CONTENT = {
     names.CELLS: "a row for each cell",
     names.CANDIDATES: "means of every candidate, best first",
     names.PREDICTIONS: "what was said of every test row",
-    names.WRONG: "the images of the wrong test points",
+    names.WRONG: "the images of the wrong test samples",
     names.MODEL: "the best candidate, fitted on all training rows",
     names.PROBABILITIES: "calibrated probabilities of the test rows",
     names.MEMBERS: "the members and their errors",
@@ -278,7 +278,7 @@ def _recorded_errors(run: Run[Any]) -> list[Answer]:
 
 
 def _sections(run: Run[Any]) -> list[Section]:
-    """The test points, and the tables as they are."""
+    """The test samples, and the tables as they are."""
     sections = [test_section(run)]
     for name, frame in (("Candidates", run.candidates), ("Cells", run.cells)):
         shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "

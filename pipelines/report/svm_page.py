@@ -376,13 +376,13 @@ def _by_scoring(run: SvmRun) -> str:
     return "" if run.scoring == ACCURACY else f" by {run.scoring}"
 
 
-def _grid(ends: Sequence[float] | None, n_points: int | None) -> list[float]:
+def _grid(ends: Sequence[float] | None, n_samples: int | None) -> list[float]:
     """The whole grid of C or gamma as the options say it; empty where they do not."""
-    if ends is None or len(ends) != 2 or not n_points or n_points > MOST_POINTS:
+    if ends is None or len(ends) != 2 or not n_samples or n_samples > MOST_POINTS:
         return []
     if max(map(abs, ends)) > 300:  # beyond what a double can hold
         return []
-    return [float(value) for value in np.logspace(ends[0], ends[1], n_points)]
+    return [float(value) for value in np.logspace(ends[0], ends[1], n_samples)]
 
 
 def _fold_errors_best(run: SvmRun) -> Made:

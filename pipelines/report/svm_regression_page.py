@@ -31,7 +31,7 @@ PARAMETERS = ("C", "gamma", "epsilon")
 
 @dataclass(frozen=True)
 class RegressionRun(SvmRun):
-    """A run over C, gamma and epsilon; ``residuals`` are those of the test points, or None."""
+    """A run over C, gamma and epsilon; ``residuals`` are those of the test samples, or None."""
 
     residuals: pd.DataFrame | None = None
 
@@ -114,7 +114,7 @@ def _residuals(run: RegressionRun) -> Made:
         return None
     true, predicted = (run.residuals[name].to_numpy(float) for name in ("true", "predicted"))
     alt = (
-        f"Predicted against true numbers of {count(len(true), 'test point')}, and the residuals, "
+        f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "
         f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."
     )
     return residuals(true, predicted), alt
@@ -143,7 +143,7 @@ def _answers(run: RegressionRun) -> list[Answer]:
         if score is not None:
             shown = f"{score:.4f}" if name == "r2" else significant(abs(score))
             words = name.removeprefix("neg_").replace("_", " ")
-            found.append(Answer(f"test {words}", shown, f"{record.dataset.n_test:,} test points"))
+            found.append(Answer(f"test {words}", shown, f"{record.dataset.n_test:,} test samples"))
     return found
 
 
@@ -190,7 +190,7 @@ def _sections(run: RegressionRun) -> list[Section]:
     ]  # fmt: skip
     points = "Predicted against true numbers by the best candidate, and the residuals."
     return [
-        Section("test", "Test points", [Chart("residuals", points, wide=True)]),
+        Section("test", "Test samples", [Chart("residuals", points, wide=True)]),
         Section("candidates", "Candidates", parts),
     ]
 

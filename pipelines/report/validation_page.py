@@ -53,7 +53,7 @@ class ValidationRun(Run[ValidationRecord]):
     """A run of ``cross_validate``.
 
     ``pairs`` compares algorithms, ``curve`` has the rows of the learning curve, ``residuals``
-    the test points of a regression; None where there is no such table.
+    the test samples of a regression; None where there is no such table.
     """
 
     pairs: pd.DataFrame | None
@@ -217,7 +217,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
 
 
 def residuals(true: np.ndarray, predicted: np.ndarray) -> Figure:
-    """Predicted against true numbers of the test points, and what is between them.
+    """Predicted against true numbers of the test samples, and what is between them.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _residuals(run: ValidationRun) -> Made:
         return None
     true, predicted = (run.residuals[name].to_numpy(float) for name in ("true", "predicted"))
     alt = (
-        f"Predicted against true numbers of {count(len(true), 'test point')}, and the residuals, "
+        f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "
         f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."
     )
     return residuals(true, predicted), alt
@@ -532,7 +532,7 @@ def _sections(run: ValidationRun) -> list[Section]:
         Listing("Implementations", _used(run), False),
     ]
     points = (
-        "Test points by the best candidate, fitted on all training rows: predicted against true, "
+        "Test samples by the best candidate, fitted on all training rows: predicted against true, "
         "and the residuals."
     )
     return [
@@ -549,7 +549,7 @@ def _sections(run: ValidationRun) -> list[Section]:
             ],
         ),
         Section("shared", "Shared work", of_families if families else []),
-        Section("test", "Test points", [Chart("residuals", points, wide=True)]),
+        Section("test", "Test samples", [Chart("residuals", points, wide=True)]),
         test_section(run),
     ]  # fmt: skip
 

@@ -54,10 +54,10 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
-    """How many test points are wrong, and between what the error lies; empty where unknown."""
+    """How many test samples are wrong, and between what the error lies; empty where unknown."""
     if n_wrong is None or n_test is None:
         return ""
-    return f"{n_wrong:,} of {n_test:,} test points, {interval(n_wrong, n_test)}"
+    return f"{n_wrong:,} of {n_test:,} test samples, {interval(n_wrong, n_test)}"
 
 
 def describe_ties(found: WithinOneStandardError, best: str, simplest: str) -> str:

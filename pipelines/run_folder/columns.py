@@ -177,7 +177,7 @@ class ComparedPair(Row):
 
 
 class Residual(Row):
-    """A test point of numbers: what it was, and what was predicted."""
+    """A test sample of numbers: what it was, and what was predicted."""
 
     row: Count
     true: Number
@@ -259,7 +259,7 @@ class BaggingCandidate(Row):
 
 
 class Prediction(Row):
-    """A test point and the class it was given, both as codes."""
+    """A test sample and the class it was given, both as codes."""
 
     row: Count
     true: Count
@@ -267,7 +267,7 @@ class Prediction(Row):
 
 
 class VotedPrediction(Prediction):
-    """A test point and what an ensemble said of it."""
+    """A test sample and what an ensemble said of it."""
 
     certainty: Share
     predicted_by_mean: Count

@@ -18,7 +18,7 @@ MEMBER_FILES = "members"  # a folder
 MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
-REFERRAL = "referral.safetensors"
+SELECTIVE_PREDICTION = "selective_prediction.safetensors"
 
 # Of pagerank.
 RANKS = "ranks.parquet"

@@ -128,7 +128,7 @@ def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_worke
     some, others = (tuple(one[start::2] for one in wine) for start in (0, 1))
     nets = BaggedNets(random_state=0).fit(*some)
     assert nets.score(*others) > 0.93
-    assert nets.answers(others[0]).refer.mean() < 0.15
+    assert nets.predict_ensemble(others[0]).deferred.mean() < 0.15
     candidates = [member.candidate for member in nets.ensemble_.members]
     assert [candidates.index(one) for one in candidates] == [0] * 6 + [6] * 6
     assert all(one.network == "table" for one in candidates)

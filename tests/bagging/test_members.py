@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.bagging.left_out import OutOfBagPrediction
 from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member
@@ -30,18 +30,18 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert files.numbers() == []
     assert not files.has(3)
     said = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    left_out = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), said[:2])
-    files.save(3, member(3), said, left_out, CLASSES)
-    files.save(0, member(0), said, left_out, CLASSES)
+    out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), said[:2])
+    files.save(3, member(3), said, out_of_bag, CLASSES)
+    files.save(0, member(0), said, out_of_bag, CLASSES)
     assert files.numbers() == [0, 3]
     assert files.has(3)
     np.testing.assert_array_equal(files.probabilities(3), said)
-    back = files.left_out(3)
+    back = files.out_of_bag(3)
     assert back is not None
     np.testing.assert_array_equal(back.rows, [1, 4])
     np.testing.assert_array_equal(back.probabilities, said[:2])
     (tmp_path / "members" / "member-00-left-out.npz").write_bytes(b"garbage")
-    assert files.left_out(0) is None
+    assert files.out_of_bag(0) is None
     assert files.has(0)
     stored = Ensemble.load(files.weights(3))
     assert stored.classes_.tolist() == ["a", "b", "c"]

@@ -9,10 +9,10 @@ from pipelines.bagging.quality import SUBSETS, describe_quality, size_errors
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 
 
-def drawn(n_members: int, n_points: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def drawn(n_members: int, n_samples: int = 200) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
-    truth = rng.integers(0, 3, n_points)
-    logits = 1.2 * np.eye(3)[truth] + rng.normal(size=(n_members, n_points, 3))
+    truth = rng.integers(0, 3, n_samples)
+    logits = 1.2 * np.eye(3)[truth] + rng.normal(size=(n_members, n_samples, 3))
     p = np.exp(logits)
     return p / p.sum(axis=2, keepdims=True), truth
 
@@ -51,8 +51,8 @@ def test_facts_count_errors_and_what_is_kept() -> None:
     assert about["mean_test_error"] == np.mean(p.mean(axis=0).argmax(axis=1) != truth)
     agree = (p.argmax(axis=2) == answers.vote).sum(axis=0) >= 4  # of 5: at least 3 in 4
     kept = agree & (answers.certainty >= 0.5)
-    assert about["referral"]["n_kept"] == kept.sum()
-    assert about["referral"]["n_wrong_kept"] == np.sum(kept & (answers.vote != truth))
+    assert about["selective_prediction"]["n_kept"] == kept.sum()
+    assert about["selective_prediction"]["n_wrong_kept"] == np.sum(kept & (answers.vote != truth))
     assert 0 < about["test_calibration_error"] < 1
     gold = -np.mean(np.log(p.mean(axis=0)[np.arange(len(truth)), truth]))
     assert about["test_log_loss"] == pytest.approx(gold)

@@ -8,13 +8,13 @@ from distributed import Client
 from pipelines.bagging.reductions import (
     QUANTILES,
     as_dask_array,
-    hardest_points,
+    hardest_samples,
     reduce_members,
 )
 
 
-def drawn(n_members: int = 7, n_points: int = 50, n_classes: int = 4) -> np.ndarray:
-    p = np.random.default_rng(3).gamma(0.3, size=(n_members, n_points, n_classes))
+def drawn(n_members: int = 7, n_samples: int = 50, n_classes: int = 4) -> np.ndarray:
+    p = np.random.default_rng(3).gamma(0.3, size=(n_members, n_samples, n_classes))
     return (p / p.sum(axis=2, keepdims=True)).astype(np.float32)
 
 
@@ -62,7 +62,7 @@ def test_votes_count_before_certainty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_class", "refer"),
+    ("first_class", "deferred"),
     [
         ([0.9, 0.9, 0.9, 0.9], False),
         ([0.9, 0.9, 0.9, 0.1], False),  # three of four agree
@@ -71,17 +71,17 @@ def test_votes_count_before_certainty() -> None:
     ],
 )
 def test_the_rule_refers_what_divides_the_members_or_leaves_them_unsure(
-    first_class: list[float], refer: bool
+    first_class: list[float], deferred: bool
 ) -> None:
     p = np.array([[[value, 1 - value]] for value in first_class])
-    assert reduce_members(as_dask_array(list(p))).refer.tolist() == [refer]
+    assert reduce_members(as_dask_array(list(p))).deferred.tolist() == [deferred]
 
 
 def test_the_hardest_points_are_those_the_members_divide_over() -> None:
     sure, unsure = [[0.9, 0.1]] * 2, [[0.6, 0.4]] * 2
     divided, closely = [[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.45, 0.55]]
     p = np.array([sure, divided, unsure, closely]).transpose(1, 0, 2)
-    found = hardest_points(reduce_members(as_dask_array(list(p))), 3)
+    found = hardest_samples(reduce_members(as_dask_array(list(p))), 3)
     assert found.tolist() == [3, 1, 2]
 
 

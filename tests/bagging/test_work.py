@@ -124,7 +124,7 @@ def test_tables_of_candidates_and_members(finished: list[Any]) -> None:
     assert list(members)[:6] == ["member", "n_conv_layer", "kernel_size", "n_hidden_layer",
                                  "learning_rate", "momentum"]  # fmt: skip
     assert members.test_error.tolist() == [0.25, 0.5]
-    assert members.left_out_error[0] == refits[0]["error"]
+    assert members.out_of_bag_error[0] == refits[0]["error"]
     assert members.training_error[1] == refits[1]["training_error"]
 
 

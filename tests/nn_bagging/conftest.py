@@ -25,7 +25,7 @@ def said_by_members(folder: Path) -> np.ndarray:
         return arrays["probabilities"]
 
 
-def picture(path: Path, row: int) -> Path:
+def image(path: Path, row: int) -> Path:
     """A digit as a person scans it: dark, on light paper, large."""
     ink = np.kron(load_digits().images[row] / 16, np.ones((30, 30)))
     paper = np.pad(240 - 200 * ink, 60, constant_values=240)
@@ -36,7 +36,7 @@ def picture(path: Path, row: int) -> Path:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("runs")
-    own = picture(folder / "mine.png", 0)
+    own = image(folder / "mine.png", 0)
     asked = ["--explain", "7,18", "--image", str(own), "--workers", "2"]
     done = subprocess.run(
         command_line("nn_bagging", *SMALL, *asked, "--results", str(folder / "small")),
@@ -58,7 +58,7 @@ def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that was asked for an error among what is kept; what it said."""
     folder = tmp_path_factory.mktemp("runs") / "guaranteed"
     asked = ["--limit", "700", "--n-bootstrap", "5", "--n-tuning", "2", "--folds", "2",
-             "--refer-error", "0.2", "--cluster", "local", "--workers", "1"]  # fmt: skip
+             "--defer-error", "0.2", "--cluster", "local", "--workers", "1"]  # fmt: skip
     done = subprocess.run(
         command_line("nn_bagging", *asked, "--results", str(folder)),
         capture_output=True, text=True, check=True,

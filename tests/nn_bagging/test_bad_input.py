@@ -12,12 +12,12 @@ import pytest
 from pipelines.nn_bagging import main
 from tests.command_runs import record
 
-from .conftest import picture
+from .conftest import image
 
 BAD = {
     "rows": (["--explain", "7,x"], "--explain must be rows such as 7,18, got 7,x"),
     "row": (["--explain", "360"], "--explain must be rows of the test set, 0 to 359, got 360"),
-    "picture": (["--image", "none.png"], "--image .*none.png: No such file"),
+    "image": (["--image", "none.png"], "--image .*none.png: No such file"),
     "space": (["--space", "smal"], "--space .*did you mean 'small'"),
     "precision": (["--precision", "bf16"], "--precision"),
     "folds": (["--folds", "1"], "--folds must be at least 2, got 1"),
@@ -58,10 +58,10 @@ def test_changed_pictures_are_refused(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
-    own = picture(tmp_path / "mine.png", 0)
+    own = image(tmp_path / "mine.png", 0)
     about = record(folder) | {"status": "running"}
     about["options"]["image"] = [str(own)]
     (folder / "run.json").write_text(json.dumps(about))
-    picture(own, 5)
+    image(own, 5)
     assert main(["--resume", str(folder)]) == 2
-    assert "needs the pictures of --image as they were" in capsys.readouterr().err
+    assert "needs the images of --image as they were" in capsys.readouterr().err

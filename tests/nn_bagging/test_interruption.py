@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("without_figures")
 def assert_equal_runs(folder: Path, expected: Path) -> None:
     pd.testing.assert_frame_equal(cells(folder), cells(expected))
     np.testing.assert_array_equal(said_by_members(folder), said_by_members(expected))
-    for fact in ("vote_test_error", "mean_test_error", "members", "referral"):
+    for fact in ("vote_test_error", "mean_test_error", "members", "selective_prediction"):
         assert record(folder)[fact] == record(expected)[fact]
     networks = [sorted(run.glob("members/*")) for run in (folder, expected)]
     for one, other in zip(*networks, strict=True):
@@ -87,7 +87,7 @@ def test_a_finished_run_has_nothing_to_resume_but_may_explain_more(
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
     assert main(["--resume", str(folder), "--quiet", "--explain", "11"]) == 0
     with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
-        assert arrays["name"].tolist()[6:] == ["test point 11", "mine.png"]
+        assert arrays["name"].tolist()[6:] == ["test sample 11", "mine.png"]
     assert_equal_runs(folder, finished[0])
     assert record(folder)["wall_seconds"] == record(finished[0])["wall_seconds"]
 

@@ -1,4 +1,4 @@
-"""A stored ensemble is asked about pictures."""
+"""A stored ensemble is asked about images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from PIL import Image
 from pipelines.nn_bagging import main
 from tests.command_runs import record
 
-from .conftest import picture
+from .conftest import image
 
 
 def test_a_stored_ensemble_answers(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = picture(tmp_path / "zero.png", 0), picture(tmp_path / "six.png", 6)
+    first, second = image(tmp_path / "zero.png", 0), image(tmp_path / "six.png", 6)
     assert main(["predict", str(undisturbed), "--image", str(first), str(second)]) == 0
     said = capsys.readouterr().out
     answers = said.split("image ")[1:]
@@ -35,7 +35,7 @@ def test_a_stored_ensemble_answers(
 def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own, blank = picture(tmp_path / "zero.png", 0), tmp_path / "blank.png"
+    own, blank = image(tmp_path / "zero.png", 0), tmp_path / "blank.png"
     Image.new("L", (64, 64), 200).save(blank)
     asked = ["predict", str(undisturbed), "--image", str(blank), str(own), str(tmp_path / "none")]
     assert main(asked) == 1
@@ -57,14 +57,14 @@ def test_what_divides_the_members_is_referred_to_a_person(
     ask = ["predict", str(undisturbed), "--image", str(tmp_path / "noise.png")]
     assert main([*ask, "--output", str(tmp_path / "figures")]) == 0
     said = capsys.readouterr().out
-    assert "attention  refer to a person: fewer than three in four members" in said
+    assert "attention  defer to a human: fewer than three in four members" in said
     assert (tmp_path / "figures" / "noise-certainty.svg").exists()
 
 
 def test_predict_refuses_in_one_line(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = str(picture(tmp_path / "zero.png", 0))
+    own = str(image(tmp_path / "zero.png", 0))
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "run.json").write_text(json.dumps(
@@ -74,7 +74,7 @@ def test_predict_refuses_in_one_line(
     (broken / "members" / "member-01.safetensors").write_bytes(b"garbage")
     for argv, says in (
         ([str(undisturbed)], "--image"),
-        ([str(undisturbed), "--image", str(tmp_path / "text.png")], "no picture"),
+        ([str(undisturbed), "--image", str(tmp_path / "text.png")], "no image"),
         ([str(undisturbed), "--image", str(tmp_path / "none.png")], "No such file"),
         ([str(tmp_path / "none"), "--image", own], "RUN must be a run folder"),
         ([str(tmp_path / "empty"), "--image", own], "none is finished yet"),
@@ -88,25 +88,25 @@ def test_predict_refuses_in_one_line(
 
 
 @pytest.mark.slow
-def test_what_is_referred_has_a_guarantee_and_strangers_are_named(
+def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, said = guaranteed
     metadata = record(folder)
-    proved = metadata["guarantee"]
+    proved = metadata["risk_control"]
     assert proved["error"] == 0.2
-    assert proved["n_kept"] <= proved["n_left_out"] <= metadata["dataset"]["n_train"]
+    assert proved["n_kept"] <= proved["n_out_of_bag"] <= metadata["dataset"]["n_train"]
     assert f"guarantee  {proved['line']}" in said
     predictions = pd.read_parquet(folder / "test_predictions.parquet")
     assert predictions.kept.sum() == proved["n_kept_test"]
     assert (predictions.kept == (predictions.certainty >= proved["threshold"])).all()
-    assert predictions.p_familiar.between(0, 1).all()
-    assert metadata["class_sets"]["coverage"] > 0.85
+    assert predictions.novelty_p_value.between(0, 1).all()
+    assert metadata["prediction_sets"]["coverage"] > 0.85
     page = (folder / "report.html").read_text()
     assert proved["assumption"] in page
     assert "named as unlike all training rows" in page
 
-    own = picture(tmp_path / "zero.png", 0)
+    own = image(tmp_path / "zero.png", 0)
     bars = np.where(np.arange(120) // 15 % 2, 255, 0)[None].repeat(120, 0).astype(np.uint8)
     Image.fromarray(np.pad(bars, 8, constant_values=255)).save(tmp_path / "bars.png")
     asked = ["--image", str(own), str(tmp_path / "bars.png")]
@@ -114,20 +114,22 @@ def test_what_is_referred_has_a_guarantee_and_strangers_are_named(
     of_zero, of_bars = capsys.readouterr().out.split("image ")[1:]
     assert "set        0" in of_zero
     assert "guarantee  certainty" in of_zero
-    assert "stranger" not in of_zero
-    assert "attention  a stranger (p = 0.00" in of_bars
+    assert "novel sample" not in of_zero
+    assert "attention  a novel sample (p = 0.00" in of_bars
 
 
 def test_an_ensemble_of_before_is_asked_as_before(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, own = tmp_path / "old", picture(tmp_path / "zero.png", 0)
+    folder, own = tmp_path / "old", image(tmp_path / "zero.png", 0)
     shutil.copytree(guaranteed[0], folder)
-    (folder / "referral.safetensors").unlink()
+    (folder / "selective_prediction.safetensors").unlink()
     assert main(["predict", str(folder), "--image", str(own)]) == 0
     said = capsys.readouterr().out
     assert "class      0" in said
     assert "set  " not in said
-    (folder / "referral.safetensors").write_bytes(b"garbage")
+    (folder / "selective_prediction.safetensors").write_bytes(b"garbage")
     assert main(["predict", str(folder), "--image", str(own)]) == 2
-    assert "referral.safetensors must be what nn_bagging stored" in capsys.readouterr().err
+    assert (
+        "selective_prediction.safetensors must be what nn_bagging stored" in capsys.readouterr().err
+    )

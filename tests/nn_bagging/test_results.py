@@ -28,7 +28,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     n_wrong = about["n_vote_errors"]
     error = f"{n_wrong / 360 * 100:.2f} %"
     assert f"vote       test error {error} ({n_wrong} of 360, 95 % interval" in said
-    assert "test points go to a person" in said
+    assert "test samples are deferred to a human" in said
     assert f"report     {folder / 'report.html'}" in said
 
 
@@ -56,8 +56,10 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert about["mean_test_error"] == np.mean(p.mean(axis=0).argmax(axis=1) != truth)
     votes = (p.argmax(axis=2) == predictions.predicted.to_numpy()).mean(axis=0)
     np.testing.assert_allclose(predictions.disagreement, 1 - votes)
-    for name in ("certainty_disagreement", "certainty_chosen", "certainty_own", "ensemble_size",
-                 "calibration", "referral", "member_searches", "confusion_matrix"):  # fmt: skip
+    for name in (
+        "certainty_disagreement", "certainty_chosen", "certainty_own", "ensemble_size",
+        "calibration", "selective_prediction", "member_searches", "confusion_matrix",
+    ):  # fmt: skip
         assert (folder / f"{name}.svg").stat().st_size > 1000
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "report.html").read_text()
@@ -70,7 +72,7 @@ def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) 
     with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
         names, probabilities = arrays["name"].tolist(), arrays["probabilities"]
         true, groups, X = arrays["true"], arrays["group"].tolist(), arrays["X"]
-    assert names[6:] == ["test point 7", "test point 18", "mine.png"]
+    assert names[6:] == ["test sample 7", "test sample 18", "mine.png"]
     assert groups == ["disagreement"] * 6 + ["chosen"] * 2 + ["own"]
     np.testing.assert_array_equal(probabilities[:, 6], said_by_members(folder)[:, 7])
     assert true[-1] == -1
@@ -128,7 +130,7 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert classes == ["down", "up"]
     right = np.array(classes)[said.mean(axis=0).argmax(axis=1)] == table.kind
     assert right.mean() > 0.85
-    assert "test point 3" in (folder / "report.html").read_text()
+    assert "test sample 3" in (folder / "report.html").read_text()
     assert main(["predict", str(folder), "--image", "x.png"]) == 2
     assert "data are a table" in capsys.readouterr().err
 

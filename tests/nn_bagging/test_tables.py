@@ -66,7 +66,7 @@ def test_predict_takes_the_raw_table(
     assert main(["predict", str(run), str(tmp_path / "other.csv")]) == 0
     said = capsys.readouterr().out
     answers = pd.read_csv(tmp_path / "other-predictions.csv")
-    assert {"row", "predicted", "certainty", "refer"} < set(answers.columns)
+    assert {"row", "predicted", "certainty", "deferred"} < set(answers.columns)
     wrong = int(np.sum(answers.predicted != other.pay))
     assert wrong < 20
     assert f"({wrong} of 50) against column 'pay'" in said

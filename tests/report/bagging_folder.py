@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 N_MEMBERS, N_CANDIDATES, N_FOLDS, N_TEST = 6, 4, 3, 120
 WORKERS = ("tcp://127.0.0.1:40001", "tcp://127.0.0.1:40002")
-RULE = "Refer to a person: fewer than 75 % of the members agree, or they are unsure."
+RULE = "Defer to a human: fewer than 75 % of the members agree, or they are unsure."
 
 
 def write_bagging_run(folder: Path) -> Path:
@@ -27,7 +27,7 @@ def write_bagging_run(folder: Path) -> Path:
     vote = (votes + mean / 2).argmax(axis=1)
     certainty = mean[np.arange(N_TEST), vote]
     disagreement = 1 - votes.max(axis=1) / N_MEMBERS
-    refer = (disagreement > 0.25) | (certainty < 0.5)
+    deferred = (disagreement > 0.25) | (certainty < 0.5)
     pd.DataFrame(
         {
             "row": np.arange(N_TEST), "true": true, "predicted": vote, "certainty": certainty,
@@ -42,10 +42,10 @@ def write_bagging_run(folder: Path) -> Path:
     shown = np.concatenate([hardest, [7, 18], [0]])
     np.savez(
         folder / "explained.npz",
-        name=[*(f"test point {row}" for row in shown[:8]), "photo.png"],
+        name=[*(f"test sample {row}" for row in shown[:8]), "photo.png"],
         group=["disagreement"] * 6 + ["chosen"] * 2 + ["own"],
         X=X[shown], true=[*true[shown[:8]], -1], probabilities=p[:, shown].astype(np.float32),
-        vote=vote[shown], refer=refer[shown],
+        vote=vote[shown], deferred=deferred[shown],
     )  # fmt: skip
     sizes = []
     for size in range(1, N_MEMBERS + 1):
@@ -69,7 +69,7 @@ def write_bagging_run(folder: Path) -> Path:
         }
     )  # fmt: skip
     members.to_csv(folder / "members.csv", index=False)
-    kept = ~refer
+    kept = ~deferred
     record = {
         "command": "nn_bagging", "status": "finished", "seed": 7,
         "argv": ["python", "-m", "pipelines.nn_bagging"],
@@ -90,7 +90,7 @@ def write_bagging_run(folder: Path) -> Path:
         "members_mean_test_error": float(errors.mean()),
         "members_best_test_error": float(errors.min()),
         "test_calibration_error": 0.0123,
-        "referral": {"rule": RULE, "n_kept": int(kept.sum()),
+        "selective_prediction": {"rule": RULE, "n_kept": int(kept.sum()),
                      "n_wrong_kept": int(np.sum(kept & (vote != true)))},
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(record))

@@ -8,15 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from pipelines.report.bagging_figures import (
-    ExplainedPoint,
-    Referred,
+    Deferred,
+    ExplainedSample,
     calibration,
     calibration_bins,
     certainty_panels,
     ensemble_size,
     kept_errors,
     member_searches,
-    referral,
+    selective_prediction,
 )
 from pipelines.report.style import VERMILLION, figure_style, save
 from pipelines.run_folder.statistics import wilson
@@ -28,10 +28,10 @@ def drawn(figure: Figure, gid: str) -> list:
     ]
 
 
-def point(refer: bool = False, image: bool = True, n_members: int = 5) -> ExplainedPoint:
+def point(deferred: bool = False, image: bool = True, n_members: int = 5) -> ExplainedSample:
     p = np.random.default_rng(1).dirichlet(np.ones(4), size=n_members)
     pixels = np.arange(12).reshape(4, 3) if image else None
-    return ExplainedPoint("test point 3", 2, pixels, p, 1, refer)
+    return ExplainedSample("test sample 3", 2, pixels, p, 1, deferred)
 
 
 def test_a_panel_has_the_image_a_box_for_every_class_and_every_member() -> None:
@@ -52,18 +52,18 @@ def test_a_panel_has_the_image_a_box_for_every_class_and_every_member() -> None:
 
 
 def test_a_point_that_is_referred_says_so_in_orange() -> None:
-    figure = certainty_panels([point(refer=True), point(refer=False)], list("abcd"))
+    figure = certainty_panels([point(deferred=True), point(deferred=False)], list("abcd"))
     first, second = figure.texts
-    assert first.get_text().endswith("refer to a person")
+    assert first.get_text().endswith("defer to a human")
     assert first.get_color() == VERMILLION
-    assert "refer" not in second.get_text()
-    assert "test point 3, true c: vote b," in second.get_text()
+    assert "deferred" not in second.get_text()
+    assert "test sample 3, true c: vote b," in second.get_text()
     assert second.get_color() != VERMILLION
 
 
 def test_one_member_many_classes_and_no_image(tmp_path: Path) -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(60), size=1)
-    alone = ExplainedPoint("x" * 80, None, None, p, 7, False)
+    alone = ExplainedSample("x" * 80, None, None, p, 7, False)
     with figure_style():
         save(certainty_panels([alone], [f"class {i}" for i in range(60)]), tmp_path, "many")
         save(certainty_panels([point(image=False)] * 3, list("abcd")), tmp_path, "three")
@@ -75,14 +75,14 @@ def test_calibration_bins_are_those_of_the_definition() -> None:
     certainty = rng.random(500)
     is_right = rng.random(500) < certainty
     bins = calibration_bins(certainty, is_right, 10)
-    assert bins.n_points.sum() == 500
+    assert bins.n_samples.sum() == 500
     for number in range(10):
         inside = (certainty > number / 10) & (certainty <= (number + 1) / 10)
-        assert bins.n_points[number] == inside.sum()
+        assert bins.n_samples[number] == inside.sum()
         assert bins.certainty[number] == pytest.approx(certainty[inside].mean())
         assert bins.right[number] == pytest.approx(is_right[inside].mean())
     ends = calibration_bins(np.array([0.0, 1.0]), np.array([False, True]), 10)
-    assert ends.n_points[[0, 9]].tolist() == [1, 1]
+    assert ends.n_samples[[0, 9]].tolist() == [1, 1]
     assert np.isnan(ends.right[5])
 
 
@@ -112,10 +112,10 @@ def test_kept_errors_refer_the_least_certain_first() -> None:
 def test_the_rule_is_a_point_of_the_referral_figure(tmp_path: Path) -> None:
     certainty = np.linspace(0.3, 1, 50)
     is_right = certainty > 0.5
-    figure = referral(certainty, is_right, Referred(0.8, 0.01), "the rule")
+    figure = selective_prediction(certainty, is_right, Deferred(0.8, 0.01), "the rule")
     (rule,) = drawn(figure, "rule")
     np.testing.assert_allclose(rule.get_xydata(), [[0.8, 0.01]])
-    save(referral(certainty, np.ones(50, dtype=bool), None, ""), tmp_path, "no_error")
+    save(selective_prediction(certainty, np.ones(50, dtype=bool), None, ""), tmp_path, "no_error")
 
 
 def test_error_against_size_is_the_mean_of_the_subsets() -> None:

@@ -32,7 +32,7 @@ def test_the_first_screen_has_the_answers_numbers(ensemble_page: Path) -> None:
     n_wrong = about["n_vote_errors"]
     assert first.startswith("Bagging of neural networks on digits")
     assert "6 members, each the best of 4 candidates, 3-fold cross-validation" in first
-    assert f"{n_wrong / 120 * 100:.2f} % {n_wrong} of 120 test points" in first
+    assert f"{n_wrong / 120 * 100:.2f} % {n_wrong} of 120 test samples" in first
     assert f"best {about['members_best_test_error'] * 100:.2f} %" in first
     assert "calibration error 1.23 %" in first
     assert "wall time 1 min 01 s for 72 cells" in first
@@ -57,8 +57,8 @@ def test_the_words_of_a_figure_say_what_the_ensemble_says(ensemble_page: Path) -
     words = [image["alt"] or "" for image in Page(ensemble_page).all("img")]
     assert f"photo.png: vote {own.vote}, {own.n_agree} of 6 members" in words[0]
     hard = run.explained["disagreement"][0]
-    assert hard.refer
-    assert f"vote {hard.vote}, {hard.n_agree} of 6 members; refer to a person" in words[2]
+    assert hard.deferred
+    assert f"vote {hard.vote}, {hard.n_agree} of 6 members; defer to a human" in words[2]
 
 
 def test_members_are_a_table(ensemble_page: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_table_has_no_images(folder: Path) -> None:
     assert run.explained["own"][0].image is None
     page = Page(write_report(folder))
     assert "test_errors" not in figures_in(folder)
-    assert "Wrong test points" in page.text
+    assert "Wrong test samples" in page.text
 
 
 def test_a_stopped_run_draws_what_is_there(folder: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_stopped_run_draws_what_is_there(folder: Path) -> None:
     refit["rows"] = [refit["rows"][0] | {"fold": -1}]
     journal.write_text("".join(lines[:9]) + json.dumps(refit) + "\n" + lines[9][:80])
     late = dict.fromkeys(
-        ("vote_test_error", "mean_test_error", "members_mean_test_error", "referral",
+        ("vote_test_error", "mean_test_error", "members_mean_test_error", "selective_prediction",
          "test_calibration_error", "busy_share", "n_cells")
     )  # fmt: skip
     edit(folder, status="stopped", reason="stopped on request", **late)

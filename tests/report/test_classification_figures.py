@@ -5,13 +5,13 @@ from pipelines.report.classification import (
     class_name,
     confusion_counts,
     confusion_matrix,
-    wrong_test_points,
+    wrong_test_samples,
 )
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.reading import WrongImages
 
 
-def wrong_points(n: int, shape: tuple[int, int] = (5, 4)) -> WrongImages:
+def wrong_samples(n: int, shape: tuple[int, int] = (5, 4)) -> WrongImages:
     codes = np.arange(n)
     images = np.random.default_rng(0).integers(0, 255, (n, *shape)).astype(np.uint8)
     return WrongImages(codes + 100, codes % 3, (codes + 1) % 3, images)
@@ -35,7 +35,7 @@ def test_every_count_is_written_and_only_errors_have_a_colour():
     coloured = ~np.ma.getmaskarray(image.get_array())
     assert coloured.tolist() == ((counts > 0) & ~np.eye(3, dtype=bool)).tolist()
     assert image.norm.vmax < 10  # the scale is the errors', not the diagonal's
-    assert "10 of 2,950 test points wrong (0.34 %)" in figure.get_suptitle()
+    assert "10 of 2,950 test samples wrong (0.34 %)" in figure.get_suptitle()
 
 
 @pytest.mark.slow
@@ -66,21 +66,21 @@ def test_names_that_look_like_mathematics_or_lack_a_glyph_are_drawn(tmp_path):
 
 
 def test_each_wrong_point_has_its_row_and_classes_as_title():
-    figure = wrong_test_points(wrong_points(3), ["a", "b", "c"])
+    figure = wrong_test_samples(wrong_samples(3), ["a", "b", "c"])
     assert [text.get_text() for text in figure.axes[0].texts] == [
         "100: a → b", "101: b → c", "102: c → a"
     ]  # fmt: skip
     assert len(figure.axes[0].images) == 3
-    assert np.array_equal(figure.axes[0].images[1].get_array(), wrong_points(3).images[1])
+    assert np.array_equal(figure.axes[0].images[1].get_array(), wrong_samples(3).images[1])
 
 
 def test_long_names_take_a_second_line():
-    figure = wrong_test_points(wrong_points(1), ["ankle boot", "T-shirt or top", "bag"])
+    figure = wrong_test_samples(wrong_samples(1), ["ankle boot", "T-shirt or top", "bag"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["100: ankle boot\n→ T-shirt or …"]
 
 
 def test_at_most_forty_wrong_points_are_drawn():
-    assert len(wrong_test_points(wrong_points(60), ["a", "b", "c"]).axes[0].images) == 40
+    assert len(wrong_test_samples(wrong_samples(60), ["a", "b", "c"]).axes[0].images) == 40
 
 
 def test_a_code_without_a_name_is_its_own_name():

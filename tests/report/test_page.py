@@ -24,7 +24,7 @@ def test_the_first_screen_has_the_answers_numbers(grid_page):
     assert "best C 10 " in first
     assert "best gamma 0.01 " in first
     assert "cv error 4.50 % ± 1.54 %" in first
-    assert "test error 33.33 % 2 of 6 test points" in first
+    assert "test error 33.33 % 2 of 6 test samples" in first
     assert "wall time 2 min 05 s" in first
     assert "busy share 82 %" in first
     assert "5 C × 4 gamma, 4-fold cross-validation on 800 training points" in first
@@ -151,10 +151,10 @@ def test_more_wrong_points_than_the_page_shows_are_counted(make_run):
     table = pd.DataFrame({"row": range(n), "true": 0, "predicted": 1})
     table.to_parquet(folder / "test_predictions.parquet")
     text = Page(write_report(folder)).text
-    assert "The first 40 of 130 wrong test points; the table has all." in text
+    assert "The first 40 of 130 wrong test samples; the table has all." in text
     (folder / "test_errors.npz").unlink()
     text = Page(write_report(folder)).text
-    assert "130 wrong test points. Wrong test points row true predicted" in text
+    assert "130 wrong test samples. Wrong test samples row true predicted" in text
     assert "129 zero one" in text
 
 
@@ -168,7 +168,7 @@ def test_no_wrong_point_at_all(make_run):
         row=none, true=none, predicted=none, X=np.empty((0, 12), dtype=np.uint8),
     )  # fmt: skip
     page = Page(write_report(folder))
-    assert "Every test point was classified right." in page.text
+    assert "Every test sample was classified right." in page.text
     assert "confusion_matrix" in figures_in(folder)
 
 
@@ -291,7 +291,7 @@ def test_wrong_points_stand_by_their_margin_all_of_them_with_their_image(make_ru
     margins = [2.0, 0.5, 1.0, 3.0, 0.25, 0.75]
     predictions.assign(margin=margins).to_parquet(folder / "test_predictions.parquet")
     page = Page(write_report(folder))
-    assert "2 wrong test points, those of the largest margin first." in page.text
+    assert "2 wrong test samples, those of the largest margin first." in page.text
     assert "margin 5 two one 0.750 4 one two 0.250" in page.text
     first, second = [image["src"] for image in page.all("img") if image.get("class") == "small"]
     shades = [

@@ -90,7 +90,7 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 def test_any_fact_of_any_type_is_read_or_refused(
     name: str, read: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is drawn does not depend on the record alone; pictures are many seconds.
+    # What is drawn does not depend on the record alone; images are many seconds.
     monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
     folder = copy_of(name, tmp_path)
     record = json.loads((folder / "run.json").read_text())
@@ -174,7 +174,7 @@ SVM, NN = "svm_grid-finished", "nn_bagging-finished"
 cells, candidates, predictions = map(
     changed, ("cv_results.parquet", "candidates.parquet", "test_predictions.parquet")
 )
-pictures = partial(change_array, "test_errors.npz")
+images = partial(change_array, "test_errors.npz")
 explained = partial(change_array, "explained.npz")
 DEEP = b"[" * 100_000 + b"]" * 100_000
 DAMAGED: dict[str, tuple[str, Change]] = {
@@ -188,7 +188,7 @@ DAMAGED: dict[str, tuple[str, Change]] = {
     "cut predictions": (NN, cut("test_predictions.parquet")),
     "cut sizes": (NN, cut("ensemble_sizes.parquet")),
     "cut explained": (NN, cut("explained.npz")),
-    "cut pictures": (SVM, cut("test_errors.npz")),
+    "cut images": (SVM, cut("test_errors.npz")),
     "C is missing": (SVM, cells(C=np.nan)),
     "C is negative": (SVM, cells(C=-1.0)),
     "C is text": (SVM, cells(C="1")),
@@ -203,8 +203,8 @@ DAMAGED: dict[str, tuple[str, Change]] = {
     "is_best is text": (NN, candidates(is_best="yes")),
     "members of text": (NN, write("members.csv", b"member,test_error\na,b\n")),
     "member of nothing": (NN, write("members.csv", b"member,test_error\n,\n")),
-    "huge shape": (SVM, pictures("X", claims_shape(2**40, 2**20))),
-    "negative shape": (SVM, pictures("X", claims_shape(-1, 8))),
+    "huge shape": (SVM, images("X", claims_shape(2**40, 2**20))),
+    "negative shape": (SVM, images("X", claims_shape(-1, 8))),
     "no array": (NN, explained("vote", b"no array")),
     "huge votes": (NN, explained("probabilities", claims_shape(2**62))),
 }  # fmt: skip

@@ -40,7 +40,7 @@ def kept(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
 def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, state: str) -> None:
     words = {
-        ("svm_grid", "finished"): ["cv error", "13.01 %", "15 of 180 test points", "All 9"],
+        ("svm_grid", "finished"): ["cv error", "13.01 %", "15 of 180 test samples", "All 9"],
         ("svm_grid", "interrupted"): ["was stopped (stopped on request)", "18 of 27 cells"],
         ("nn_bagging", "finished"): ["test error of the vote", "8.89 %", "16 of 180"],
         ("nn_bagging", "interrupted"): ["was stopped (stopped on request)", "6 of 8 cells"],

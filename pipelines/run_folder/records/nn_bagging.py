@@ -8,22 +8,22 @@ from pipelines.run_folder.records.base import OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
 
 
-class ReferralMetadata(Part):
-    """What the rule leaves to a person."""
+class SelectivePredictionMetadata(Part):
+    """What the rule defers to a human."""
 
     rule: str = ""
     n_kept: Count | None = None
     n_wrong_kept: Count | None = None
 
 
-class GuaranteeMetadata(Part):
-    """The threshold above which few answers are wrong, and how it does on test points."""
+class RiskControlMetadata(Part):
+    """The threshold above which few answers are wrong, and how it does on test samples."""
 
     error: Share
     confidence: Share
     threshold: Number | None = None
     bound: Share | None = None
-    n_left_out: Count
+    n_out_of_bag: Count
     n_kept: Count
     n_wrong: Count
     n_kept_test: Count
@@ -32,8 +32,8 @@ class GuaranteeMetadata(Part):
     assumption: str = ""
 
 
-class SetMetadata(Part):
-    """Sets of classes: how large they are on test points, and how many hold the true class."""
+class PredictionSetMetadata(Part):
+    """Prediction sets: how large they are on test samples, and how many hold the true class."""
 
     confidence: Share
     mean_size: Number | None = None
@@ -41,15 +41,15 @@ class SetMetadata(Part):
     least_coverage: Share | None = None
 
 
-class StrangerMetadata(Part):
-    """How many test points were named as foreign, and the rate that was allowed."""
+class NoveltyMetadata(Part):
+    """How many test samples were named as foreign, and the rate that was allowed."""
 
     rate: Share
     n_named: Count
 
 
 class ImageForm(Part):
-    """The form of the images of an ensemble, as ``bagging.pictures`` measures it."""
+    """The form of the images of an ensemble, as ``bagging.images`` measures it."""
 
     height: Side
     width: Side
@@ -69,12 +69,12 @@ class BaggingRecord(Record):
 
     answer = (
         "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",
-        "members_best_test_error", "test_calibration_error", "referral",
+        "members_best_test_error", "test_calibration_error", "selective_prediction",
     )  # fmt: skip
 
     options: BaggingOptions = BaggingOptions()
     space: dict[str, Any] | None = None
-    pictures: str | None = None
+    images: str | None = None
     image_form: ImageForm | None = None
     lost_members: list[Count] = []
     why_lost: str = ""
@@ -84,7 +84,7 @@ class BaggingRecord(Record):
     n_mean_errors: Count | None = None
     members_mean_test_error: Share | None = None
     members_best_test_error: Share | None = None
-    referral: ReferralMetadata | None = None
-    guarantee: GuaranteeMetadata | None = None
-    class_sets: SetMetadata | None = None
-    strangers: StrangerMetadata | None = None
+    selective_prediction: SelectivePredictionMetadata | None = None
+    risk_control: RiskControlMetadata | None = None
+    prediction_sets: PredictionSetMetadata | None = None
+    novelty: NoveltyMetadata | None = None

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn import left_out
+from pipelines.nn import early_stopping
 from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
-from pipelines.nn.left_out import SMOOTHING, WEIGHT_DECAY, _Given
+from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given
 from pipelines.nn.network import Tensors, log_certainty
 from pipelines.nn.parts import DIVERGED, OK, Part, Trained
 from pipelines.nn.settings import Training
@@ -49,7 +49,7 @@ def test_steps_are_those_of_autograd_and_adamw(
     wine: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five epochs of each network alone, by the loss as one writes it."""
-    monkeypatch.setattr(left_out, "LEAST_FALL", -math.inf)  # the last epoch is kept
+    monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
     found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
     rows, parts = place_rows(wine, 3, "cpu"), parts_of(wine)
     first = first_weights(TABLE, WINE, [part.generator for part in parts], CPU)
@@ -89,7 +89,7 @@ def test_every_row_weighs_as_often_as_it_was_drawn(wine: FoldedData) -> None:
     batches = list(given.batches())
     assert len(batches) == given.n_batches == math.ceil(len(wine.y) / 50)
     for number, part in enumerate(parts):
-        for name, expected in (("drawn", 1.0), ("left_out", 1.0)):
+        for name, expected in (("drawn", 1.0), ("out_of_bag", 1.0)):
             total = sum(float(getattr(batch, name)[number].sum()) for batch in batches)
             assert total == pytest.approx(expected, rel=1e-5)
         seen = torch.cat([batch.X[number][batch.drawn[number] > 0] for batch in batches])
@@ -119,14 +119,14 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
     rows = place_rows(data, 3, "cpu")
     wrong = DeviceRows(rows.X, rows.one_hot.clone())
     (part,) = parts[:1]
-    assert part.left_out is not None
-    unseen = torch.from_numpy(part.left_out)
+    assert part.out_of_bag is not None
+    unseen = torch.from_numpy(part.out_of_bag)
     wrong.one_hot[unseen] = wrong.one_hot[unseen].roll(1, 1)
     training = Training.of("table", len(data.y))
     (misled,) = train(TABLE, WINE, wrong, [part], training, copied)
     (led,) = train(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
-    assert len(misled.losses) <= left_out.PATIENCE + 5
-    assert len(led.losses) > 2 * left_out.PATIENCE
+    assert len(misled.losses) <= early_stopping.PATIENCE + 5
+    assert len(led.losses) > 2 * early_stopping.PATIENCE
 
 
 def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:

@@ -1,4 +1,4 @@
-"""Sets of classes that hold the true one with confidence, class by class, through MAPIE."""
+"""Prediction sets that hold the true one with confidence, class by class, through MAPIE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 
-def class_sets(
+def prediction_sets(
     known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
 ) -> np.ndarray:
     """Which classes a point may have: of each class at most 1 - ``confidence`` miss it.

@@ -18,7 +18,7 @@ STARTS = (20, 40, 54, 60)  # places in THRESHOLDS: 0.999, 0.99, 0.955, 0.9
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class RiskControl:
     """What is kept so that at most ``error`` of it is wrong.
 
     Attributes
@@ -37,12 +37,12 @@ class Guarantee:
     confidence: float
     threshold: float | None
     bound: float | None
-    n_left_out: int
+    n_out_of_bag: int
     n_kept: int
     n_wrong: int
 
     def keeps(self, certainty: np.ndarray) -> np.ndarray:
-        """Which points need no person, bool of the shape of ``certainty``."""
+        """Which points need no human, bool of the shape of ``certainty``."""
         if self.threshold is None:
             return np.zeros(np.shape(certainty), dtype=bool)
         return np.asarray(certainty) >= self.threshold
@@ -59,12 +59,12 @@ class Guarantee:
         )
         if self.threshold is None:
             return (
-                f"{asked}, is proved of no certainty by {self.n_left_out:,} left-out rows: every "
-                "point goes to a person"
+                f"{asked}, is proved of no certainty by {self.n_out_of_bag:,} left-out rows: every "
+                "point is deferred to a human"
             )
         return (
             f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
-            f"{self.n_kept:,} left-out rows are wrong, of {self.n_left_out:,} in all"
+            f"{self.n_kept:,} left-out rows are wrong, of {self.n_out_of_bag:,} in all"
         )
 
 
@@ -80,7 +80,7 @@ def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
 
 def find_threshold(
     certainty: np.ndarray, is_wrong: np.ndarray, error: float, confidence: float = CONFIDENCE
-) -> Guarantee:
+) -> RiskControl:
     """The least certainty from which on at most ``error`` of the answers are wrong.
 
     Thresholds are tried from strict to lax, and the walk ends at the first whose bound is
@@ -108,9 +108,9 @@ def find_threshold(
                 break
             laxest = max(laxest, place)
     if laxest < 0:
-        return Guarantee(error, confidence, None, None, len(certainty), 0, 0)
+        return RiskControl(error, confidence, None, None, len(certainty), 0, 0)
     n = int(n_kept[laxest])
-    return Guarantee(
+    return RiskControl(
         error, confidence, float(THRESHOLDS[laxest]), upper_bound(int(wrong[n]), n, each),
         len(certainty), n, int(wrong[n]),
     )  # fmt: skip

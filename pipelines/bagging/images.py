@@ -1,9 +1,9 @@
-"""A picture of one's own -> a row in the form of the training images.
+"""A image of one's own -> a row in the form of the training images.
 
 Large data sets of digits were made in one way: the ink is brought to a box
 of fixed size with its proportions kept, and its centre of mass to the centre of
 the image (LeCun et al., Gradient-based learning applied to document recognition,
-1998). A picture gets the same treatment; the size of the box, and the
+1998). A image gets the same treatment; the size of the box, and the
 brightest pixel, are those of the training images.
 """
 
@@ -23,7 +23,7 @@ MOST_PIXELS = 80_000_000
 
 
 @dataclass(frozen=True)
-class PictureForm:
+class ImageFormat:
     """The form of a data set's images, as a run records it.
 
     Attributes
@@ -41,7 +41,7 @@ class PictureForm:
     ink_side: int
 
     @classmethod
-    def of(cls, X: np.ndarray, shape: tuple[int, int]) -> PictureForm:
+    def of(cls, X: np.ndarray, shape: tuple[int, int]) -> ImageFormat:
         """The form of images ``X``, an array of shape (n, height * width)."""
         images = X.reshape(len(X), *shape)
         brightest = float(images.max())
@@ -56,8 +56,8 @@ def _extent(lines: Any) -> np.ndarray:
     return np.where(lines.any(axis=1), last - first, 0)
 
 
-def read_picture(path: Path, form: PictureForm) -> np.ndarray:
-    """A picture in the form of a data set's images.
+def read_image(path: Path, form: ImageFormat) -> np.ndarray:
+    """A image in the form of a data set's images.
 
     It becomes grey; transparent parts become background. Where its border is
     light it is inverted, as ink is bright in the data. The border's level is taken
@@ -75,7 +75,7 @@ def read_picture(path: Path, form: PictureForm) -> np.ndarray:
     Raises
     ------
     InputError
-        The file cannot be read as a picture, or it is of one colour.
+        The file cannot be read as a image, or it is of one colour.
     """
     grey = _read_grey(path)
     border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
@@ -85,7 +85,7 @@ def read_picture(path: Path, form: PictureForm) -> np.ndarray:
     if ink.max() < 8:
         raise InputError(
             f"{opt('image')} must show something darker or lighter than its border, got {path}, "
-            "which is nearly of one colour; give another picture"
+            "which is nearly of one colour; give another image"
         )
     ink *= 255 / ink.max()
     return _place(_cut_out(ink), form).ravel()
@@ -95,24 +95,24 @@ def _read_grey(path: Path) -> np.ndarray:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(action="ignore"), Image.open(path) as picture:
-            if picture.width * picture.height > MOST_PIXELS:
+        with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
+            if image.width * image.height > MOST_PIXELS:
                 raise InputError(
                     f"{opt('image')} must have at most {MOST_PIXELS:,} pixels, got {path} with "
-                    f"{picture.width} x {picture.height}; give a smaller one"
+                    f"{image.width} x {image.height}; give a smaller one"
                 )
-            upright = ImageOps.exif_transpose(picture).convert("RGBA")
+            upright = ImageOps.exif_transpose(image).convert("RGBA")
     except InputError:
         raise
     except (
         OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError
     ) as error:  # fmt: skip
-        reason = getattr(error, "strerror", None) or "it is no picture that can be read"
+        reason = getattr(error, "strerror", None) or "it is no image that can be read"
         raise InputError(
-            f"{opt('image')} must be a picture such as a .png or .jpg file, got {path}: {reason}; "
-            "check the path, or save the picture again as .png"
+            f"{opt('image')} must be a image such as a .png or .jpg file, got {path}: {reason}; "
+            "check the path, or save the image again as .png"
         ) from None
-    # Composed on white: most pictures with transparent parts are drawn for a light page.
+    # Composed on white: most images with transparent parts are drawn for a light page.
     paper = Image.new("RGBA", upright.size, "white")
     paper.alpha_composite(upright)
     return np.asarray(paper.convert("L"), dtype=np.float64)
@@ -123,7 +123,7 @@ def _cut_out(ink: np.ndarray) -> np.ndarray:
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
-def _place(ink: np.ndarray, form: PictureForm) -> np.ndarray:
+def _place(ink: np.ndarray, form: ImageFormat) -> np.ndarray:
     from PIL import Image
 
     height, width = ink.shape

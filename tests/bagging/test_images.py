@@ -7,22 +7,22 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.pictures import PictureForm, read_picture
+from pipelines.bagging.images import ImageFormat, read_image
 from pipelines.errors import InputError
 
-MNIST = PictureForm(28, 28, 255.0, 20)
+MNIST = ImageFormat(28, 28, 255.0, 20)
 
 
-def save(tmp_path: Path, pixels: np.ndarray, name: str = "picture.png") -> Path:
+def save(tmp_path: Path, pixels: np.ndarray, name: str = "image.png") -> Path:
     Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name)
     return tmp_path / name
 
 
 def bar(height: int = 200, width: int = 300) -> np.ndarray:
     """A dark upright bar on light paper, far from the middle."""
-    picture = np.full((height, width), 240)
-    picture[30:130, 40:60] = 15
-    return picture
+    image = np.full((height, width), 240)
+    image[30:130, 40:60] = 15
+    return image
 
 
 def test_the_form_is_measured_on_the_images() -> None:
@@ -30,18 +30,18 @@ def test_the_form_is_measured_on_the_images() -> None:
     X[0, 1:5, 2] = 16  # four pixels high
     X[1, 2, 0:4] = 9  # four wide
     X[2, 0, 0] = 16
-    form = PictureForm.of(X.reshape(3, 30), (6, 5))
-    assert form == PictureForm(6, 5, 16.0, 4)
+    form = ImageFormat.of(X.reshape(3, 30), (6, 5))
+    assert form == ImageFormat(6, 5, 16.0, 4)
     digits = load_digits()
-    assert PictureForm.of(digits.data, (8, 8)) == PictureForm(8, 8, 16.0, 8)
+    assert ImageFormat.of(digits.data, (8, 8)) == ImageFormat(8, 8, 16.0, 8)
 
 
 def test_images_without_ink_have_a_form() -> None:
-    assert PictureForm.of(np.zeros((2, 30)), (6, 5)).ink_side == 6
+    assert ImageFormat.of(np.zeros((2, 30)), (6, 5)).ink_side == 6
 
 
 def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:
-    row = read_picture(save(tmp_path, bar()), MNIST)
+    row = read_image(save(tmp_path, bar()), MNIST)
     image = row.reshape(28, 28)
     assert row.dtype == np.float32
     rows, columns = np.flatnonzero(image.any(axis=1)), np.flatnonzero(image.any(axis=0))
@@ -53,30 +53,30 @@ def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:
 
 
 def test_light_ink_on_a_dark_ground_gives_the_same(tmp_path: Path) -> None:
-    dark = read_picture(save(tmp_path, 255 - bar(), "dark.png"), MNIST)
-    light = read_picture(save(tmp_path, bar(), "light.png"), MNIST)
+    dark = read_image(save(tmp_path, 255 - bar(), "dark.png"), MNIST)
+    light = read_image(save(tmp_path, bar(), "light.png"), MNIST)
     np.testing.assert_array_equal(dark, light)
 
 
 def test_colours_transparency_and_the_camera_held_upright(tmp_path: Path) -> None:
-    expected = read_picture(save(tmp_path, bar()), MNIST)
+    expected = read_image(save(tmp_path, bar()), MNIST)
     ink = np.zeros((*bar().shape, 4), dtype=np.uint8)
     ink[..., 3] = np.where(bar() < 100, 255, 0)
     Image.fromarray(ink).save(tmp_path / "clear.png")
-    np.testing.assert_allclose(read_picture(tmp_path / "clear.png", MNIST), expected, atol=1)
+    np.testing.assert_allclose(read_image(tmp_path / "clear.png", MNIST), expected, atol=1)
     turned = Image.fromarray(bar().astype(np.uint8)).rotate(90, expand=True)
     exif = turned.getexif()
     exif[0x0112] = 6  # shown turned to the right
     turned.save(tmp_path / "turned.jpg", quality=95, exif=exif)
-    found = read_picture(tmp_path / "turned.jpg", MNIST)
+    found = read_image(tmp_path / "turned.jpg", MNIST)
     assert np.abs(found - expected).max() < 40  # what JPEG loses at edges
 
 
 def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
-    picture = np.full((100, 100), 255)
-    picture[20:80, 30:36] = 0
-    picture[70:80, 30:70] = 0  # a foot: more ink low and to the right
-    image = read_picture(save(tmp_path, picture), MNIST).reshape(28, 28)
+    image = np.full((100, 100), 255)
+    image[20:80, 30:36] = 0
+    image[70:80, 30:70] = 0  # a foot: more ink low and to the right
+    image = read_image(save(tmp_path, image), MNIST).reshape(28, 28)
     mass = image.sum()
     for axis in (0, 1):
         centre = (image.sum(axis=1 - axis) * (np.arange(28) + 0.5)).sum() / mass
@@ -85,10 +85,10 @@ def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
 
 def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> None:
     digits = load_digits()
-    form = PictureForm.of(digits.data, (8, 8))
+    form = ImageFormat.of(digits.data, (8, 8))
     drawn = np.kron(255 - digits.images[0] * 15.9, np.ones((20, 20)))
     drawn = np.pad(drawn, 30, constant_values=255)
-    found = read_picture(save(tmp_path, drawn), form)
+    found = read_image(save(tmp_path, drawn), form)
     assert np.corrcoef(found, digits.data[0])[0, 1] > 0.8
 
 
@@ -96,8 +96,8 @@ def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> No
     ("name", "content", "says"),
     [
         ("none.png", None, "No such file"),
-        ("text.png", b"hello", "no picture"),
-        ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "no picture"),
+        ("text.png", b"hello", "no image"),
+        ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "no image"),
     ],
 )
 def test_a_file_that_is_no_picture_is_one_line(
@@ -106,26 +106,26 @@ def test_a_file_that_is_no_picture_is_one_line(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=says) as caught:
-        read_picture(tmp_path / name, MNIST)
+        read_image(tmp_path / name, MNIST)
     assert "--image" in caught.value.flagged()
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_page_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one colour"):
-        read_picture(save(tmp_path, np.full((50, 40), 250)), MNIST)
+        read_image(save(tmp_path, np.full((50, 40), 250)), MNIST)
     with pytest.raises(InputError, match="Is a directory"):
-        read_picture(tmp_path, MNIST)
+        read_image(tmp_path, MNIST)
 
 
 def test_a_cut_off_picture_is_one_line(tmp_path: Path) -> None:
     path = save(tmp_path, np.random.default_rng(0).integers(0, 255, (200, 200)))
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(InputError, match="image must"):
-        read_picture(path, MNIST)
+        read_image(path, MNIST)
 
 
 def test_a_picture_beyond_reason_is_refused(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.bagging.pictures.MOST_PIXELS", 100)
+    monkeypatch.setattr("pipelines.bagging.images.MOST_PIXELS", 100)
     with pytest.raises(InputError, match="at most 100 pixels"):
-        read_picture(save(tmp_path, bar()), MNIST)
+        read_image(save(tmp_path, bar()), MNIST)

@@ -51,10 +51,10 @@ class OutOfBag:
             total[rows] += probabilities
             votes[rows, probabilities.argmax(axis=1)] += 1
             n_members[rows] += 1
-        judged = n_members > 0
-        mean = total[judged] / n_members[judged, None]
-        vote = (votes[judged] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
-        return cls(mean.astype(np.float32), vote, y[judged].astype(np.int32))
+        assessed = n_members > 0
+        mean = total[assessed] / n_members[assessed, None]
+        vote = (votes[assessed] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
+        return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32))
 
     @property
     def certainty(self) -> np.ndarray:

@@ -55,7 +55,7 @@ class Batch:
     X: torch.Tensor
     one_hot: torch.Tensor
     drawn: torch.Tensor
-    left_out: torch.Tensor
+    out_of_bag: torch.Tensor
     n_drawn: int
 
 
@@ -106,7 +106,7 @@ class Together:
         outputs = torch.baddbmm(w["output.bias"], hidden, w["output.weight"])
         certainty = torch.log_softmax(outputs, 2)
         losses = (certainty * batch.one_hot).sum(2).neg_()
-        of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.left_out).sum(1)
+        of_drawn, of_left_out = (losses * batch.drawn).sum(1), (losses * batch.out_of_bag).sum(1)
 
         X, one_hot, hidden, certainty, weights = (
             one[:, : batch.n_drawn]
@@ -136,7 +136,7 @@ class Together:
         self.flat.addcdiv_(self.mean, scale, value=-rate / (1 - momentum**self._steps))
 
 
-def train_until_left_out(
+def train_with_early_stopping(
     candidate: Candidate,
     inputs: Inputs,
     rows: DeviceRows,
@@ -167,13 +167,13 @@ def train_until_left_out(
     for epoch in range(training.max_epochs):
         on_progress(epoch / training.max_epochs)
         sums = [nets.step(batch, given.n_batches) for batch in given.batches()]
-        drawn, left_out = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
+        drawn, out_of_bag = (torch.stack(one).sum(0) for one in zip(*sums, strict=True))
         losses.append(drawn)
         goes_on = since < PATIENCE
         lasted += goes_on
-        judged = torch.where(alone, drawn, left_out)
-        better = (judged < least - LEAST_FALL) & goes_on
-        least = torch.where(better, judged, least)
+        assessed = torch.where(alone, drawn, out_of_bag)
+        better = (assessed < least - LEAST_FALL) & goes_on
+        least = torch.where(better, assessed, least)
         kept = torch.where(better[:, None], nets.flat, kept)
         since = torch.where(better, 0, since + 1)
         if bool((since >= PATIENCE).all()):
@@ -241,16 +241,16 @@ class _Given:
         )
         for line, part in zip(X, self._parts, strict=True):
             part.scaled(line)
-        drawn, left_out = torch.from_numpy(weights).to(where)
+        drawn, out_of_bag = torch.from_numpy(weights).to(where)
         n_drawn = int((weights[0] > 0).sum(1).max())
-        return Batch(X, one_hot, drawn, left_out, n_drawn)
+        return Batch(X, one_hot, drawn, out_of_bag, n_drawn)
 
 
 def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A network's rows, each once, with the weights of those drawn and those left out."""
-    left_out = np.empty(0, np.int64) if part.left_out is None else part.left_out
+    out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
     distinct, counts = np.unique(part.rows, return_counts=True)
-    weights = np.ones(len(left_out)) if part.weights is None else part.weights
-    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(left_out))])
+    weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
+    drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
     unseen = np.concatenate([np.zeros(len(distinct)), weights / (weights.sum() or 1)])
-    return np.concatenate([distinct, left_out]).astype(np.int64), drawn, unseen
+    return np.concatenate([distinct, out_of_bag]).astype(np.int64), drawn, unseen

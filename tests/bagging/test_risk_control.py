@@ -1,4 +1,4 @@
-"""A threshold of certainty that keeps its promise, and sets of classes that hold the true one."""
+"""A threshold of certainty that keeps its promise, and prediction sets that hold the true one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from pipelines.bagging.class_sets import class_sets
-from pipelines.bagging.guarantee import STARTS, THRESHOLDS, find_threshold, upper_bound
-from pipelines.bagging.left_out import OutOfBag, OutOfBagPrediction
+from pipelines.bagging.out_of_bag import OutOfBag, OutOfBagPrediction
+from pipelines.bagging.prediction_sets import prediction_sets
+from pipelines.bagging.risk_control import STARTS, THRESHOLDS, find_threshold, upper_bound
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
     nothing = find_threshold(certainty[:50], is_wrong[:50], 0.01)
     assert nothing.threshold is None
     assert not nothing.keeps(certainty).any()
-    assert "every point goes to a person" in nothing.line
+    assert "every point is deferred to a human" in nothing.line
     assert find_threshold(np.empty(0), np.empty(0, dtype=bool), 0.1).threshold is None
 
 
@@ -91,7 +91,7 @@ def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -
         return (p / p.sum(axis=1, keepdims=True)).astype(np.float32), y
 
     (known, truth), (new, new_truth) = sample(4_000), sample(20_000)
-    sets = class_sets(known, truth, new, 0.9)
+    sets = prediction_sets(known, truth, new, 0.9)
     for code in range(3):
         of_class = new_truth == code
         assert sets[of_class, code].mean() == pytest.approx(0.9, abs=0.04)
@@ -105,10 +105,10 @@ def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -
 def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
     known = np.full((30, 2), 0.5)
     truth = np.array([0] * 25 + [1] * 5)
-    sets = class_sets(known, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
+    sets = prediction_sets(known, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
     assert sets[:, 1].all()
     np.testing.assert_array_equal(sets[:, 0], [True, False])
-    assert class_sets(known, truth, np.empty((0, 2))).shape == (0, 2)
+    assert prediction_sets(known, truth, np.empty((0, 2))).shape == (0, 2)
 
 
 def test_any_number_of_known_points_of_a_class_is_taken() -> None:
@@ -117,4 +117,4 @@ def test_any_number_of_known_points_of_a_class_is_taken() -> None:
         for n in (0, 1, 2, 18, 19, 20, 21, 22, 99, 100, 101, 102):
             known = rng.dirichlet([2, 1], n + 30)
             truth = np.array([0] * n + [1] * 30)
-            assert class_sets(known, truth, known[:4], confidence).shape == (4, 2)
+            assert prediction_sets(known, truth, known[:4], confidence).shape == (4, 2)

@@ -10,7 +10,7 @@ import numpy as np
 
 MOST_KNOWN = 5_000  # training rows that new points are compared with
 GREYS = 64  # quantiles of an image's pixels
-FALSE_ALARMS = 0.05
+FALSE_DISCOVERY_RATE = 0.05
 TINY = 1e-30
 
 
@@ -66,15 +66,15 @@ class ConformalNoveltyDetector:
         return smallest
 
 
-def choose_known(n_rows: int, seed: int) -> np.ndarray:
+def choose_reference_rows(n_rows: int, seed: int) -> np.ndarray:
     """Which training rows are kept to compare with: all, or ``MOST_KNOWN`` of them, by chance."""
     if n_rows <= MOST_KNOWN:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, MOST_KNOWN, replace=False))
 
 
-def false_discoveries(p: np.ndarray, rate: float = FALSE_ALARMS) -> np.ndarray:
-    """Which points of a batch are strangers, so that at most ``rate`` of those named are not.
+def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
+    """Which points of a batch are novel samples, so that at most ``rate`` of those named are not.
 
     The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
     for p-values from one set of rows see Bates et al., Testing for outliers with conformal

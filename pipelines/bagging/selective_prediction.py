@@ -1,0 +1,262 @@
+"""Which answers to defer to a human, with a guarantee: threshold, prediction sets, novel samples.
+
+All three are set from what members say of the training rows that their samples left out, or
+from those rows themselves; no test sample is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from pipelines.bagging.novelty import (
+    FALSE_DISCOVERY_RATE,
+    ConformalNoveltyDetector,
+    choose_reference_rows,
+    select_novel,
+)
+from pipelines.bagging.out_of_bag import OutOfBag, OutOfBagPrediction
+from pipelines.bagging.prediction_sets import prediction_sets
+from pipelines.bagging.reductions import EnsemblePrediction
+from pipelines.bagging.risk_control import ASSUMPTION, CONFIDENCE, RiskControl, find_threshold
+from pipelines.data.dataset import rows_of
+from pipelines.data.model_file import Arrays, load_model, write_model
+from pipelines.data.preparation import Fitted, fitted_from
+from pipelines.run_folder import names
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What is known of answers beside their votes, each array with the points as its first axis.
+
+    Attributes
+    ----------
+    kept : bool of shape (n_points,), or None where no error was asked for
+        Whether the certainty reaches the proved threshold.
+    sets : bool of shape (n_points, n_classes)
+        Which classes a point may have.
+    p : float64 of shape (n_points,)
+        How well it goes with the training rows; near 0 for a novel sample.
+    is_novel : bool of shape (n_points,)
+        Named by the rule for the whole batch.
+    """
+
+    kept: np.ndarray | None
+    sets: np.ndarray
+    p: np.ndarray
+    is_novel: np.ndarray
+
+    def deferred(self, answers: EnsemblePrediction) -> np.ndarray:
+        """Which points to defer to a human, for any of the reasons; bool of shape (n_points,)."""
+        deferred: np.ndarray = answers.deferred | self.is_novel
+        return deferred if self.kept is None else deferred | ~self.kept
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """A column of a table for each."""
+        kept = {} if self.kept is None else {"kept": self.kept}
+        return {
+            **kept, "classes_in_set": self.sets.sum(axis=1), "novelty_p_value": self.p,
+            "novel sample": self.is_novel,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SelectivePrediction:
+    """What an ensemble keeps to judge its answers.
+
+    Attributes
+    ----------
+    scaling : FittedScaling or FittedPreparation, or None for images
+        Brings rows of a table to the numbers of ``novelty_detector``.
+    risk_control : Guarantee, or None where no error was asked for
+    confidence : float
+        Of the guarantee and the sets.
+    """
+
+    out_of_bag: OutOfBag
+    novelty_detector: ConformalNoveltyDetector
+    scaling: Fitted | None
+    risk_control: RiskControl | None
+    confidence: float = CONFIDENCE
+
+    @classmethod
+    def of(
+        cls,
+        said: Iterable[OutOfBagPrediction],
+        X: Any,
+        y: np.ndarray,
+        n_classes: int,
+        *,
+        scaling: Fitted | None,
+        error: float | None = None,
+        confidence: float = CONFIDENCE,
+        seed: int = 0,
+    ) -> Self:
+        """Learn from the training rows.
+
+        Parameters
+        ----------
+        said : of every member
+        X : array of shape (n_rows, n_features), or a DataFrame; unscaled training rows
+        y : int array of shape (n_rows,), class codes
+        scaling : fitted on ``X``; None for images, whose pixels are compared as they are
+        error : share of wrong answers among those kept; None for no threshold
+        confidence : float between 0 and 1
+        seed : draws the training rows that are kept
+        """
+        out_of_bag = OutOfBag.of(said, y, n_classes)
+        risk_control = None
+        if error is not None:
+            risk_control = find_threshold(
+                out_of_bag.certainty, out_of_bag.is_wrong, error, confidence
+            )
+        known = rows_of(X, choose_reference_rows(len(y), seed))
+        novelty_detector = ConformalNoveltyDetector.of(_numbers(known, scaling), scaling is None)
+        return cls(out_of_bag, novelty_detector, scaling, risk_control, confidence)
+
+    def assess(self, answers: EnsemblePrediction, X: Any) -> Assessment:
+        """Judge the answers to the rows of ``X``, unscaled."""
+        p = self.novelty_detector.p_values(_numbers(X, self.scaling))
+        return Assessment(
+            None if self.risk_control is None else self.risk_control.keeps(answers.certainty),
+            prediction_sets(
+                self.out_of_bag.mean, self.out_of_bag.truth, answers.mean, self.confidence
+            ),
+            p,
+            select_novel(p),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write one safetensors file: numbers and text, no code."""
+        scaling = {} if self.scaling is None else self.scaling.arrays()
+        arrays = {f"scaling.{name}": np.asarray(one) for name, one in scaling.items()} | {
+            "out_of_bag.mean": self.out_of_bag.mean, "out_of_bag.vote": self.out_of_bag.vote,
+            "out_of_bag.truth": self.out_of_bag.truth, "novelty.rows": self.novelty_detector.rows,
+            "novelty.apart": self.novelty_detector.apart,
+        }  # fmt: skip
+        risk_control = None if self.risk_control is None else self.risk_control.describe()
+        about = {"is_image": self.novelty_detector.is_image, "confidence": self.confidence}
+        write_model(path, arrays, about | {"risk_control": risk_control})
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote.
+
+        Raises
+        ------
+        InputError
+            The file is missing or not such a file.
+        """
+        return load_model(
+            path, cls._from_stored, "what nn_bagging stored beside its members",
+            "resume the run, which writes it again",
+        )  # fmt: skip
+
+    @classmethod
+    def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
+        out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{name}"] for name in ("mean", "vote", "truth")))
+        n, is_image, stored = len(out_of_bag.mean), bool(about["is_image"]), about["risk_control"]
+        if out_of_bag.vote.shape != (n,) or out_of_bag.truth.shape != (n,):
+            raise ValueError("its left-out rows do not belong together")
+        return cls(
+            out_of_bag,
+            ConformalNoveltyDetector(arrays["novelty.rows"], is_image, arrays["novelty.apart"]),
+            None if is_image else fitted_from(arrays, "scaling."),
+            None if stored is None else RiskControl(**stored),
+            float(about["confidence"]),
+        )
+
+
+def _numbers(X: Any, scaling: Fitted | None) -> np.ndarray:
+    rows = X if scaling is None else scaling.transform(X).astype(np.float32)
+    return np.ascontiguousarray(rows)
+
+
+def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
+    """What a run stored beside its members; None of a run of before, or one not finished."""
+    path = run / names.SELECTIVE_PREDICTION
+    return SelectivePrediction.load(path) if path.is_file() else None
+
+
+def lines_of(
+    selective: SelectivePrediction,
+    assessed: Assessment,
+    number: int,
+    certainty: float,
+    classes: list[str],
+) -> list[str]:
+    """Lines on one sample: its prediction set, the guarantee, whether it is novel."""
+    inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
+    lines = [
+        f"set        {', '.join(inside) or 'no class'}: {100 * selective.confidence:.4g} % of the "
+        "samples of each class have theirs in it"
+    ]
+    if assessed.is_novel[number]:  # nothing is promised of it
+        return [*lines, (
+            f"attention  a novel sample (p = {assessed.p[number]:.2g}): unlike all training rows; "
+            "its answer means nothing"
+        )]  # fmt: skip
+    risk_control = selective.risk_control
+    if risk_control is not None and assessed.kept is not None:
+        if risk_control.threshold is None:
+            lines.append(f"attention  {risk_control.line}")
+        elif assessed.kept[number]:
+            lines.append(
+                f"guarantee  certainty {certainty:.4f} reaches {risk_control.threshold:.4f}: of "
+                f"such answers at most {100 * risk_control.error:.4g} % are wrong"
+            )
+        else:
+            lines.append(
+                f"attention  defer to a human: certainty {certainty:.4f} is "
+                f"below {risk_control.threshold:.4f}, from which on at most "
+                f"{100 * risk_control.error:.4g} % are wrong"
+            )
+    return lines
+
+
+def lines_of_all(selective: SelectivePrediction, assessed: Assessment) -> list[str]:
+    """Lines on the rows of a table together."""
+    lines = []
+    if selective.risk_control is not None and assessed.kept is not None:
+        lines.append(
+            f"guarantee  {int(assessed.kept.sum()):,} of {len(assessed.kept):,} rows are kept: "
+            f"{selective.risk_control.line}"
+        )
+    if n := int(assessed.is_novel.sum()):
+        lines.append(f"attention  {n:,} rows are novel samples, unlike all training rows")
+    return lines
+
+
+def metadata_of(
+    selective: SelectivePrediction,
+    assessed: Assessment,
+    answers: EnsemblePrediction,
+    truth: np.ndarray,
+) -> dict[str, Any]:
+    """How threshold, sets and novel samples do on test samples, for ``run.json``."""
+    wrong = answers.vote != truth
+    held = assessed.sets[np.arange(len(truth)), truth]
+    by_class = [held[truth == code].mean() for code in np.unique(truth)]
+    metadata: dict[str, Any] = {
+        "prediction_sets": {
+            "confidence": selective.confidence,
+            "mean_size": float(assessed.sets.sum(axis=1).mean()) if len(truth) else None,
+            "coverage": float(held.mean()) if len(truth) else None,
+            "least_coverage": float(min(by_class)) if by_class else None,
+        },
+        "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
+        "risk_control": None,
+    }
+    if selective.risk_control is not None and assessed.kept is not None:
+        metadata["risk_control"] = selective.risk_control.describe() | {
+            "n_kept_test": int(assessed.kept.sum()),
+            "n_wrong_kept_test": int(np.sum(assessed.kept & wrong)),
+            "line": selective.risk_control.line,
+            "assumption": ASSUMPTION,
+        }
+    return metadata
