@@ -180,12 +180,12 @@ def mixing(n_together: int, n_groups: int = 64, batch_size: int = 128) -> float:
     """
     import numpy as np
 
-    from pipelines.data.batches.order import generator_of, rounds
+    from pipelines.data.batches.order import buffered_shuffle, generator_of
 
     size, generator = 1024, generator_of(0, 0)
     groups = generator.permutation(n_groups)
     held, order = np.empty(0, np.int64), []
-    for i, places in enumerate(rounds([size] * n_groups, n_together, generator)):
+    for i, places in enumerate(buffered_shuffle([size] * n_groups, n_together, generator)):
         order.append(held[places])
         if i < n_groups:
             rows = np.arange(groups[i] * size, (groups[i] + 1) * size)

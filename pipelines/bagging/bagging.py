@@ -57,11 +57,11 @@ def bag(
     plan: Plan,
     done: Rows,
     refitted: Mapping[int, int],
-    hear: Callable[[ProgressEvent], None] = lambda event: None,
+    on_event: Callable[[ProgressEvent], None] = lambda event: None,
 ) -> Iterator[tuple[Outcome[OfOneMember], list[Row], Made | None]]:
     """Search and refit every member; one static graph, in which a refit waits for its own search.
 
-    ``hear`` is called with what tasks at work tell of themselves.
+    ``on_event`` is called with what tasks at work tell of themselves.
 
     Yields
     ------
@@ -78,7 +78,7 @@ def bag(
     work = partial(carry_out, inputs=plan.inputs, training=plan.training)
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
-            hear(outcome)
+            on_event(outcome)
             continue
         for alone in _of_each_member(outcome):
             task, result = alone.task, alone.result

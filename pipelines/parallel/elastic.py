@@ -90,7 +90,8 @@ def train_on(
         members = wait_for_members(client, n_ranks, patience, whole)
         ear.n_ranks = len(members)
         ended = run_process_group(
-            client, members, train, problem, dataclasses.replace(order, start=newest), ear.hear,
+            client, members, train, problem, dataclasses.replace(order, start=newest),
+            ear.on_message,
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
@@ -118,7 +119,7 @@ class _Listener:
             None  # the first process group lost, the last step told
         )
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def on_message(self, message: Mapping[str, Any]) -> None:
         step = int(message.get("step", 0))
         if message["kind"] == "begun" and self._lost is not None:
             ended, reached = self._lost

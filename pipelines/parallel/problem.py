@@ -16,7 +16,7 @@ from pipelines.parallel.networks import Network
 if TYPE_CHECKING:
     import torch
 
-    from pipelines.data.batches.homes import Columns
+    from pipelines.data.batches.storage import Columns
     from pipelines.process_group.group import Group
 
 CLASSES, NUMBERS = "classification", "regression"

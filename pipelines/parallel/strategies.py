@@ -24,7 +24,7 @@ OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingStep:
     """A step that is being done, counted from 1 over all epochs; an epoch from 0, of ``epochs``."""
 
     step: int
@@ -46,15 +46,15 @@ class Strategy:
     def __init__(self, k: int = 0) -> None:
         self.k = k
 
-    def shares(self, now: Moment) -> bool:
+    def shares(self, now: TrainingStep) -> bool:
         """Whether this step is made with the gradient of the union batch."""
         return False
 
-    def merges(self, now: Moment) -> bool:
+    def merges(self, now: TrainingStep) -> bool:
         """Whether the models are merged after this step."""
         return False
 
-    def merges_after_epoch(self, now: Moment) -> bool:
+    def merges_after_epoch(self, now: TrainingStep) -> bool:
         """Whether they are merged after this epoch."""
         return False
 
@@ -79,7 +79,7 @@ class EveryStep(Strategy):
 
     always_equal = True
 
-    def shares(self, now: Moment) -> bool:
+    def shares(self, now: TrainingStep) -> bool:
         return True
 
 
@@ -89,17 +89,17 @@ class EveryK(Strategy):
     Models are merged after each epoch. After the study, which shared at each 2nd, 4th and 10th.
     """
 
-    def shares(self, now: Moment) -> bool:
+    def shares(self, now: TrainingStep) -> bool:
         return now.step % self.k == 0
 
-    def merges_after_epoch(self, now: Moment) -> bool:
+    def merges_after_epoch(self, now: TrainingStep) -> bool:
         return True
 
 
 class Average(Strategy):
     """Models are merged after each k-th epoch (McDonald et al. 2010), and after the last."""
 
-    def merges_after_epoch(self, now: Moment) -> bool:
+    def merges_after_epoch(self, now: TrainingStep) -> bool:
         return (now.epoch + 1) % self.k == 0
 
 
@@ -109,16 +109,16 @@ class PostLocal(Strategy):
     Lin et al., *Don't use large mini-batches, use local SGD*, 2018.
     """
 
-    def shares(self, now: Moment) -> bool:
+    def shares(self, now: TrainingStep) -> bool:
         return not self._is_local(now)
 
-    def merges(self, now: Moment) -> bool:
+    def merges(self, now: TrainingStep) -> bool:
         return self._is_local(now) and now.step % self.k == 0
 
-    def merges_after_epoch(self, now: Moment) -> bool:
+    def merges_after_epoch(self, now: TrainingStep) -> bool:
         return True  # else an epoch would begin from as many models as there are ranks
 
-    def _is_local(self, now: Moment) -> bool:
+    def _is_local(self, now: TrainingStep) -> bool:
         return 2 * now.epoch >= now.epochs
 
 
@@ -131,7 +131,7 @@ class DiLoCo(Strategy):
 
     inner = "adamw"
 
-    def merges(self, now: Moment) -> bool:
+    def merges(self, now: TrainingStep) -> bool:
         return now.step % self.k == 0
 
     def begin(self, model: FlatModel, kept: Mapping[str, torch.Tensor]) -> None:

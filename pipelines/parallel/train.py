@@ -15,7 +15,7 @@ from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.strategies import Moment, strategy_of
+from pipelines.parallel.strategies import TrainingStep, strategy_of
 from pipelines.process_group.group import Group, ProcessGroupError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Rank:
         progress, settings, group = self._progress, self._settings, self._group
         began = time.perf_counter()
         for batch in self._batches:
-            now = Moment(progress.step + 1, progress.epoch, settings.epochs)
+            now = TrainingStep(progress.step + 1, progress.epoch, settings.epochs)
             self._step(batch, now)
             progress.step, progress.position = now.step, batch.position
             equal = self._strategy.always_equal
@@ -166,7 +166,7 @@ class Rank:
             if equal:
                 self._write_in_time()
             self._give_news()
-        now = Moment(progress.step, progress.epoch, settings.epochs)
+        now = TrainingStep(progress.step, progress.epoch, settings.epochs)
         merged = self._strategy.merges_after_epoch(now)
         if merged:
             self._strategy.merge(self._model, group)
@@ -176,7 +176,7 @@ class Rank:
         progress.seconds = time.perf_counter() - self._began
         self._end_epoch(spent, communication, wait, merged or self._strategy.always_equal)
 
-    def _step(self, batch: Batch, now: Moment) -> None:
+    def _step(self, batch: Batch, now: TrainingStep) -> None:
         """One step of the optimiser, with this rank's gradient or that of all."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()
@@ -200,7 +200,7 @@ class Rank:
         if shares or n_mine:
             model.step(self._settings.rate(now.step, group.n_ranks))
 
-    def _looks_at_noise(self, batch: Batch, now: Moment) -> bool:
+    def _looks_at_noise(self, batch: Batch, now: TrainingStep) -> bool:
         """Whether the gradients of this step say how much they scatter: all are of one model."""
         whole = batch.n_union == self._settings.batch_size * self._group.n_ranks
         several = self._group.n_ranks > 1 and self._strategy.always_equal

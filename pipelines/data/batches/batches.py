@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches.ahead import ahead
-from pipelines.data.batches.homes import CachedRows, Columns, Map, Rows
 from pipelines.data.batches.order import generator_of, share
+from pipelines.data.batches.prefetch import prefetch
+from pipelines.data.batches.storage import CachedRows, Columns, Map, Rows
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         batches = self._rest_of_epoch(self.epoch, self.position)
         if self._prefetch:
-            batches = ahead(batches, self._prefetch, "prefetch")
+            batches = prefetch(batches, self._prefetch, "prefetch")
         for batch in batches:
             self.position = batch.position
             yield batch

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-TrainingPlan = NDArray[np.int64]
+Permutation = NDArray[np.int64]
 
 
 def generator_of(seed: int, epoch: int) -> np.random.Generator:
@@ -15,14 +15,14 @@ def generator_of(seed: int, epoch: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
 
 
-def shuffled(n_rows: int, generator: np.random.Generator) -> TrainingPlan:
+def shuffled(n_rows: int, generator: np.random.Generator) -> Permutation:
     """All rows, each place of each row equally likely."""
     return generator.permutation(n_rows).astype(np.int64, copy=False)
 
 
-def rounds(
+def buffered_shuffle(
     sizes: Sequence[int], n_together: int, generator: np.random.Generator
-) -> Iterator[TrainingPlan]:
+) -> Iterator[Permutation]:
     """A shuffle of a file that is read group by group, through a buffer that stays full.
 
     The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it
@@ -47,8 +47,8 @@ def rounds(
     yield generator.permutation(n_held).astype(np.int64, copy=False)
 
 
-def most_held(sizes: Sequence[int], n_together: int) -> int:
-    """Rows in the buffer of ``rounds`` at the most."""
+def buffer_size(sizes: Sequence[int], n_together: int) -> int:
+    """Rows in the buffer of ``buffered_shuffle`` at the most."""
     n_held = sum(sizes[:n_together])
     for size in sizes[n_together:]:
         n_held = max(n_held, size)

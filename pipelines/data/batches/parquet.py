@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches.ahead import ahead
-from pipelines.data.batches.homes import Columns, sent
-from pipelines.data.batches.order import TrainingPlan, most_held, rounds
+from pipelines.data.batches.order import Permutation, buffer_size, buffered_shuffle
+from pipelines.data.batches.prefetch import prefetch
+from pipelines.data.batches.storage import Columns, to_device_columns
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -160,21 +160,21 @@ class ParquetRows:
 
     def _given(self, columns: Columns) -> tuple[torch.Tensor, Columns]:
         """Columns of a batch, on the device, apart from the numbers of its rows."""
-        return columns.pop(NUMBERS), sent(columns, self._device)
+        return columns.pop(NUMBERS), to_device_columns(columns, self._device)
 
     def _pieces(self, generator: np.random.Generator | None) -> Iterator[_Piece]:
         """Successive pieces of the order; rows of one can be had until the next is asked for."""
         groups = list(range(len(self._sizes)))
         if generator is not None:
             groups = generator.permutation(len(groups)).tolist()
-        with closing(ahead(self._blocks(groups), 1, "row groups")) as blocks:
+        with closing(prefetch(self._blocks(groups), 1, "row groups")) as blocks:
             read = self._within_groups(blocks, groups)
             if generator is None:
                 yield from _in_turn(read)
                 return
             first, n_held, held = 0, 0, Arrays()
             sizes = [self._sizes[g] for g in groups]
-            for i, places in enumerate(rounds(sizes, self._n_together, generator)):
+            for i, places in enumerate(buffered_shuffle(sizes, self._n_together, generator)):
                 if i == len(groups):  # what is left
                     for a in range(0, len(places), self._rows_of_block):
                         here = places[a : a + self._rows_of_block]
@@ -185,7 +185,7 @@ class ParquetRows:
                     rows = next(read)
                     n_rows = len(rows[NUMBERS])
                     if not held:
-                        most = most_held(sizes, self._n_together)
+                        most = buffer_size(sizes, self._n_together)
                         held = {name: np.empty((most, *one.shape[1:]), one.dtype)
                                 for name, one in rows.items()}  # fmt: skip
                     here = places[n_read : n_read + n_rows]
@@ -239,7 +239,7 @@ class _Piece:
     first: int
     last: int
     arrays: Arrays
-    places: TrainingPlan
+    places: Permutation
 
     def take(self, parts: Sequence[slice]) -> Arrays:
         """Copies of the rows at some parts of its places."""
@@ -266,7 +266,7 @@ def _rows_as_one(array: np.ndarray) -> np.ndarray:
     return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
 
 
-def _put(held: np.ndarray, places: TrainingPlan, n_held: int, rows: np.ndarray) -> None:
+def _put(held: np.ndarray, places: Permutation, n_held: int, rows: np.ndarray) -> None:
     """Rows at these places, and what is more of them behind the rows that are held."""
     n_places, n_more = len(places), len(rows) - len(places)
     _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])

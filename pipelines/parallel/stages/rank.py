@@ -19,7 +19,7 @@ from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
 from pipelines.parallel.stages.model import StagedModel
 from pipelines.parallel.stages.schedules import Plan
-from pipelines.parallel.strategies import Moment
+from pipelines.parallel.strategies import TrainingStep
 from pipelines.parallel.train import Rank, Send, TrainingPlan
 from pipelines.process_group.group import Group, ProcessGroupError
 
@@ -121,7 +121,7 @@ class StagedRank(Rank):
     def _make_equal(self) -> None:
         """Nothing to do: each weight is in one rank."""
 
-    def _step(self, batch: Batch, now: Moment) -> None:
+    def _step(self, batch: Batch, now: TrainingStep) -> None:
         model = self._model
         self._write_if_due()
         model.shared.zero_()

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 import torch
 
 from pipelines.data.batches import Batches, DeviceRows, HostRows, ParquetRows, write_rows
-from pipelines.data.batches.order import most_held, rounds
+from pipelines.data.batches.order import buffer_size, buffered_shuffle
 from pipelines.errors import InputError
 
 N = 103
@@ -179,13 +179,13 @@ def test_a_large_group_is_not_in_memory_as_a_whole_while_it_is_read(tmp_path):
 def test_rounds_hold_what_fits_and_show_each_row_once(sizes, n_together):
     held, shown = [], []
     starts = np.cumsum([0, *sizes])
-    for i, places in enumerate(rounds(sizes, n_together, np.random.default_rng(0))):
+    for i, places in enumerate(buffered_shuffle(sizes, n_together, np.random.default_rng(0))):
         shown += [held[place] for place in places]
         rows = list(range(starts[i], starts[i + 1])) if i < len(sizes) else []
         for place, row in zip(places, rows, strict=False):
             held[place] = row
         held += rows[len(places) :]
-        assert len(held) <= most_held(sizes, n_together) <= n_together * max(sizes)
+        assert len(held) <= buffer_size(sizes, n_together) <= n_together * max(sizes)
     assert sorted(shown) == list(range(sum(sizes)))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pipelines.data.batches.order import TrainingPlan, shuffled
+from pipelines.data.batches.order import Permutation, shuffled
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _InMemory:
 
     n_rows: int
 
-    def order(self, generator: np.random.Generator | None) -> TrainingPlan:
+    def order(self, generator: np.random.Generator | None) -> Permutation:
         """All rows, fully shuffled, or as they lie."""
         if generator is None:
             return np.arange(self.n_rows)
@@ -96,7 +96,7 @@ class HostRows(_InMemory):
     def gather(self, rows: torch.Tensor) -> Columns:
         """Rows by number."""
         found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
-        return sent(found, self._device)
+        return to_device_columns(found, self._device)
 
 
 class DeviceRows(_InMemory):
@@ -128,7 +128,7 @@ class CachedRows(DeviceRows):
         self.n_rows = _length(self._columns)
 
 
-def sent(columns: Columns, device: str) -> Columns:
+def to_device_columns(columns: Columns, device: str) -> Columns:
     """Columns on a device, of torch's name; on their way to a GPU they hold nothing up."""
     if device == "cpu":
         return columns

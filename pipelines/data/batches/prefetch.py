@@ -12,7 +12,7 @@ SECONDS_TO_LOOK = 0.1
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
+def prefetch(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
     """The same items, made by a thread of this name; it ends with whoever takes them.
 
     Parameters
