@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
-.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-ranks gpu-check test-gpu-install constraints clean
+.PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
 	$(BIN)/python -m pipelines.svm_grid
@@ -54,6 +54,9 @@ test-gpu-install:  ## the GPU packages install and have what we take from them; 
 	.venv-gpu/bin/uv pip install --quiet --python .venv-gpu/bin/python \
 	    --constraints constraints.txt --editable '.[gpu,nn,hpc]'
 	.venv-gpu/bin/python tests/gpu_install.py
+
+test-release: .venv/.uv  ## sdist and wheel are built; the wheel runs where nothing else is installed
+	$(BIN)/python tests/release.py
 
 constraints: .venv/.base  ## choose the pinned versions anew
 	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --all-extras --universal \
