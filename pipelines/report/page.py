@@ -9,23 +9,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import jinja2
 
-from pipelines.report.bagging_page import BAGGING
 from pipelines.report.classification import test_section
 from pipelines.report.figures import draw_figures, of_any_run, worker_addresses
-from pipelines.report.graph_page import GRAPH
 from pipelines.report.kind import Answer, Kind, Listing, Section, Text
-from pipelines.report.svm_page import SVM
-from pipelines.report.svm_regression_page import SVM_REGRESSION
 from pipelines.report.table import MOST_ROWS, Cell, Table, Value, table_of
 from pipelines.report.timeline import worker_name
-from pipelines.report.training_page import TRAINING
-from pipelines.report.validation_page import VALIDATION
 from pipelines.report.wording import count, duration, percent, plain, scaling_in_words, timestamp
 from pipelines.run_folder import names
 from pipelines.run_folder.names import REPORT
@@ -295,14 +290,20 @@ ANY = Kind(
     answers=_recorded_errors,
     sections=_sections,
 )
+# The file of each command's page and its name there: a run imports its own alone.
 KINDS = {
-    "svm_grid": SVM, "nn_bagging": BAGGING, "pagerank": GRAPH, "cross_validate": VALIDATION,
-    "data_parallel": TRAINING,
+    "svm_grid": ("svm_page", "SVM"), "nn_bagging": ("bagging_page", "BAGGING"),
+    "pagerank": ("graph_page", "GRAPH"), "cross_validate": ("validation_page", "VALIDATION"),
+    "data_parallel": ("training_page", "TRAINING"),
 }  # fmt: skip
 
 
 def kind_of(record: Record) -> Kind:
     """The kind of a run, by the command in its ``run.json`` and what it predicts."""
+    if record.command not in KINDS:
+        return ANY
+    module, name = KINDS[record.command]
     if record.command == "svm_grid" and record.dataset.task == "regression":
-        return SVM_REGRESSION
-    return KINDS.get(record.command, ANY)
+        module, name = "svm_regression_page", "SVM_REGRESSION"
+    kind: Kind = getattr(import_module(f"pipelines.report.{module}"), name)
+    return kind

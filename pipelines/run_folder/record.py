@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,14 @@ from pydantic_core import from_json
 from pipelines.errors import InputError
 from pipelines.run_folder.names import RECORD
 from pipelines.run_folder.records.base import Record
-from pipelines.run_folder.records.cross_validate import ValidationRecord
-from pipelines.run_folder.records.data_parallel import TrainingRecord
-from pipelines.run_folder.records.nn_bagging import BaggingRecord
-from pipelines.run_folder.records.pagerank import GraphRecord
-from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.run_folder.schema import MOST_CLASSES, one_line, read_bytes
 
 WAY_OUT = "name a folder that a command wrote with --results"
 
-RECORDS: dict[str, type[Record]] = {
-    "svm_grid": SvmRecord, "nn_bagging": BaggingRecord, "pagerank": GraphRecord,
-    "cross_validate": ValidationRecord, "data_parallel": TrainingRecord,
+# The schema of each command, in the file of ``records`` that has its name: a run imports its own.
+RECORDS = {
+    "svm_grid": "SvmRecord", "nn_bagging": "BaggingRecord", "pagerank": "GraphRecord",
+    "cross_validate": "ValidationRecord", "data_parallel": "TrainingRecord",
 }  # fmt: skip
 
 
@@ -49,8 +46,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
         metadata = from_json(content := read_bytes(path))
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
-        schema = RECORDS.get(str(metadata.get("command")), Record)
-        record = schema.model_validate_json(content)
+        record = _schema_of(metadata.get("command")).model_validate_json(content)
         _refuse_impossible(record)
     except OSError as error:
         raise InputError(
@@ -63,6 +59,14 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"damaged ({one_line(error)}): {WAY_OUT}"
         ) from None
     return metadata, record
+
+
+def _schema_of(command: object) -> type[Record]:
+    if command not in RECORDS:
+        return Record
+    module = import_module(f"pipelines.run_folder.records.{command}")
+    schema: type[Record] = getattr(module, RECORDS[str(command)])
+    return schema
 
 
 def _refuse_impossible(record: Record) -> None:
