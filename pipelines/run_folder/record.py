@@ -46,7 +46,7 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
         metadata = from_json(content := read_bytes(path))
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
-        record = _schema_of(metadata.get("command")).model_validate_json(content)
+        record = _schema_of(str(metadata.get("command"))).model_validate_json(content)
         _refuse_impossible(record)
     except OSError as error:
         raise InputError(
@@ -61,11 +61,11 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
     return metadata, record
 
 
-def _schema_of(command: object) -> type[Record]:
+def _schema_of(command: str) -> type[Record]:
     if command not in RECORDS:
         return Record
     module = import_module(f"pipelines.run_folder.records.{command}")
-    schema: type[Record] = getattr(module, RECORDS[str(command)])
+    schema: type[Record] = getattr(module, RECORDS[command])
     return schema
 
 
