@@ -32,7 +32,7 @@ class Timed(Generic[Result]):
 def in_turn(
     lines: Mapping[str, Callable[[], Result]],
     repeats: int,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> list[Timed[Result]]:
     """Time every line once, then every line again, so that a slow spell hits them all.
 
@@ -41,7 +41,7 @@ def in_turn(
     lines : name -> function without arguments
     repeats : int
         Turns of each line, at least 1.
-    say : function
+    echo : function
         Told of every turn.
 
     Returns
@@ -55,7 +55,7 @@ def in_turn(
             started = time.perf_counter()
             results[name] = run()
             seconds[name].append(time.perf_counter() - started)
-            say(f"turn {turn} of {repeats}  {name}: {seconds[name][-1]:.2f} s")
+            echo(f"turn {turn} of {repeats}  {name}: {seconds[name][-1]:.2f} s")
     return [Timed(name, tuple(seconds[name]), results[name]) for name in lines]
 
 

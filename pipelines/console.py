@@ -18,14 +18,14 @@ Echo = Callable[[str], None]
 
 
 def quiet_echo(line: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 INDENT = " " * 11  # of what follows a line's first word
 
 
 def echo(line: str) -> None:
-    """Say a line on stdout, if there is one that takes it; a terminal has it cut between words."""
+    """Print a line on stdout, if there is one that takes it; on a terminal wrap it."""
     with suppress(OSError):
         print(wrap_line(line) if sys.stdout.isatty() else line, flush=True)
 

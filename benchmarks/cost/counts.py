@@ -27,7 +27,7 @@ def count_grid(
     capacity: int,
     share: float = 0.5,
     numbers: Sequence[int] | None = None,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Replay every binary problem of a grid on its first fold.
 
@@ -65,7 +65,7 @@ def count_grid(
                 share, counts,
             )  # fmt: skip
             jobs.append([g, number, len(kernel), solved, *counts.tolist()])
-            say(
+            echo(
                 f"{decision} problem {number} gamma {gamma:.3g}: {counts[ITERATIONS]:,} iterations "
                 f"of {counts[VISITED] / max(1, counts[ITERATIONS]):.0f} members"
             )

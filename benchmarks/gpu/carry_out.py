@@ -48,7 +48,7 @@ class Outcome:
 
 
 def carry_out(
-    checks: Sequence[Check], seconds: float, say: Callable[[str], None] = print
+    checks: Sequence[Check], seconds: float, echo: Callable[[str], None] = print
 ) -> Iterator[Outcome]:
     """Run ``checks`` in turn with this Python; all of them end within ``seconds``."""
     end = time.monotonic() + seconds
@@ -61,9 +61,9 @@ def carry_out(
             outcome = Outcome(check, NOT_RUN, reason=reason)
         else:
             needs = ", ".join((GPU, *check.needs))
-            say(f"begins   {check.planned:4} s planned  {check.name}: needs {needs}")
+            echo(f"begins   {check.planned:4} s planned  {check.name}: needs {needs}")
             outcome = _run(check, min(check.limit, left))
-        say(
+        echo(
             f"{outcome.status:8} {outcome.seconds:6.1f} s, {outcome.compiled:.1f} of them compiling"
             f"  {check.name}{_ending(outcome)}"
         )

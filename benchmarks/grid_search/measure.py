@@ -15,7 +15,7 @@ from cluster_setup import open_cluster
 from pipelines.search.svm import workers_for
 from pipelines.svm.backends import resolve_backend
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def measure(
     solvers: Sequence[str] = ("auto",),
     runner: str = "cluster",
     repeats: int = 3,
-    say: Say = print,
+    echo: Echo = print,
 ) -> Measured:
     """Time our search with each of ``solvers``, and every peer that is installed.
 
@@ -59,7 +59,7 @@ def measure(
         Worker processes of a local cluster, or threads of this process; as many
         as the peers' ``n_jobs=-1`` means.
     repeats : int
-    say : function
+    echo : function
         Told of every step.
 
     Raises
@@ -74,7 +74,7 @@ def measure(
     found = {name: lines.peer_class(name) for name in lines.PEERS}
     missing = {name: reason for name, reason in found.items() if isinstance(reason, str)}
     for name, reason in missing.items():
-        say(f"{name}: not timed, {reason}")
+        echo(f"{name}: not timed, {reason}")
     X, X_warm_up = (one.data().scaled("cpu") for one in (problem, warm_up_problem))
     seconds: dict[str, float] = {}
     todo: dict[str, Callable[[], Errors]] = {}
@@ -82,27 +82,27 @@ def measure(
         for name, solver in chosen.items():
             client = None
             if runner == "cluster":
-                with _clocked(seconds, f"{name}: open the cluster", say):
+                with _clocked(seconds, f"{name}: open the cluster", echo):
                     workers = workers_for(solver, cores)
                     client = stack.enter_context(open_cluster("local", workers))
             todo[name] = partial(lines.search_with_us, problem, solver, cores, client)
-            with _clocked(seconds, name, say):
+            with _clocked(seconds, name, echo):
                 lines.search_with_us(warm_up_problem, solver, cores, client)
                 if client is not None:
                     lines.warm_up_workers(warm_up_problem, solver, client)
         for name, svc in found.items():
             if isinstance(svc, type):
                 todo[name] = partial(lines.search_with_peer, problem, X, svc)
-                with _clocked(seconds, name, say):
+                with _clocked(seconds, name, echo):
                     lines.search_with_peer(warm_up_problem, X_warm_up, svc)
-        timed = in_turn(todo, repeats, say)
+        timed = in_turn(todo, repeats, echo)
     where = f"{cores} cores, " + ("threads" if runner == "threads" else "a local cluster")
     return Measured(timed[: len(chosen)], timed[len(chosen) :], missing, seconds, where)
 
 
 @contextmanager
-def _clocked(seconds: dict[str, float], name: str, say: Say) -> Iterator[None]:
+def _clocked(seconds: dict[str, float], name: str, echo: Echo) -> Iterator[None]:
     started = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - started
-    say(f"warm-up, not counted  {name}: {seconds[name]:.2f} s")
+    echo(f"warm-up, not counted  {name}: {seconds[name]:.2f} s")

@@ -90,7 +90,7 @@ def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool])
 
 
 def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
-    """Say where a run would be carried out, with the job script where there is one."""
+    """Print where a run would be carried out, with the job script where there is one."""
     script = render(_asked(options, kind, options.workers))
     also = f", {more}" if more else ""
     echo(f"dry run    nothing was run; the cluster would be {kind}{also}")

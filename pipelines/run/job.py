@@ -234,7 +234,7 @@ def _load_and_plan(job: Job[Any], kind: str, write_line: Echo) -> Data:
 
 
 def _try_dry(job: Job[Any], kind: str, write_line: Echo) -> None:
-    """Say what a run would do, and refuse what it would refuse."""
+    """Print what a run would do, and refuse what it would refuse."""
     if job.options.results:
         refuse_taken(Path(job.options.results))
     refuse_missing_gpu(job.options, kind)
@@ -271,7 +271,7 @@ def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
 
 
 def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
-    """Say the answer of a finished run, draw its report, and say where it is."""
+    """Print the summary of a finished run, draw its report, and print where it is."""
     from pipelines.report import write_report  # draws figures: --help does not wait for that
 
     for line in job.summary_lines(session.record):

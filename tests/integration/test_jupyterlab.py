@@ -31,7 +31,7 @@ def tell_and_wait():
     import time
     from distributed import get_worker
     worker = get_worker()
-    message = {"task": worker.get_current_task(), "share": 0.625, "folds": 3}
+    message = {"key": worker.get_current_task(), "share": 0.625, "folds": 3}
     worker.log_event(f"{TOPIC}test", message)
     while True:
         time.sleep(1)
