@@ -100,17 +100,21 @@ def test_figures_are_dark_in_the_dark(page):
 
 @pytest.mark.slow
 def test_on_a_phone_a_figure_is_drawn_for_it(page):
-    widths = "[...document.querySelectorAll('figure img')].map(image => image.naturalWidth)"
+    widest = "Math.max(...[...document.querySelectorAll('figure img')].map(i => i.naturalWidth))"
+
+    def wait_until(fits):
+        # The browser chooses the other drawing and decodes it in its own time; wait_for_function
+        # would evaluate text within the page, which the page's security policy forbids.
+        for _ in range(600):
+            if fits(page.evaluate(widest)):
+                return
+            page.wait_for_timeout(100)
+        raise AssertionError(f"the widest figure is drawn for {page.evaluate(widest)} pixels")
+
     page.set_viewport_size({"width": 1280, "height": 800})
-    assert max(page.evaluate(widths)) > 900
+    wait_until(lambda width: width > 900)
     page.set_viewport_size({"width": 390, "height": 800})
-    # The browser chooses the other drawing and decodes it in its own time; wait_for_function
-    # would evaluate text within the page, which the page's security policy forbids.
-    for _ in range(300):
-        if max(page.evaluate(widths)) < 360:
-            break
-        page.wait_for_timeout(100)
-    assert max(page.evaluate(widths)) < 360
+    wait_until(lambda width: 0 < width < 360)
     too_wide = (
         "[...document.querySelectorAll('.enlarge')].filter(o => o.scrollWidth > o.clientWidth)"
     )
