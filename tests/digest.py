@@ -338,7 +338,7 @@ def cross_validate_numbers(place: Path) -> dict[str, Any]:
 
 
 def pagerank(place: Path) -> dict[str, Any]:
-    options = "--random rmat --nodes 300 --variant all --cluster local --workers 2"
+    options = "--random rmat --nodes 300 --cluster local --workers 2"
     return command(place, "pagerank", *options.split())
 
 

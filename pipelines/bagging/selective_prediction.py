@@ -61,7 +61,7 @@ class Assessment:
         kept = {} if self.kept is None else {"kept": self.kept}
         return {
             **kept, "classes_in_set": self.sets.sum(axis=1), "novelty_p_value": self.p,
-            "novel sample": self.is_novel,
+            "novel": self.is_novel,
         }  # fmt: skip
 
 
