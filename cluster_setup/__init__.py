@@ -1,4 +1,4 @@
-"""Where tasks run: one kind of cluster a file in ``kinds``, all of them in one table.
+"""Open clusters of every kind: one file a kind in ``kinds``, all of them in one table.
 
 ``open_cluster`` is the whole interface. This package knows nothing of
 ``pipelines``.

@@ -1,4 +1,4 @@
-"""What is asked of a cluster, whatever its kind."""
+"""Options of a cluster, shared by all kinds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ignore(line: str) -> None:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What is asked of a cluster: the arguments of ``open_cluster``, ``join`` and ``render``.
+    """The options of a cluster: the arguments of ``open_cluster``, ``join`` and ``render``.
 
     Attributes
     ----------

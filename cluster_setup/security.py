@@ -1,4 +1,4 @@
-"""Who may speak to a cluster: those who hold the certificate made for this run.
+"""TLS security: only holders of the certificate made for this run can reach its cluster.
 
 Dask executes whatever a client sends, so a port without this is open to every
 user of the network. See docs/security.md.

@@ -1,4 +1,4 @@
-"""What the workers of a cluster are, and how to watch them."""
+"""Describe the workers of a cluster, and wait for them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class WorkerForecast:
-    """Whether workers may still come to a cluster that has none, or too few.
+    """A forecast of whether workers may still join a cluster that has none, or too few.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """How to call this, and what there is to call."""
+    """Return the usage message with the list of commands."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(

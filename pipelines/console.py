@@ -43,7 +43,7 @@ def wrap_line(line: str) -> str:
 
 
 def print_error(command: str, message: str) -> None:
-    """One line on stderr, in the form every command uses."""
+    """Print a one-line error on stderr, in the format that every command uses."""
     with suppress(OSError):
         print(f"{command}: {' '.join(message.split())}", file=sys.stderr, flush=True)
 

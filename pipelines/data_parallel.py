@@ -1,4 +1,4 @@
-"""One network on many workers: ``python -m pipelines.data_parallel``."""
+"""Train one network on many workers: ``python -m pipelines.data_parallel``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
 
 
 class DataParallel(job.Job[Options]):
-    """One network trained by a process group of ranks, in one way or in several side by side."""
+    """The command that trains a network by a process group of ranks, in one or more ways."""
 
     command = "data_parallel"
     description = (
@@ -88,7 +88,7 @@ class DataParallel(job.Job[Options]):
         )  # fmt: skip
 
     def plan(self, data: Problem) -> list[str]:
-        """What is trained on what, and how often."""
+        """Plan the trainings: data, architecture, ways and number of repetitions."""
         options, self.problem = self.options, data
         network = data.network.make(0)  # an error of the user's file is said now
         self.settings = options.settings()
@@ -124,7 +124,7 @@ class DataParallel(job.Job[Options]):
         }
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """On how many ranks."""
+        """Choose the number of ranks."""
         from cluster_setup.workers import forecast_workers
         from pipelines.parallel.trainings import Training
 

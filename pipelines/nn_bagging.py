@@ -29,7 +29,7 @@ from pipelines.run.outcomes import Task
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a network is trained."""
+    """Options of the training of a network."""
 
     group: ClassVar[str] = "model"
 
@@ -175,7 +175,7 @@ class Bagging(job.Job[Options]):
         return [*self.drawn.candidates, *self.drawn.members]
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Where networks are trained."""
+        """Choose the device on which networks are trained."""
         self.drawn = self.drawn.on(cluster.device)
         return {"space": self.space.describe(), **self.asked.describe()}
 

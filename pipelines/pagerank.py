@@ -33,7 +33,7 @@ BINS = 60
 
 @dataclass(frozen=True)
 class Options(RunOptions):
-    """Which graph, how the surfer walks on it, when the iteration ends, and where it runs."""
+    """Options of ``pagerank``: the graph, the damping, the stopping rule and where it runs."""
 
     group: ClassVar[str] = "graph"
 
@@ -103,7 +103,7 @@ class Options(RunOptions):
     )  # fmt: skip
 
     def stop(self) -> Stop:
-        """When the iteration ends; raises InputError where the two do not go together."""
+        """Return the stopping rule; raises InputError if its options contradict each other."""
         from pipelines.graph.iteration import Stop
 
         return Stop(self.tol or None, self.iterations)
@@ -185,7 +185,7 @@ class PageRank(job.Job[Options]):
         ]
 
     def n_workers(self, kind: str) -> int | None:
-        """One process with all threads, unless edges go to many."""
+        """Return the number of workers: one with all threads, or many if distributed."""
         if self.options.workers is None and kind == "local" and not self.options.distributed:
             return 1
         return self.options.workers
@@ -286,7 +286,7 @@ class PageRank(job.Job[Options]):
 
 
 def distribution(ranks: Array) -> dict[str, list[float]]:
-    """How many nodes have a rank within each of some bins of equal width on a logarithmic axis."""
+    """Count the nodes by rank, in bins of equal width on a logarithmic axis."""
     import numpy as np
 
     positive = ranks[ranks > 0]

@@ -195,7 +195,7 @@ class Search(SearchJob[Options]):
         return self.options.workers
 
     def runs_in_process(self) -> bool:
-        """By predicted costs; of the solver that fills the cores from one process."""
+        """Return whether the fits are cheap, or the solver fills the cores from one process."""
         if self.solver not in ("auto", "path"):
             return False
         cost = sum(task.cost for task in self.tasks_for("threads", 1))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_installed() -> bool:
-    """Whether dask-cuda can be imported here."""
+    """Return whether dask-cuda can be imported."""
     return importlib.util.find_spec("dask_cuda") is not None
 
 

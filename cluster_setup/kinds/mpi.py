@@ -123,7 +123,7 @@ def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
 
 
 def _take_one_gpu(ranks: Any) -> None:
-    """Where a node's workers all see all its GPUs, give each its own."""
+    """Give each worker of a node a GPU of its own where all of them see all GPUs."""
     from mpi4py import MPI
 
     works = ranks.rank > PROGRAM

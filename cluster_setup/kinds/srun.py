@@ -39,12 +39,12 @@ class Step:
 
     @property
     def coming(self) -> bool:
-        """Whether workers may yet come."""
+        """Return whether more workers may still arrive."""
         return self._process.poll() is None
 
     @property
     def given_up(self) -> str | None:
-        """Why no more workers will come."""
+        """State why no more workers will arrive; empty while they may."""
         status = self._process.poll()
         if status is None:
             return None

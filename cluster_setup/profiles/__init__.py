@@ -102,7 +102,7 @@ KEYS = {f.name: str(f.type) for f in dataclasses.fields(Profile) if f.metadata.g
 
 
 def user_folder() -> Path:
-    """Where a user's own profiles lie."""
+    """Return the folder of a user's own profiles."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "pleasingly"
 
 
@@ -206,7 +206,7 @@ def _checked(values: dict[str, Any], name: str) -> Profile:
 
 
 def _is_one_line(value: Any) -> bool:
-    """Whether a value is text without a line's end, or anything else that no one would see."""
+    """Return whether a value is a single line of text, or not text at all."""
     return isinstance(value, str) and value.replace("\t", " ").isprintable()
 
 

@@ -1,4 +1,4 @@
-"""What all queues share: one job = one GPU = one worker, from the first submitted to the end."""
+"""What all queues share: one job runs one worker on one GPU, from submission to its end."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NONE_IS_KNOWN = ("invalid job id", "unknown job", "has finished")
 
 @dataclass(frozen=True)
 class JobState:
-    """Whether a job waits in the queue, and why."""
+    """The state of a job in the queue, with the reason why it waits."""
 
     waits: bool
     reason: str = ""
@@ -37,7 +37,7 @@ class JobState:
 
 @dataclass(frozen=True)
 class Queue:
-    """One batch system.
+    """A batch system: its commands to list and to cancel jobs.
 
     Attributes
     ----------

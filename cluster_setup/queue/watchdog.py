@@ -64,7 +64,7 @@ class Watchdog:
 
     @property
     def coming(self) -> bool:
-        """Whether jobs are in the queue, or will be, that may yet bring a worker."""
+        """Return whether queued or future jobs may still bring a worker."""
         return not self._stopped and self.given_up is None
 
     @property

@@ -1,4 +1,4 @@
-"""Where arrays come from: data sets, folds, scaling."""
+"""Load data sets, split them into folds, and scale them."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _split_off_test(
 def _limited(
     train: Array, y: Array, task: Task, limit: int | None, seed: int, in_order: bool
 ) -> Array:
-    """So many of the training rows: the last in time, or classes in proportion."""
+    """Limit the training rows: the last ones in time, or each class in proportion."""
     if task == CLASSIFICATION and not in_order:
         return train[stratified_subset(y[train], limit, seed)]
     if limit is None:

@@ -28,19 +28,19 @@ class Bootstrap:
     samples: tuple[Rows, ...]
 
     def train(self, fold: int) -> Rows:
-        """What a candidate is trained on for ``fold``: the samples of all other folds."""
+        """Return the training samples of ``fold``: those drawn from all other folds."""
         others = [sample for other, sample in enumerate(self.samples) if other != fold]
         return np.concatenate(others)
 
     def validation(self, fold: int) -> Rows:
-        """What it is scored on: the rows of ``fold`` as they are, each once.
+        """Return the validation rows of ``fold``: each of its rows once, without resampling.
 
         None of them is in ``train(fold)``; drawn rows would only add noise to the error.
         """
         return self.folds[fold]
 
     def everything(self) -> Rows:
-        """What the best candidate is refitted on: the samples of all folds."""
+        """Return the samples of all folds, on which the best candidate is refitted."""
         return np.concatenate(self.samples)
 
     def out_of_bag(self, fold: int | None = None) -> Rows:

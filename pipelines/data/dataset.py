@@ -1,4 +1,4 @@
-"""What the rest of the program calls a data set."""
+"""The ``Dataset`` class: training and test arrays with their labels and metadata."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Source:
 
     @property
     def task(self) -> Task:
-        """What the labels are: classes or numbers."""
+        """The learning task: classification or regression."""
         return self.table.task if self.table else CLASSIFICATION
 
 
@@ -120,7 +120,7 @@ class Dataset:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """What a run records about its data; every value can be written as JSON."""
+        """Return the JSON-serialisable metadata that a run records about its data."""
         return {
             "name": self.name,
             "task": self.task,

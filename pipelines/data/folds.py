@@ -102,7 +102,7 @@ def split_test(
 
 
 def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[np.intp]:
-    """At most ``limit`` rows, each class in its proportion and with at least one row.
+    """Draw at most ``limit`` rows, each class in proportion and with at least one row.
 
     Parameters
     ----------

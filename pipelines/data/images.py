@@ -89,7 +89,7 @@ def load_mnist_like(name: str, data_dir: str | Path) -> Source:
 
 
 def is_here(name: str, data_dir: str | Path) -> bool:
-    """Whether ``data_dir`` holds the four files of an image data set already.
+    """Return whether ``data_dir`` already holds the four files of an image data set.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
 def load_model(
     path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
 ) -> Model:
-    """What ``make`` makes of the arrays and metadata of a file, which it holds against its rules.
+    """Load and validate a model file, and build the model by ``make(arrays, metadata)``.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
 
 
 def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
-    """What ``labels_as_json`` took.
+    """Decode labels that ``labels_as_json`` encoded.
 
     Raises
     ------

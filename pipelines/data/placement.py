@@ -1,4 +1,4 @@
-"""What is scattered to the workers, and the arrays a worker makes of it and keeps."""
+"""Data that are scattered to the workers, and the arrays that a worker caches from them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FoldedData:
         return self.scaling.fit(self.X if rows is None else rows_of(self.X, rows))
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
-        """All training rows, scaled.
+        """Return the training rows, all or those given, scaled and on ``device``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How a table of several kinds of columns becomes a matrix: a ``Scaling`` that learns more.
+"""Preprocessing of tables with mixed columns into a matrix; a ``Scaling`` that learns more.
 
 Whoever scales rows takes either: ``fit`` on training rows, then ``transform`` any.
 """
@@ -26,7 +26,7 @@ LEARNED = "preparation"  # of an array in a model's file
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is to be learned from training rows: medians, levels, means and deviations.
+    """An unfitted preprocessing step for a table: imputation, encoding, standardisation.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Preparation:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What a run records; every value can be written as JSON."""
+        """Return the JSON-serialisable metadata of the preprocessing."""
         return {
             "kind": self.kind,
             "fitted_on": "training rows of each fold",
@@ -67,7 +67,7 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class FittedPreparation:
-    """What was learned.
+    """A fitted preprocessing step, which transforms rows.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class FittedPreparation:
         return matrix
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a model's file holds of it: bytes that skops and JSON wrote."""
+        """Return the arrays to store in a model file: bytes of skops and of JSON."""
         layout = json.dumps(self.layout).encode()
         return {
             LEARNED: np.frombuffer(self.learned.to_bytes(), dtype=np.uint8),
@@ -100,7 +100,7 @@ class FittedPreparation:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """What ``arrays`` gave.
+        """Rebuild the step from what ``arrays`` returned.
 
         Raises
         ------

@@ -20,7 +20,7 @@ class FittedScaling:
     scale: float | NDArray[np.float64]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a model's file holds of it."""
+        """Return the arrays to store in a model file."""
         return {
             "scaling.center": np.atleast_1d(self.center),
             "scaling.scale": np.atleast_1d(self.scale),
@@ -47,7 +47,7 @@ class FittedScaling:
 
 @dataclass(frozen=True)
 class Scaling:
-    """How a data set is to be scaled; ``center`` and ``scale`` matter for "constants" only."""
+    """An unfitted scaling; ``center`` and ``scale`` are used by kind "constants" only."""
 
     kind: Literal["constants", "standardise", "none"]
     center: float = 0.0
@@ -55,7 +55,7 @@ class Scaling:
 
     @property
     def learns(self) -> bool:
-        """Whether the map depends on the rows it is fitted on."""
+        """Whether the scaling depends on the rows it is fitted on."""
         return self.kind == "standardise"
 
     def fit(self, X: NDArray[Any]) -> FittedScaling:
@@ -81,7 +81,7 @@ class Scaling:
         return FittedScaling(X[0] + shifted.mean(axis=0), np.where(spread == 0, 1.0, spread))
 
     def describe(self) -> dict[str, Any]:
-        """What a run records; every value can be written as JSON."""
+        """Return the JSON-serialisable metadata of the scaling."""
         if self.kind == "constants":
             return {"kind": self.kind, "center": self.center, "scale": self.scale}
         if self.kind == "standardise":

@@ -37,14 +37,14 @@ class ProcessGroupError(RuntimeError):
 
 @dataclass(frozen=True)
 class Address:
-    """Where rank 0 listens."""
+    """The address at which rank 0 listens."""
 
     host: str
     port: int
 
 
 class Rendezvous:
-    """Where the ranks of a group find each other; opened by rank 0's process, on a free port.
+    """The rendezvous of a group's ranks: opened by rank 0's process on a free port.
 
     It listens on the address that Dask's worker has, not on all of its host.
     """
@@ -62,7 +62,7 @@ class Rendezvous:
 
 
 class Group:
-    """One rank's side of a process group.
+    """One rank's handle of a process group.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class Group:
 
     @contextmanager
     def as_torch(self) -> Iterator[Any]:
-        """This process group as torch's global group, for what of torch takes no other.
+        """Make this process group torch's global group, for parts of torch that take no other.
 
         The sockets stay those of this process group. A process can be in one such at a time.
         """
@@ -207,7 +207,7 @@ class Group:
 
 
 def _wait_for(keys: list[str], store: Any, stopped: Callable[[], bool]) -> None:
-    """Until the store has all keys; raises RuntimeError where it never will."""
+    """Wait until the store has all keys; raises RuntimeError if it never will."""
     until = time.monotonic() + SECONDS_TO_JOIN
     while not store.check(keys):
         if stopped() or time.monotonic() > until:

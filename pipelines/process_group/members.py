@@ -50,7 +50,7 @@ _loading: list[threading.Thread] = []
 
 
 class _Mailbox:
-    """What rank 0 tells, by way of the scheduler, in the order in which it was told."""
+    """Messages of rank 0, received by way of the scheduler in the order they were sent."""
 
     def __init__(self, client: Client, token: str, on_message: Callable[[Message], None]) -> None:
         self._came: queue.Queue[tuple[int, Message]] = queue.Queue()
@@ -72,14 +72,14 @@ class _Mailbox:
                 self._told(message)
 
     def close(self) -> None:
-        """No more of them."""
+        """Stop receiving."""
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._topic)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a process group.
+    """The end of a process group: the ranks' results, or why there are none.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple
 def _watch(
     client: Client, futures: list[Future], members: list[str], token: str, letters: _Mailbox
 ) -> Ended:  # fmt: skip
-    """Until all ranks have ended; from the first that is lost, for a bounded time."""
+    """Wait until all ranks have ended; after the first loss, for a bounded time."""
     lost: str | None = None
     detected, until = 0.0, float("inf")
     ended: dict[int, dict[str, Any]] = {}
@@ -278,7 +278,7 @@ def _watch(
 
 
 def _end_of(future: Future) -> Any:
-    """What a rank gave, or why it gave nothing; an error of the work itself is kept apart."""
+    """Return a rank's result, or why there is none; an error of the work is kept apart."""
     try:
         error = future.exception(timeout=SECONDS_TO_FETCH) if future.status == "error" else None
         if error is None:
@@ -293,7 +293,7 @@ def _end_of(future: Future) -> Any:
 
 
 def lost_ranks(client: Client, members: Sequence[str]) -> list[str]:
-    """Those of some workers that are not there, in two looks one after the other.
+    """Return the members whose workers are gone, in two looks one after the other.
 
     What a client knows of its workers it also asks for in the background, and an answer from
     before a worker came may arrive after one that has it.

@@ -102,7 +102,7 @@ def certainty_panels(points: Sequence[ExplainedSample], classes: Sequence[str]) 
 
 
 def said(point: ExplainedSample, classes: Sequence[str]) -> str:
-    """What the ensemble says of a point, in words."""
+    """Describe the ensemble's prediction for a sample in words."""
     n_members = len(point.probabilities)
     text = f"vote {class_name(classes, point.vote)}, {point.n_agree} of {n_members} members"
     return f"{text}; defer to a human" if point.deferred else text
@@ -159,7 +159,7 @@ MOST_MEMBERS_NAMED = 24
 
 @dataclass(frozen=True)
 class Deferred:
-    """What the rule did to the test samples: the share it kept, and the error among those."""
+    """The effect of deferral on the test samples: share kept, and error among those kept."""
 
     kept: float
     error: float

@@ -35,7 +35,7 @@ MOST_IMAGES = 40
 
 
 def confusion_counts(true: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
-    """How often each true class (row) was given each predicted class (column).
+    """Count the samples of each true class (row) by predicted class (column).
 
     ``true`` and ``predicted`` are class codes of shape (n,); the counts have
     shape (n_classes, n_classes).
@@ -219,7 +219,7 @@ def _image_uri(pixels: np.ndarray, brightest: float) -> str:
 
 
 def wrong_note(run: Run[Any]) -> str:
-    """How many test samples are wrong, and how many of them are shown."""
+    """State how many test samples are wrong, and how many of them are shown."""
     wrong = wrong_samples(run)
     if wrong is None:
         return ""
@@ -235,7 +235,7 @@ def wrong_note(run: Run[Any]) -> str:
 
 
 def images_note(run: Run[Any]) -> str:
-    """How many of them are drawn."""
+    """State how many of the images are drawn."""
     wrong = wrong_samples(run)
     if wrong is None or len(wrong) <= MOST_IMAGES:
         return wrong_note(run)

@@ -88,7 +88,7 @@ def read_runs(folders: Sequence[Path]) -> list[Compared]:
 
 
 def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
-    """One row for each run.
+    """Build a table with one row for each run.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _test_error(compared: Compared) -> str:
 
 
 def _data_warning(runs: Sequence[Compared]) -> str:
-    """What runs on different data must not be compared by."""
+    """Warn if the runs were made on different data, whose errors cannot be compared."""
     sizes: dict[tuple[Any, ...], str] = {}
     prints: dict[str, set[str]] = {}
     for record in (one.run.record for one in runs):
@@ -235,7 +235,7 @@ def _shared_cells(runs: Sequence[Compared]) -> list[str]:
 
 
 def _split(compared: Compared) -> tuple[Any, ...]:
-    """What has to be the same for a cell to be the same: the rows, and how they fall into folds."""
+    """Return the key of a run's splits: equal keys have the same rows in the same folds."""
     record = compared.run.record
     return record.dataset.fingerprint, record.options.folds, record.options.seed
 
@@ -313,7 +313,7 @@ def paired_table(runs: Sequence[Compared]) -> Table:
 
 
 def same_folds(first: Compared, second: Compared) -> bool:
-    """Whether two runs had the same rows, and these fell into folds in the same way."""
+    """Return whether two runs have the same rows, split into folds in the same way."""
     records = first.run.record, second.run.record
     if None in (records[0].dataset.fingerprint, records[0].options.folds):
         return False

@@ -58,7 +58,7 @@ def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
 
 
 def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
-    """How many nodes have which rank, both on logarithmic axes.
+    """Draw the distribution of ranks: number of nodes by rank, both axes logarithmic.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the page of one command is made of; ``page.py`` has a table of them."""
+"""The parts of a command's page; ``page.py`` has the table of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.report.table import Table
 
 @dataclass(frozen=True)
 class Answer:
-    """One of the large figures of the first screen."""
+    """A large figure on the first screen of a page."""
 
     label: str
     value: str
@@ -80,7 +80,7 @@ class Section:
     link: str = ""
 
     def is_shown(self, figures: Collection[str]) -> bool:
-        """Whether there is something to look at, with these figures drawn."""
+        """Return whether the section has anything to show, given the figures that were drawn."""
         return any(_is_shown(part, figures) for part in self.parts)
 
 
@@ -99,7 +99,7 @@ def _is_shown(part: Part | Sequence[Part], figures: Collection[str]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How a command's run is read, drawn and worded. Every function takes the run.
+    """The functions that read, draw and word a command's run; each takes the run.
 
     Attributes
     ----------

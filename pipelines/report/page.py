@@ -107,7 +107,7 @@ def _sentence(kind: Kind, run: Run[Any]) -> str:
 
 
 def _state(kind: Kind, run: Run[Any]) -> str:
-    """Why the page is incomplete; empty for a finished run."""
+    """State why the page is incomplete; empty for a finished run."""
     status, reason = run.record.status, run.record.reason
     if status == "finished":
         return ""
@@ -173,7 +173,7 @@ class Failure:
 
 
 def _failures(kind: Kind, run: Run[Any]) -> list[Failure]:
-    """What went wrong and where, the most frequent first; the table of cells knows best."""
+    """List failures with their place, the most frequent first; from the table of cells if any."""
     place = list(kind.place)
     if not place:  # what tells one cell from another, of a command that does not say
         columns = list(run.cells.columns)
@@ -198,7 +198,7 @@ def _failures(kind: Kind, run: Run[Any]) -> list[Failure]:
 
 
 def _metadata(run: Run[Any]) -> list[tuple[str, str]]:
-    """What a repetition must have in common with this run."""
+    """List the metadata that a reproduction must share with this run."""
     record, dataset = run.record, run.record.dataset
     devices = Counter(
         f"{worker.gpu or 'CPU'} on {worker.host or 'an unknown host'}"

@@ -1,4 +1,4 @@
-"""One look for every figure, and equal files for equal input."""
+"""The style shared by all figures; equal input gives equal files."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def on_a_phone() -> Iterator[None]:
 
 
 def is_phone() -> bool:
-    """Whether a figure is being drawn for a narrow screen."""
+    """Return whether a figure is being drawn for a narrow screen."""
     return _is_phone.get()
 
 
@@ -155,7 +155,7 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 def spans_a_decade(errors: np.ndarray) -> bool:
-    """Whether the errors that are not 0 need a logarithmic scale."""
+    """Return whether the non-zero errors need a logarithmic scale."""
     positive = errors[errors > 0]
     return positive.size > 1 and bool(positive.max() >= 10 * positive.min())
 

@@ -202,7 +202,7 @@ def fold_errors(cells: pd.DataFrame, best: BestOfSvm | None) -> Figure:
 
 
 def _shown(n_panels: int, best: int | None) -> np.ndarray:
-    """Which panels are drawn: all, or ``MOST_PANELS`` at equal steps, the best in its place."""
+    """Choose the panels to draw: all, or ``MOST_PANELS`` evenly spaced, with the best in place."""
     shown = np.unique(np.linspace(0, n_panels - 1, min(n_panels, MOST_PANELS)).round().astype(int))
     if best is not None:
         shown[np.abs(shown - best).argmin()] = best
@@ -289,7 +289,7 @@ def _draw_boxes(
     point: float,
     every_C: np.ndarray | None = None,
 ) -> None:
-    """One box for each C, as collections: 24 x 24 boxes one by one would take seconds."""
+    """Draw a box for each C as collections: 24 x 24 separate boxes would take seconds."""
     log_C = np.log10(grid_values(cells["C"]) if every_C is None else every_C)
     spacing = np.diff(log_C).min() if len(log_C) > 1 else 1.0
     half = 0.36 * spacing
@@ -337,7 +337,7 @@ class SvmRun(Run[SvmRecord]):
 
     @property
     def scoring(self) -> str:
-        """What chose the best candidate."""
+        """The scoring by which the best candidate was chosen."""
         return self.record.options.scoring or "accuracy"
 
 
@@ -448,7 +448,7 @@ def _answers(run: SvmRun) -> list[Answer]:
 
 
 def grid_warnings(run: SvmRun) -> list[tuple[str, str]]:
-    """What the terminal warns of, too: a grid that seems to end too early."""
+    """Warn of a best candidate on the boundary of the grid, as the console does."""
     record = run.record
     found = on_grid_boundary(run.candidates, run.n_folds or 0)
     if record.status != "finished" or not found:
@@ -459,7 +459,7 @@ def grid_warnings(run: SvmRun) -> list[tuple[str, str]]:
 
 
 def _within_one_standard_error(run: SvmRun) -> str:
-    """How many candidates are as good as the best, and the simplest of them."""
+    """State how many candidates tie with the best, and which is the simplest of them."""
     found = within_one_standard_error(run.candidates, run.n_folds or 0, SVM_CANDIDATE)
     if found is None:
         return ""

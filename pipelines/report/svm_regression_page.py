@@ -42,7 +42,7 @@ class RegressionRun(SvmRun):
 
     @property
     def scoring(self) -> str:
-        """What chose the best candidate."""
+        """The scoring by which the best candidate was chosen."""
         return self.record.options.scoring or "r2"
 
 

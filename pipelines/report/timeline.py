@@ -1,4 +1,4 @@
-"""Which task ran on which worker and when: one lane for each worker."""
+"""A timeline of tasks: one lane for each worker."""
 
 from __future__ import annotations
 

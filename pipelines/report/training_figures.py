@@ -129,7 +129,7 @@ def speed_up(rates: pd.DataFrame) -> Figure:
 
 
 def pipeline_steps(ranks: Sequence[Sequence[Sequence[float]]]) -> Figure:
-    """What each rank of a pipeline does in a step.
+    """Draw what each rank of a pipeline does during a step.
 
     Parameters
     ----------

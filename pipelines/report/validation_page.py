@@ -62,7 +62,7 @@ class ValidationRun(Run[ValidationRecord]):
 
     @property
     def scoring(self) -> str:
-        """What the best candidate is chosen by."""
+        """The scoring by which the best candidate is chosen."""
         return (self.record.scoring or ["score"])[0]
 
     @property
@@ -275,7 +275,7 @@ def _curves(run: ValidationRun) -> Made:
 
 
 def _curves_of(run: ValidationRun, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
-    """For each parameter with several values, the candidates that differ from the best in it."""
+    """For each searched parameter, return the candidates that differ from the best in it alone."""
     some = run.candidates[
         (run.candidates["algorithm"] == algorithm) & run.candidates["score_mean"].notna()
     ]

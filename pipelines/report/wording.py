@@ -1,4 +1,4 @@
-"""How numbers and times read in the figures and on the page."""
+"""Format numbers, times and sentences for figures and pages."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
-    """How many test samples are wrong, and between what the error lies; empty where unknown."""
+    """Format an error count with its confidence interval; empty where unknown."""
     if n_wrong is None or n_test is None:
         return ""
     return f"{n_wrong:,} of {n_test:,} test samples, {interval(n_wrong, n_test)}"
 
 
 def describe_ties(found: WithinOneStandardError, best: str, simplest: str) -> str:
-    """How many candidates are as good as the best, and what is said of it or of the simplest."""
+    """State how many candidates tie with the best, and describe the best or the simplest."""
     within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
     if not within:
         return "No other candidate is within one standard error of the best."
@@ -87,7 +87,7 @@ def shortened(name: str, length: int) -> str:
 
 
 def scaling_in_words(scaling: object) -> str:
-    """What a run records of the scaling of its data, as a person says it; empty if nothing."""
+    """Describe the recorded scaling of a data set in words; empty if there was none."""
     if not isinstance(scaling, Mapping):
         return ""
     match dict(scaling):

@@ -28,7 +28,7 @@ NEIGHBOURS = 10  # parts of the tasks done, of which one tells how far a new tas
 
 @dataclass(frozen=True)
 class CostModel:
-    """What tasks done say of those to come.
+    """A linear model of task seconds, estimated from finished tasks.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class CostModel:
 
     @classmethod
     def of(cls, done: Iterable[Done]) -> CostModel | None:
-        """From a journal; None where nothing is done whose cost was written down."""
+        """Estimate the model from a journal; None if no finished task has a recorded cost."""
         pairs = sorted(
             (task.cost, max(0.0, task.seconds - task.compile_seconds))
             for task in done

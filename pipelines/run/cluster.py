@@ -99,7 +99,7 @@ def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
 
 
 def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
-    """What a dry run can say of ``--device gpu``.
+    """Raise an error if ``--device gpu`` cannot be met, as far as a dry run can tell.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What ran: versions, commit, machine; a run describes itself."""
+"""Record the environment of a run: versions, commit, machine."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Line = Callable[[], Callable[[Message], None]]
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """What a task at work tells of itself.
+    """A progress event that a running task sends.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ProgressEvent:
 
 
 def to_scheduler(topic: str) -> Callable[[Message], None]:
-    """What sends messages of the task at work as events of its worker's, for who subscribes."""
+    """Return a function that sends messages as worker events of ``topic`` to subscribers."""
     from distributed import get_worker
 
     worker = get_worker()

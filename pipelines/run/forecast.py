@@ -1,4 +1,4 @@
-"""What a run will take, told from a smaller one: for a dry run, and for ``benchmarks.plan``."""
+"""Forecast what a run will take from a smaller run: for dry runs and ``benchmarks.plan``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TasksFor = Callable[[int], Sequence[Task]]  # the units of a run on so many work
 
 @dataclass(frozen=True)
 class PilotRun:
-    """What a smaller run says of a larger one.
+    """A small finished run from which a larger one is forecast.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class PilotRun:
 
     @classmethod
     def read(cls, path: Path, command: str, option: str = "pilot") -> PilotRun:
-        """From the folder of a run.
+        """Read a pilot run from its run folder.
 
         Raises
         ------
@@ -88,14 +88,14 @@ class RunEstimate:
 
     @property
     def walltime(self) -> str:
-        """To ask a queue for, as H:MM:SS."""
+        """The walltime to request from a queue, as H:MM:SS."""
         minutes = (MARGIN * self.worst + self.around_seconds) / 60
         hours, minutes = divmod(MINUTES * math.ceil(1 + minutes / MINUTES), 60)
         return f"{hours}:{minutes:02d}:00"
 
 
 def estimate_run(pilot: PilotRun, tasks_for: TasksFor, n_workers: int) -> RunEstimate:
-    """How long a run takes on so many equal workers."""
+    """Estimate the duration of a run on ``n_workers`` equal workers."""
     tasks = tasks_for(n_workers)
     costs = np.array([task.cost for task in tasks])
     ends, work = [], []
@@ -136,7 +136,7 @@ def most_workers(
 
 
 def lines(best: RunEstimate, efficiency: float) -> Iterator[str]:
-    """What is said of a forecast."""
+    """Return the lines that a dry run prints of its estimate."""
     many = "1 worker" if best.n_workers == 1 else f"{best.n_workers:,} workers"
     yield (
         f"plan       {best.n_tasks:,} tasks, {clock(best.work_seconds)} of work: {many} are worth "

@@ -28,7 +28,7 @@ def _seed(value: int) -> str | None:
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Which data, and where they lie."""
+    """Options that choose the data set and its folder."""
 
     group: ClassVar[str] = "data"
 
@@ -62,7 +62,7 @@ class LabelledOptions(DataOptions):
 
 @dataclass(frozen=True)
 class TableOptions(LabelledOptions):
-    """How a table of one's own is understood, where it is not to be guessed."""
+    """Options that say how a user's table is to be read, where that is not to be detected."""
 
     group: ClassVar[str] = "data"
 
@@ -94,7 +94,7 @@ class TableOptions(LabelledOptions):
     )
 
     def table(self) -> dict[str, Any]:
-        """These options as ``load_dataset`` takes them, beside the data set's name."""
+        """Return these options as ``load_dataset`` takes them, beside the data set's name."""
         names = [field.name for field in dataclasses.fields(Reading)]
         reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
         return {
@@ -123,7 +123,7 @@ class FoldOptions:
 
 @dataclass(frozen=True)
 class PlaceOptions:
-    """Where a run is carried out."""
+    """Options that choose the cluster and the device of a run."""
 
     group: ClassVar[str] = "cluster"
 
@@ -162,7 +162,7 @@ class PlaceOptions:
 
 @dataclass(frozen=True)
 class RunOptions(PlaceOptions):
-    """What every command has: a cluster, one seed, and a folder."""
+    """Options of every command: a cluster, one seed, and a run folder."""
 
     group: ClassVar[str] = "run"
 

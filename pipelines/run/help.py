@@ -1,4 +1,4 @@
-"""What ``--help`` of a command looks like: options in groups, then examples; lines end at words."""
+"""Format ``--help``: options in groups, then examples, wrapped at words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, LAST = ("data", "graph"), ("cluster", "run")  # the groups between are a 
 
 
 def program(command: str) -> str:
-    """How a command is called, in the way in which this one was."""
+    """Return how this command was called, for usage lines and advice."""
     if Path(sys.argv[0]).stem == SCRIPT:
         return f"{SCRIPT} {command.replace('_', '-')}"
     return f"python -m pipelines.{command}"

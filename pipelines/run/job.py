@@ -1,4 +1,4 @@
-"""What every command is made of, and how it is carried out.
+"""The base class of every command, and the function that runs it.
 
 A command's own file holds the job: its options, its plan, its work, its answer.
 What they have in common is here: read the command line, choose the cluster, take the
@@ -93,12 +93,12 @@ class Job(ABC, Generic[Chosen]):
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
-        """What ``COMMAND predict`` does with the words after it, where a command has that."""
+        """Carry out ``COMMAND predict`` with the arguments after it; not every command has it."""
         raise NotImplementedError
 
     @staticmethod
     def argv(argv: Sequence[str]) -> list[str]:
-        """What was typed, as it is read and recorded."""
+        """Return the command-line arguments as they are parsed and recorded."""
         return list(argv)
 
     def __init__(self, options: Chosen, record: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Job(ABC, Generic[Chosen]):
 
     @abstractmethod
     def load(self, kind: str) -> Data:
-        """What the run is about, on the host; for that kind of cluster."""
+        """Load the data of the run into host memory, for that kind of cluster."""
 
     @abstractmethod
     def plan(self, data: Any) -> list[str]:
@@ -120,7 +120,7 @@ class Job(ABC, Generic[Chosen]):
         """
 
     def describe_backend(self, kind: str) -> str:
-        """What a dry run adds to the kind of cluster."""
+        """Return what a dry run adds to the line on the cluster."""
         return ""
 
     def restore(self, session: Session) -> None:
@@ -131,11 +131,11 @@ class Job(ABC, Generic[Chosen]):
         return None
 
     def runs_in_process(self) -> bool:
-        """Whether the fits are over before worker processes would have started; after ``plan``."""
+        """Return whether the fits end sooner than worker processes would start; after ``plan``."""
         return False
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """All units of the run, as so many workers of such a cluster get them; after ``plan``.
+        """Return all tasks of the run as ``n_workers`` workers would get them; after ``plan``.
 
         Empty where the command cannot tell before there is a cluster.
         """
@@ -163,10 +163,10 @@ class Job(ABC, Generic[Chosen]):
 
     @abstractmethod
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """What is said of the finished run."""
+        """Return the lines that sum up the finished run."""
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:
-        """Whether a run is finished and nothing of it wants another try."""
+        """Return whether a run is finished and none of its tasks is to be tried again."""
         return record.get("status") == "finished" and not record.get("n_failed")
 
 
@@ -257,7 +257,7 @@ def _try_dry(job: Job[Any], kind: str, write_line: Echo) -> None:
 
 
 def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
-    """What a smaller run says of this one."""
+    """Return the lines that forecast this run from a smaller one."""
     from pipelines.run import forecast  # reads tables: --help does not wait for that
 
     if not job.tasks_for(kind, 1):

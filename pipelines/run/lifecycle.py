@@ -1,4 +1,4 @@
-"""One session of a run: from its start, or its resumption, to its end.
+"""The life of a run: a session from its start, or its resumption, to its end.
 
 A run that was stopped and resumed has several. Whatever ends a session early,
 its folder says so, and what was computed is in the journal.
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class Data(Protocol):
-    """What a run is about: a data set, several, a graph."""
+    """The data of a run: a data set, several of them, or a graph."""
 
     @property
     def name(self) -> str:
-        """For a message."""
+        """The name of the data, for messages."""
 
     @property
     def fingerprint(self) -> str:
         """Changes with the content; a run is resumed on the same alone."""
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded; anything JSON can hold."""
+        """Return the JSON-serialisable metadata of the data."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """Where the folder is."""
+        """The path of the run folder."""
         return self.folder.path
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """What ``run.json`` says by now."""
+        """The current content of ``run.json``."""
         return self.folder.record
 
     def refuse_other_data(self, data: Data) -> None:
@@ -162,7 +162,7 @@ class Session:
         )
 
     def _of_workers(self) -> dict[str, float | None]:
-        """What the whole journal says of their time, as the page counts it."""
+        """Return the work time of all workers in the whole journal, as the page counts it."""
         from pipelines.run_folder.reading import tasks_of
         from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
 

@@ -1,4 +1,4 @@
-"""What a task is given and what becomes of it: tasks, their needs, their outcomes.
+"""Tasks, the results they need of others, and their outcomes.
 
 A task is anything with a ``name`` and a ``cost``; the work is a plain function
 ``work(shared, task)``. ``shared`` is scattered once and stays on the workers.
@@ -22,7 +22,7 @@ from pipelines.run.events import Line, ProgressReporter
 
 
 class Task(Protocol):
-    """What one task does; hashable."""
+    """A task's description; hashable."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ def needs_of(task: Any) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Outcome(Generic[AnyTask]):
-    """What became of a task: a result, or the error that ended its last try.
+    """The outcome of a task: its result, or the error of its last attempt.
 
     ``part`` is what its rows are called where others were told before: the name that a task
     of them alone would have, empty where there are none; None for the task's own. ``cost`` is
@@ -83,11 +83,11 @@ class Results:
             )
 
     def suffice(self, task: Any) -> bool:
-        """Whether all that ``task`` needs is done."""
+        """Return whether all results that ``task`` needs are there."""
         return all(name in self.known for name in needs_of(task))
 
     def of(self, task: Any) -> list[Any]:
-        """What ``task`` needs, in its order."""
+        """Return the results that ``task`` needs, in its order."""
         return [self.known[name] for name in needs_of(task)]
 
 

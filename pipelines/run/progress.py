@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere.
+"""Show progress: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere.
 
 It is shown anew by the clock, not by the tasks: one that takes minutes leaves nobody in doubt.
 """
@@ -27,13 +27,13 @@ class Progress:
     """Told of every task that is done, and of those that are at work; this one is silent."""
 
     def advance(self, task: Task, failed: bool) -> None:
-        """One more task is done."""
+        """Count one more finished task."""
 
     def update(self, task: Task, share: float, compiled: int = 0) -> None:
         """A task at work has done that share of its cost; or it compiles so many functions."""
 
     def best(self, text: str) -> None:
-        """What is best by now."""
+        """Show the best candidate so far."""
 
 
 class _View(Progress):
@@ -201,7 +201,7 @@ def show_progress(
 
 
 def _in_notebook() -> bool:
-    """Whether this process is a notebook's kernel that can show widgets."""
+    """Return whether this process is a notebook kernel that can show widgets."""
     if "ipykernel" not in sys.modules or find_spec("ipywidgets") is None:
         return False
     from rich.console import Console

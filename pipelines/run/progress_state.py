@@ -1,4 +1,4 @@
-"""How far a run is, in numbers and in words."""
+"""The progress of a run in numbers and in words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ProgressState:
         self._ask, self._asked, self._n_workers = n_workers, -math.inf, 0
 
     def add(self, task: Task, failed: bool) -> None:
-        """One more task is done."""
+        """Count one more finished task."""
         self._inside.pop(task.name, None)
         self.compiled = 0
         self.n_done += 1
@@ -65,7 +65,7 @@ class ProgressState:
 
     @property
     def percent(self) -> int:
-        """Of the predicted cost; 100 after the last task alone."""
+        """Percentage of the predicted cost that is done; 100 only after the last task."""
         if self.n_done == self.n_tasks:
             return 100
         return min(99, int(100 * self.cost_done / self.total)) if self.total else 0
@@ -85,7 +85,7 @@ class ProgressState:
 
     @property
     def tasks(self) -> str:
-        """What is done, what failed, and who is at work."""
+        """Return the counts of finished, failed and running tasks in words."""
         parts = [f"{self.n_done} of {self.n_tasks} tasks"]
         if self.n_failed:
             parts.append(f"{self.n_failed} failed")
@@ -101,7 +101,7 @@ class ProgressState:
 
     @property
     def compiling(self) -> str:
-        """That a task compiles; empty where none does."""
+        """Return a note that a task is compiling; empty if none is."""
         return f"compiling, {self.compiled} functions by now" if self.compiled else ""
 
     @property

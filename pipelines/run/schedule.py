@@ -1,4 +1,4 @@
-"""When tasks end that workers take from one queue: what a cluster would do, without one.
+"""Simulate when tasks end that workers take from one queue.
 
 The rule is that of the program on Dask: whoever is free takes the task that stands first among
 those that are ready (Graham 1969, list scheduling), and the scheduler hands out one at a time.
@@ -22,7 +22,7 @@ MOST_LOSSES = 100  # of a task, which no worker seems to live long enough for
 
 @dataclass(frozen=True)
 class WorkerLifetimes:
-    """How fast each worker is and when it is there.
+    """The speed of each worker, and when it is there.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class WorkerLifetimes:
 
     @property
     def are_equal(self) -> bool:
-        """Whether nothing tells one from another."""
+        """Whether all workers have the same speed and lifetime."""
         return bool(
             (self.speed == 1).all() and not self.begins.any() and np.isinf(self.lasts).all()
         )
@@ -80,7 +80,7 @@ def makespan(queue: Queue, lifetimes: WorkerLifetimes) -> float:
 
 
 def course(queue: Queue, lifetimes: WorkerLifetimes) -> tuple[Seconds, Seconds]:
-    """When each task begins for the last time, and when it ends: two arrays of shape (n,).
+    """Return the last start and the end of each task: two arrays of shape (n,).
 
     In the order of the queue; infinite where the workers do not last.
     """

@@ -12,7 +12,7 @@ from cluster_setup.shutdown import handle_signals
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this is an interrupt, or what became of one.
+    """Return whether an error is an interrupt, or was caused by one.
 
     An extension module that is being imported says of it that its initialization failed.
     """

@@ -1,4 +1,4 @@
-"""What every run says of itself, whatever it computes."""
+"""The lines of a summary that all commands share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 
 
 def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
-    """One line on the data set, whose points have that ``form``."""
+    """Return a line on the data set; ``form`` describes its samples."""
     n_train = len(dataset.y_train)
     all_there_are = f" (all there are; --limit is {limit:,})" if limit and limit > n_train else ""
     return (
@@ -51,7 +51,7 @@ def first_rows(dataset: Data) -> list[str]:
 
 
 def wall_time(record: Mapping[str, Any]) -> str:
-    """How long the run took, and how much of that its workers were at work."""
+    """Return how long the run took, and the share of it that its workers were busy."""
     busy, compiled = record.get("busy_share"), record.get("compile_seconds") or 0.0
     share = f", workers busy {busy * 100:.0f} %" if busy is not None else ""
     once = f", {clock(compiled)} of it compiling, once" if compiled >= WORTH_SAYING else ""
@@ -83,7 +83,7 @@ def _short(number: float) -> str:
 
 
 def line_of_what_is_left(session: Session, fits: tuple[int, int] | None, cost: float = 0.0) -> str:
-    """One line: the folder, what is done, what is left, and how long that takes.
+    """Return a line on an unfinished run: folder, what is done, what is left and its duration.
 
     Parameters
     ----------

@@ -70,14 +70,14 @@ class _Runner(ABC):
     def outcomes_and_events(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """As ``outcomes``, of a work that takes ``report``; with what it tells, as it comes."""
+        """Yield outcomes like ``outcomes``, and between them the progress events of ``work``."""
         return self._reached(work, shared, tasks, Results(tasks, known), reports=True)
 
     @abstractmethod
     def _reached(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """What comes of tasks, and what they tell."""
+        """Yield the outcomes of tasks, and their progress events if ``reports``."""
 
 
 class InProcess(_Runner):
@@ -250,7 +250,7 @@ class OnCluster(_Runner):
                 self.client.cancel(list(futures), force=True)
 
     def _fetch(self, futures: Sequence[Future]) -> Mapping[Any, Any]:
-        """What tasks that are done gave, by key; None where it was lost with its worker.
+        """Fetch the results of finished tasks by key; None for those lost with their worker.
 
         In one journey for all of them: for each by itself it takes longer than a short task.
         """
@@ -349,7 +349,7 @@ def _wait_at_the_scheduler(one: Any) -> None:
 
 
 def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
-    """What has come in, taken out."""
+    """Empty the inbox and return its progress events."""
     while inbox:
         yield ProgressEvent(**inbox.popleft())
 
@@ -364,7 +364,7 @@ def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
 def _outcomes(
     future: Future, batch: Batch[AnyTask], found: Any
 ) -> Iterator[tuple[AnyTask, Outcome[AnyTask] | None]]:
-    """What became of the units of a task; None where it, or the data it needs, were lost."""
+    """Return the outcomes of a batch; None where it, or the data it needs, was lost."""
     if future.status == "error":
         error = describe(future.exception())
         yield from ((task, Outcome(task, error=error)) for task in batch)

@@ -21,7 +21,7 @@ DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table may hold: a dtype, and the bounds of its numbers."""
+    """The schema of a table's column: a dtype, and bounds for its numbers."""
 
     dtype: str
     may_lack: bool

@@ -103,12 +103,12 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a session of this run got as far as its first task."""
+        """Whether a session of this run reached its first task."""
         return "options" in self.record
 
     @property
     def journal_path(self) -> Path:
-        """Where the journal lies."""
+        """The path of the journal."""
         return self.path / JOURNAL
 
     def journal(self, write: bool = True) -> Journal:
@@ -185,7 +185,7 @@ def iso_now() -> str:
 
 
 def _never_began(entry: Path) -> bool:
-    """Whether a file is what a run leaves that was killed before its first task."""
+    """Return whether a file is all that a run left which was killed before its first task."""
     empty_journal = entry.name == JOURNAL and entry.stat().st_size == 0
     return empty_journal or entry.name in (PART, PROBE)
 

@@ -1,4 +1,4 @@
-"""Which candidate is the best: one rule for ties, and for candidates that are not done."""
+"""Rank candidates: one rule for ties, and for candidates that are not finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run left in its folder, read and held against its schema; what is missing stays empty."""
+"""Read and validate the files of a run folder; what is missing stays empty."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @dataclass(frozen=True)
 class FinishedTask:
-    """One task of work: what it was, where and when it ran, and its rows.
+    """A finished task: its description, where and when it ran, and its rows.
 
     ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
     Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a task
@@ -41,7 +41,7 @@ class FinishedTask:
 
     @property
     def workers(self) -> list[str]:
-        """One, or the process group that trained a network; an empty name where nobody is known."""
+        """The worker, or the workers of a process group; an empty name where unknown."""
         return self.worker.split() or [""]
 
     @property
@@ -50,7 +50,7 @@ class FinishedTask:
 
     @property
     def n_failed(self) -> int:
-        """Its cells that failed."""
+        """The number of its cells that failed."""
         return sum(str(row.get("status", "ok")).startswith("failed") for row in self.rows)
 
 
@@ -69,7 +69,7 @@ class WrongImages:
 
 @dataclass(frozen=True)
 class Run(Generic[AnyRecord]):
-    """All that a run left, whatever its command.
+    """All that a run left in its folder, whatever its command.
 
     ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
     has one row per cell and ``candidates`` one per candidate; both are empty tables where

@@ -1,4 +1,4 @@
-"""What the files of a run folder are held against: models of pydantic, and its errors in a line."""
+"""The pydantic base model of the files of a run folder, with errors in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure an answer is: intervals, ties, the rule of one standard error, the edges of a grid.
+"""Statistics of a search: intervals, ties, one standard error, the grid's boundary.
 
 The terminal and the page say the same, since both ask here. The standard deviation over the
 folds is everywhere the one that divides by their number, as scikit-learn's; the standard error
@@ -28,7 +28,7 @@ NOT_REPEATED = {"--results": 1, "--resume": 1}
 
 
 def standard_error(std: float, n_folds: int) -> float:
-    """Of the mean over the folds, from their standard deviation."""
+    """Return the standard error of the mean over folds, from their standard deviation."""
     return std / math.sqrt(n_folds - 1) if n_folds > 1 else math.nan
 
 
@@ -102,7 +102,7 @@ def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
 @dataclass(frozen=True)
 class WithinOneStandardError:
-    """Which candidates are as good as the best, as far as the folds can tell.
+    """The candidates within one standard error of the best.
 
     Attributes
     ----------
@@ -118,11 +118,11 @@ class WithinOneStandardError:
 
     @property
     def has_simpler(self) -> bool:
-        """Whether the simplest is not the best itself."""
+        """Whether the simplest candidate is not the best one itself."""
         return not self.tied.iloc[0] or self.simplest["rank"] != 1
 
     def marks(self, simplest: str = "simplest") -> list[str]:
-        """Of each candidate, best first, what it is beside the best."""
+        """Return the mark of each candidate, best first, as the table of candidates shows it."""
         marks = [
             "tied" if tied else "within 1 SE" if within else ""
             for tied, within in zip(self.tied, self.within, strict=True)

@@ -1,4 +1,4 @@
-"""When the workers of a run were at work: what the terminal and the page both say of it."""
+"""Work time of the workers of a run, for the console and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS_OF_PAUSE = 60.0  # what is shorter is waiting, not a pause
 
 @dataclass(frozen=True)
 class WorkerTimeline:
-    """What one worker did: its tasks in order, how long it was at work, and how long there."""
+    """The tasks of one worker in order, with its busy and its total seconds."""
 
     worker: str
     tasks: tuple[FinishedTask, ...]
@@ -96,12 +96,12 @@ def idle_periods(tasks: Sequence[FinishedTask]) -> list[IdlePeriod]:
 
 
 def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """From the first task's start to the last one's end, without the pauses."""
+    """Return the seconds from the first task's start to the last one's end, without pauses."""
     return sum(end - start for start, end in _parts(tasks))
 
 
 def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """How long the workers compiled: at the same time, so the one that took longest counts."""
+    """Return the compile seconds: workers compile side by side, so the longest counts."""
     by_worker: dict[str, float] = {}
     for task in tasks:
         for worker in task.workers:

@@ -109,7 +109,7 @@ class Batches:
         return -(-self.n_rows // (self._batch_size * self._n_ranks))
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands; may be read between any two batches."""
+        """Return the position in the stream; may be called between any two batches."""
         return {"seed": self._seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""In which order an epoch shows the rows, and which of them a rank gets: pure functions."""
+"""The order in which an epoch visits the rows, and the rows of each rank: pure functions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Permutation = NDArray[np.int64]
 
 
 def generator_of(seed: int, epoch: int) -> np.random.Generator:
-    """What shuffles an epoch: it knows nothing but these two numbers."""
+    """Return the random generator of an epoch, which depends on these two numbers alone."""
     return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
 
 
 def shuffled(n_rows: int, generator: np.random.Generator) -> Permutation:
-    """All rows, each place of each row equally likely."""
+    """Return a uniformly random permutation of all rows."""
     return generator.permutation(n_rows).astype(np.int64, copy=False)
 
 

@@ -1,4 +1,4 @@
-"""What an iterator gives, made ahead by a thread."""
+"""Prefetch the items of an iterator in a background thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows live: the memory of a device or of the host. Whole batches are gathered by index.
+"""Storage of rows in device or host memory; whole batches are gathered by index.
 
 A column keeps its dtype, so that the bytes of an image stay bytes until they are on the device.
 """
@@ -30,7 +30,7 @@ class Rows(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
 
     def epoch(
         self, generator: np.random.Generator | None, parts: Iterable[slice]
@@ -54,7 +54,7 @@ class _InMemory:
     n_rows: int
 
     def order(self, generator: np.random.Generator | None) -> Permutation:
-        """All rows, fully shuffled, or as they lie."""
+        """Return the order of all rows: fully shuffled, or as stored if ``generator`` is None."""
         if generator is None:
             return np.arange(self.n_rows)
         return shuffled(self.n_rows, generator)
@@ -117,7 +117,7 @@ class DeviceRows(_InMemory):
 
 
 class CachedRows(DeviceRows):
-    """What a map makes of all rows, kept where it puts them, and fully shuffled."""
+    """Rows after a map was applied to all of them once, stored where the map puts them."""
 
     def __init__(self, home: Rows, map: Map, block: int = 4096) -> None:
         import torch

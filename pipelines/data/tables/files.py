@@ -1,4 +1,4 @@
-"""From a file to a pandas DataFrame of its columns, as they stand in it."""
+"""Read a table file into a pandas DataFrame, column by column as stored."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
 
 
 def _parquet_bytes(path: Path) -> int:
-    """At least what the columns of a .parquet file take, by its own account; 0 of a folder."""
+    """Return a lower bound in bytes for the columns of a .parquet file; 0 for a folder."""
     import pyarrow as pa
     from pyarrow import parquet
 

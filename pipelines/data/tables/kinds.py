@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, categories, or nothing to learn from."""
+"""Classify the columns of a table: numeric, categorical, or unusable."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Kinds:
     left_out: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded; ``from_record`` takes it."""
+        """Return the JSON-serialisable metadata that ``from_record`` reads."""
         return {
             "numbers": list(self.numbers),
             "categories": list(self.categories),
@@ -51,7 +51,7 @@ class Kinds:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """What ``describe`` gave."""
+        """Rebuild the column kinds from what ``describe`` returned."""
         left_out = tuple((str(name), str(why)) for name, why in record.get("left_out", ()))
         numbers, categories = (tuple(map(str, record[one])) for one in ("numbers", "categories"))
         return cls(numbers, categories, left_out)
@@ -138,7 +138,7 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
 
 
 def _are_numbers(present: pd.Series) -> bool:
-    """Whether a column of objects, or of text, holds numbers alone."""
+    """Return whether a column of objects or text holds nothing but numbers."""
     import pandas as pd
 
     try:

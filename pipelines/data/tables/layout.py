@@ -1,4 +1,4 @@
-"""How a file of text is laid out: what separates its columns, and whether it has a header line."""
+"""Detect the layout of a text table: its separator, and whether it has a header line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Cells = list[list[str]]
 
 @dataclass(frozen=True)
 class Layout:
-    """What was noticed of a file of text.
+    """The detected layout of a text table.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def _has_decimal_commas(rows: Cells) -> bool:
 
 
 def _is_header(first: list[str], below: Cells, decimal: str) -> bool:
-    """Whether the first line names the columns; numbers, dates and known values do not."""
+    """Return whether the first line is a header; numbers, dates and known values are not."""
     if _counts_columns(first):
         return True
     if any(_is_number(cell, decimal) or cell == "?" or DATE.fullmatch(cell) for cell in first):

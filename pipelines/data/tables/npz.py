@@ -65,7 +65,7 @@ def read_npz(path: Path, label: str | None = None) -> pd.DataFrame:
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
-    """What is said of a target that is not there, with the nearest that is."""
+    """Return the error message for a missing target, with the most similar name present."""
     near = get_close_matches(target, names, n=1)
     hint = f"did you mean {short(near[0])}? " if near else ""
     return InputError(

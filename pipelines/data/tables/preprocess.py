@@ -123,7 +123,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return chosen
 
     def to_bytes(self) -> bytes:
-        """What was learned, as skops writes it: no pickle; ``from_bytes`` takes it."""
+        """Serialise the fitted state with skops, without pickle; ``from_bytes`` reads it."""
         from skops.io import dumps
 
         check_is_fitted(self)

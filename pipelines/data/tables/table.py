@@ -25,7 +25,7 @@ MISSING: tuple[Missing, ...] = ("impute", "drop", "refuse")
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is to be understood, where that is not to be guessed; see ``read_raw_table``."""
+    """How a table is to be read where that is not to be detected; see ``read_raw_table``."""
 
     missing: Missing = "impute"
     no_header: bool = False
@@ -36,7 +36,7 @@ class Reading:
 
     @property
     def first_line_names(self) -> bool | None:
-        """As ``read_frame`` takes it: None where it is to be noticed.
+        """The ``header`` argument of ``read_frame``; None where it is to be detected.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class RawTable:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is numbers without a missing cell, a matrix without further ado."""
+        """Whether the table is numeric without missing values, so that it is a matrix as it is."""
         return not self.kinds.categories and not self.n_missing
 
     def matrix(self) -> NDArray[np.float64]:
@@ -97,7 +97,7 @@ class RawTable:
         return np.ascontiguousarray(self.X[list(self.kinds.numbers)].to_numpy())
 
     def lines(self) -> list[str]:
-        """What was understood, in two lines: rows and target; columns by kind."""
+        """Return two lines for the console: rows and target; columns by kind."""
         dropped = f" ({self.n_dropped:,} with missing cells left out)" if self.n_dropped else ""
         notes = "".join(f"; {note}" for note in self.notes)
         kinds = []
@@ -130,7 +130,7 @@ class RawTable:
         return counted_classes(self.y)
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded; every value can be written as JSON."""
+        """Return the JSON-serialisable metadata of the table."""
         return {
             "target": self.target,
             "missing": self.missing,

@@ -1,4 +1,4 @@
-"""Which column is to be predicted, and what its values are: classes or numbers."""
+"""Find the target column, and whether it holds classes or numbers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _is_numeric(column: pd.Series) -> bool:
 
 
 def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[NDArray[Any], Task]:
-    """What is to be predicted.
+    """Return the values of the target column, as classes or as numbers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is said of a table: names and values cut to one line, and the usual refusals."""
+"""Wording for messages on tables: names and values cut to one line, and common errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.errors import InputError, opt
 
 
 def short(value: object) -> str:
-    """One line of at most some thirty characters, whatever the value."""
+    """Shorten a value to one line of about thirty characters at most."""
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
 
 

@@ -1,1 +1,1 @@
-"""What ``run.json`` says of a run: of any, and a file for each command."""
+"""Schemas of ``run.json``: a common base, and a file for each command."""

@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run, whichever command made it."""
+"""The part of the ``run.json`` schema that all commands share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WorkerMetadata(Part):
 
 
 class ClusterMetadata(Part):
-    """Where a run was carried out."""
+    """The cluster on which a run was carried out."""
 
     kind: str = "cluster"
     n_workers: Count | None = None
@@ -89,7 +89,7 @@ class NestedMetadata(Part):
 
 
 class Record(Part):
-    """What every run says of itself. What is missing was not known yet."""
+    """The fields of ``run.json`` that all runs have; a missing one is not known yet."""
 
     # What a finished run has said at its end, and is said again when it is resumed.
     answer: ClassVar[Sequence[str]] = ()
@@ -124,7 +124,7 @@ class Record(Part):
     test_calibration_error: Number | None = None
 
     def missing(self) -> list[str]:
-        """What a run with this status should have said, and did not."""
+        """Return the fields that a run with this status must have, and has not."""
         if "status" not in self.model_fields_set or self.status != "finished":
             return []
         wanted = ("wall_seconds", "n_cells", *self.answer)

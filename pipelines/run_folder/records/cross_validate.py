@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run of ``cross_validate``."""
+"""The ``run.json`` schema of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 
 class ValidationOptions(OptionMetadata):
-    """What ``cross_validate`` was asked."""
+    """The recorded options of ``cross_validate``."""
 
     cv: str | None = None
     rope: Number | None = None
@@ -44,7 +44,7 @@ class FamilyMetadata(Part):
 
 
 class ValidationRecord(Record):
-    """What ``cross_validate`` says of a run."""
+    """The ``run.json`` of a run of ``cross_validate``."""
 
     answer = ("best", "algorithms", "scoring", "fits_asked", "fits_made")
 

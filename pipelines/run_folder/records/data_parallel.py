@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run of ``data_parallel``."""
+"""The ``run.json`` schema of ``data_parallel``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pipelines.run_folder.schema import Count, Number, Part, Seconds
 
 
 class TrainingOptions(OptionMetadata):
-    """What ``data_parallel`` was asked."""
+    """The recorded options of ``data_parallel``."""
 
     network: str | None = None
     batch_size: Count | None = None
@@ -60,7 +60,7 @@ class KeptMetadata(Part):
 
 
 class PipelineMetadata(Part):
-    """What a pipeline of stages left idle in its last epoch: shares of the ranks' time.
+    """Idle shares of the ranks' time in the last epoch of a pipeline of stages.
 
     ``usual_step`` has the actions of each rank in a step of median length: kind, stage,
     micro-batch, beginning and end in seconds.
@@ -83,7 +83,7 @@ class PipelineMetadata(Part):
 
 
 class TrainingRecord(Record):
-    """What ``data_parallel`` says of a run."""
+    """The ``run.json`` of a run of ``data_parallel``."""
 
     answer = ("trainings", "metric")
 

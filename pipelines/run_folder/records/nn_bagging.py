@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run of ``nn_bagging``."""
+"""The ``run.json`` schema of ``nn_bagging``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Si
 
 
 class SelectivePredictionMetadata(Part):
-    """What the rule defers to a human."""
+    """Results of selective prediction on the test samples."""
 
     rule: str = ""
     n_kept: Count | None = None
@@ -42,7 +42,7 @@ class PredictionSetMetadata(Part):
 
 
 class NoveltyMetadata(Part):
-    """How many test samples were named as foreign, and the rate that was allowed."""
+    """The number of test samples flagged as novel, and the allowed rate."""
 
     rate: Share
     n_named: Count
@@ -65,7 +65,7 @@ class BaggingOptions(OptionMetadata):
 
 
 class BaggingRecord(Record):
-    """What ``nn_bagging`` says of a run."""
+    """The ``run.json`` of a run of ``nn_bagging``."""
 
     answer = (
         "vote_test_error", "n_vote_errors", "mean_test_error", "members_mean_test_error",

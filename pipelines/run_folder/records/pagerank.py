@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run of ``pagerank``."""
+"""The ``run.json`` schema of ``pagerank``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RankedNode(Part):
 
 
 class Distribution(Part):
-    """How many nodes have a rank between one bound and the next."""
+    """A histogram of ranks: the number of nodes between neighbouring bounds."""
 
     bounds: list[Positive] = []
     counts: list[Count] = []
@@ -38,7 +38,7 @@ class Distribution(Part):
 
 
 class GraphRecord(Record):
-    """What ``pagerank`` says of a run."""
+    """The ``run.json`` of a run of ``pagerank``."""
 
     answer = (
         "top", "n_iterations", "change", "residual", "bound", "converged",

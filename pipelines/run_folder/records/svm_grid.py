@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run of ``svm_grid``."""
+"""The ``run.json`` schema of ``svm_grid``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BestOfSvm(BestMetadata):
 
 
 class SvmRecord(Record):
-    """What ``svm_grid`` says of a run."""
+    """The ``run.json`` of a run of ``svm_grid``."""
 
     answer = ("best",)
 
