@@ -1,4 +1,4 @@
-"""From rows and members to the answer: reduce, test, and write what was found."""
+"""Reduce the members' rows to the answer: vote, test, and write the results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _selective_prediction(
     confidence: float,
     seed: int,
 ) -> SelectivePrediction | None:
-    """What the ensemble keeps to judge answers, stored; None of members of before it."""
+    """Fit and store selective prediction; None without the members' out-of-bag predictions."""
     said = [one for number in numbers if (one := files.out_of_bag(number)) is not None]
     if not said:
         return None

@@ -1,4 +1,4 @@
-"""From a plan to rows and members: what the command and the class share."""
+"""Train an ensemble from a plan: shared by the command and the estimator."""
 
 from __future__ import annotations
 

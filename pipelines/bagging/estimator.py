@@ -301,7 +301,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         )
 
     def assess(self, X: ArrayLike) -> Assessment:
-        """What to defer to a human, with a guarantee; which classes a row may have; novel samples.
+        """Assess predictions: deferral, prediction sets and novelty.
 
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """

@@ -44,7 +44,7 @@ class Asked:
 
     @classmethod
     def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> Asked:
-        """What ``--explain`` and ``--image`` ask of a data set.
+        """Choose the samples to explain from the options ``--explain`` and ``--image``.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Asked:
         return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
 
     def describe(self) -> dict[str, Any]:
-        """What a run records."""
+        """Return the JSON-serialisable metadata of the samples."""
         return {"images": self._digest, "image_form": self.form and asdict(self.form)}
 
     @property

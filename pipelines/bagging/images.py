@@ -51,7 +51,7 @@ class ImageFormat:
 
 
 def _extent(lines: Any) -> np.ndarray:
-    """From the first to the last True of each row, of shape (n,); 0 where there is none."""
+    """Return the length from the first to the last True of each row, shape (n,); 0 if none."""
     first, last = lines.argmax(axis=1), lines.shape[1] - lines[:, ::-1].argmax(axis=1)
     return np.where(lines.any(axis=1), last - first, 0)
 
@@ -140,6 +140,6 @@ def _place(ink: np.ndarray, form: ImageFormat) -> np.ndarray:
 
 
 def _start(mass: np.ndarray, length: int) -> int:
-    """Where a line of pixels begins, so that its centre of mass is in the middle."""
+    """Return where to place a line of pixels so that its centre of mass is in the middle."""
     centre = float((np.arange(len(mass)) + 0.5) @ mass / mass.sum())
     return int(np.clip(round(length / 2 - centre), 0, length - len(mass)))

@@ -29,14 +29,14 @@ class MemberFiles:
         self.path = run / names.MEMBER_FILES
 
     def weights(self, member: int) -> Path:
-        """Where the weights of a member lie."""
+        """Return the path of a member's weights."""
         return self.path / f"member-{member:02d}.safetensors"
 
     def _probabilities(self, member: int) -> Path:
         return self.path / f"member-{member:02d}.npy"
 
     def has(self, member: int) -> bool:
-        """Whether weights and answers of a member are there, and whole, or as good as none."""
+        """Return whether the weights and predictions of a member are stored and undamaged."""
         try:
             Ensemble.load(self.weights(member))
             said = self.probabilities(member)
@@ -76,11 +76,11 @@ class MemberFiles:
             np.save(file, probabilities, allow_pickle=False)
 
     def probabilities(self, member: int) -> np.ndarray:
-        """What a member said, as ``save`` was given it; else one of ``DAMAGE`` is raised."""
+        """Load the probabilities of a member; raises one of ``DAMAGE`` if they are damaged."""
         return read_array(self._probabilities(member))
 
     def out_of_bag(self, member: int) -> OutOfBagPrediction | None:
-        """What a member said of the rows it left out; None in runs of before, or where damaged."""
+        """Load the out-of-bag prediction of a member; None if it is missing or damaged."""
         try:
             said = OutOfBagPrediction(
                 *read_arrays(self._out_of_bag(member), OutOfBagPrediction._fields)

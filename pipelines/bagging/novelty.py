@@ -48,7 +48,7 @@ class ConformalNoveltyDetector:
         return cls(rows, is_image, np.sort(_measure(rows, None, is_image), axis=1))
 
     def p_values(self, points: np.ndarray) -> np.ndarray:
-        """How well each point goes with the training rows; float array of shape (n_points,).
+        """Return the conformal p-values of samples, float array of shape (n_samples,).
 
         Parameters
         ----------
@@ -67,14 +67,14 @@ class ConformalNoveltyDetector:
 
 
 def choose_reference_rows(n_rows: int, seed: int) -> np.ndarray:
-    """Which training rows are kept to compare with: all, or ``MOST_KNOWN`` of them, by chance."""
+    """Draw the training rows to compare with: all, or ``MOST_KNOWN`` at random."""
     if n_rows <= MOST_KNOWN:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, MOST_KNOWN, replace=False))
 
 
 def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
-    """Which points of a batch are novel samples, so that at most ``rate`` of those named are not.
+    """Select the novel samples of a batch, with a false discovery rate of at most ``rate``.
 
     The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
     for p-values from one set of rows see Bates et al., Testing for outliers with conformal

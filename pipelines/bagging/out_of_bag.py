@@ -1,4 +1,4 @@
-"""What an ensemble says of its own training rows, each by the members whose sample left it out."""
+"""Out-of-bag predictions: those for training rows, by members whose samples lack them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class OutOfBagPrediction(NamedTuple):
-    """What one member says of the training rows that its bootstrap sample left out, a third.
+    """A member's predictions for the third of the rows that its bootstrap sample left out.
 
     Attributes
     ----------

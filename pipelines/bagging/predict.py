@@ -111,7 +111,7 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
 
 
 def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
-    """What every stored member of a run says of unscaled rows, one member in memory at a time.
+    """Predict unscaled rows by every stored member, with one member in memory at a time.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 def prediction_sets(
     known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
 ) -> np.ndarray:
-    """Which classes a point may have: of each class at most 1 - ``confidence`` miss it.
+    """Return the classes a sample may have; each class is missed at most 1 - ``confidence``.
 
     For each class the threshold of its certainty is set on known points of that class alone
     (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,
@@ -51,7 +51,7 @@ def prediction_sets(
 
 
 def _sums_to_one(probabilities: np.ndarray) -> np.ndarray:
-    """In double precision: sums of single-precision numbers are one to six digits only."""
+    """Return whether rows sum to 1, to within the rounding of single precision."""
     wide = probabilities.astype(np.float64)
     whole: np.ndarray = wide / wide.sum(axis=1, keepdims=True)
     return whole
@@ -64,7 +64,7 @@ class _AsSaid(ClassifierMixin, BaseEstimator):
         self.n_classes = n_classes
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> _AsSaid:
-        """As scikit-learn has it; there is nothing to learn."""
+        """Do nothing: part of scikit-learn's interface."""
         return self
 
     @property

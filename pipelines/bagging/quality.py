@@ -1,4 +1,4 @@
-"""How good an ensemble is on points whose class is known."""
+"""Measure the quality of an ensemble on labelled samples."""
 
 from __future__ import annotations
 

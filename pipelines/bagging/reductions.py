@@ -1,4 +1,4 @@
-"""What the members say -> what the ensemble says: reductions on one dask.array."""
+"""Reduce the members' probabilities to the ensemble's prediction, on one dask.array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE = (
 
 @dataclass(frozen=True)
 class EnsemblePrediction:
-    """What an ensemble says of points, each array with the points as its first axis.
+    """The prediction of an ensemble; the first axis of each array is the samples'.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class EnsemblePrediction:
 
     @property
     def deferred(self) -> np.ndarray:
-        """Whether ``RULE`` leaves a point to a person; bool of shape (n_points,)."""
+        """Whether ``RULE`` defers a sample to a human; bool array of shape (n_samples,)."""
         return (self.disagreement > 1 - AGREE + 1e-12) | (self.certainty < CERTAIN)
 
 
@@ -95,7 +95,7 @@ def reduce_members(
 
 
 def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
-    """What ``EnsemblePrediction`` holds, by the functions of numpy or of dask.array."""
+    """Compute the fields of ``EnsemblePrediction`` by numpy or dask.array."""
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
     mean = p.mean(axis=0)

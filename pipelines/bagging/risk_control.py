@@ -19,7 +19,7 @@ STARTS = (20, 40, 54, 60)  # places in THRESHOLDS: 0.999, 0.99, 0.955, 0.9
 
 @dataclass(frozen=True)
 class RiskControl:
-    """What is kept so that at most ``error`` of it is wrong.
+    """A threshold of certainty above which at most ``error`` of the predictions are wrong.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class RiskControl:
     n_wrong: int
 
     def keeps(self, certainty: np.ndarray) -> np.ndarray:
-        """Which points need no human, bool of the shape of ``certainty``."""
+        """Return which samples need no human, bool array of the shape of ``certainty``."""
         if self.threshold is None:
             return np.zeros(np.shape(certainty), dtype=bool)
         return np.asarray(certainty) >= self.threshold
 
     def describe(self) -> dict[str, Any]:
-        """What a run records."""
+        """Return the JSON-serialisable metadata of the threshold."""
         return asdict(self)
 
     @property
@@ -69,7 +69,7 @@ class RiskControl:
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
-    """One-sided upper bound of an error rate, exact for independent points.
+    """Return the exact one-sided upper confidence bound of an error rate.
 
     Clopper and Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934).
     """

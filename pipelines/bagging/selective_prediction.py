@@ -1,4 +1,4 @@
-"""Which answers to defer to a human, with a guarantee: threshold, prediction sets, novel samples.
+"""Selective prediction with a guarantee: threshold, prediction sets, novelty.
 
 All three are set from what members say of the training rows that their samples left out, or
 from those rows themselves; no test sample is used.
@@ -31,7 +31,7 @@ from pipelines.run_folder import names
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What is known of answers beside their votes, each array with the points as its first axis.
+    """An assessment of predictions; the first axis of each array is the samples'.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Assessment:
     is_novel: np.ndarray
 
     def deferred(self, answers: EnsemblePrediction) -> np.ndarray:
-        """Which points to defer to a human, for any of the reasons; bool of shape (n_points,)."""
+        """Return which samples to defer to a human; bool array of shape (n_samples,)."""
         deferred: np.ndarray = answers.deferred | self.is_novel
         return deferred if self.kept is None else deferred | ~self.kept
 
@@ -67,7 +67,7 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False)
 class SelectivePrediction:
-    """What an ensemble keeps to judge its answers.
+    """The fitted rules by which an ensemble judges its predictions.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _numbers(X: Any, scaling: Fitted | None) -> np.ndarray:
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
-    """What a run stored beside its members; None of a run of before, or one not finished."""
+    """Load a run's rules; None if it is unfinished or has none."""
     path = run / names.SELECTIVE_PREDICTION
     return SelectivePrediction.load(path) if path.is_file() else None
 
@@ -238,7 +238,7 @@ def metadata_of(
     answers: EnsemblePrediction,
     truth: np.ndarray,
 ) -> dict[str, Any]:
-    """How threshold, sets and novel samples do on test samples, for ``run.json``."""
+    """Measure threshold, sets and novelty detection on test samples, for ``run.json``."""
     wrong = answers.vote != truth
     held = assessed.sets[np.arange(len(truth)), truth]
     by_class = [held[truth == code].mean() for code in np.unique(truth)]

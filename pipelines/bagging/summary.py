@@ -1,4 +1,4 @@
-"""What a run of ``nn_bagging`` says on the terminal, before and after."""
+"""The console summary of ``nn_bagging``, before and after a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def form_of(dataset: Dataset) -> str:
-    """What a point is, in words."""
+    """Describe a sample in words: an image of so many pixels, or a row."""
     shape = dataset.image_shape
     return f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
 
 
 def of_plan(n_members: int, n_candidates: int, folds: int) -> str:
-    """One line on the size of the run."""
+    """Return a line on the size of the run."""
     n_tasks = n_members * n_candidates
     return (
         f"ensemble   {_count(n_members, 'member')} x {_count(n_candidates, 'candidate')} x "

@@ -26,7 +26,7 @@ def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def reduce_candidates(
     results: pd.DataFrame, n_folds: int, client: Client | None = None, *, without_dask: bool = False
 ) -> pd.DataFrame:
-    """One line for each candidate: its parameters and its mean loss and error over the folds.
+    """Reduce the rows to a line for each candidate: parameters, mean loss and error.
 
     Parameters
     ----------

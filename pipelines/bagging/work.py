@@ -39,7 +39,7 @@ class MemberTask:
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it; Dask takes what stands before the dash for its group."""
+        """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
         return f"refit-member={self.member}"
 
     @property
@@ -66,7 +66,7 @@ class GroupTask:
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it."""
+        """The task's name on the dashboard."""
         return f"refit-members={self.members[0].member} to {self.members[-1].member}"
 
     @property
@@ -75,7 +75,7 @@ class GroupTask:
         return sum(member.cost for member in self.members)
 
     def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitTask]:
-        """What is to be trained."""
+        """Return the networks to refit."""
         (candidate,) = self.members[0].candidates
         return [
             refit_task(
@@ -91,7 +91,7 @@ BaggingTask = OfOneMember | GroupTask
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run is to train; it depends on the options and the seed alone.
+    """The plan of all trainings, which depends on the options and the seed alone.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf")
 
 
 def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> bool:
-    """Whether it is installed and its rule for dangling nodes is the one that is asked for."""
+    """Return whether cugraph is installed and has the rule asked for dangling nodes."""
     return not _missing(needs) and _same_rule(dangling, personal)
 
 
@@ -139,7 +139,7 @@ def _rank(
     setup_seconds: float,
     nbytes: int,
 ) -> IterationResult:
-    """All iterations of each vector, by ``cugraph.pagerank`` or ``cugraph.dask.pagerank``."""
+    """Rank each vector by ``cugraph.pagerank`` or ``cugraph.dask.pagerank``."""
     import cudf
 
     began = time.perf_counter()

@@ -211,7 +211,7 @@ def _write_partitions(
 def _find_nodes(
     client: Client, folder: Path, edges: EdgeFile | RandomGraph, part_bytes: int
 ) -> tuple[EdgeSource, pd.Index]:
-    """How to read the edges, and all nodes between which they run."""
+    """Choose how to read the edges, and find all their nodes."""
     source = EdgeSource(edges)
     if isinstance(edges, RandomGraph):
         return source, pd.RangeIndex(edges.n_nodes)
@@ -257,7 +257,7 @@ def _compute(client: Client, collection: Any) -> Any:
 
 
 def _read_or_begin(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> dict[str, Any]:
-    """Where an earlier call left off, if it was one of this surfer and start; else a beginning."""
+    """Resume from the checkpoint of an equal earlier call, or begin."""
     digest = hashlib.sha256(np.ascontiguousarray(begin).view(np.uint8).data)
     digest.update(np.ascontiguousarray(surfer.jump).view(np.uint8).data)
     described = [surfer.n_nodes, surfer.alpha, surfer.dangling, digest.hexdigest()]
@@ -279,7 +279,7 @@ def _iterate(
     checkpoint_every: int,
     callback: Callback,
 ) -> IterationResult:
-    """From the last checkpoint to the end."""
+    """Iterate from the last checkpoint to the end."""
     changes, seconds = state["changes"], state["seconds"]
     kind, most = stop.precision(alpha), stop.most(alpha)
     while not stop.reached(changes) and len(changes) < most:
@@ -304,7 +304,7 @@ def _iterate(
 
 
 def _write_start(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> None:
-    """Where each partition's ranks begin."""
+    """Write the initial ranks of each partition."""
     for p in range(graph.n_partitions):
         mine = slice(graph.bounds[p], graph.bounds[p + 1])
         jump = surfer.jump if surfer.personalisation is None else surfer.jump[mine]

@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """All edges of a graph, between numbered nodes.
+    """The edges of a graph, between numbered nodes.
 
     source, target : int32 of shape (m,), positions in ``nodes``
     weight : float64 of shape (m,), or None
@@ -115,7 +115,7 @@ def number_nodes(blocks: Iterable[Block], nodes: pd.Index | None = None) -> Edge
 
 
 def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
-    """All names that occur in one of several arrays, sorted: int64, or as arrow sorts them."""
+    """Return all names of several arrays, sorted: int64, or in the order of arrow."""
     pieces = _to_one_type(list(names))
     union = pc.unique(pa.chunked_array(pieces))
     if pa.types.is_integer(union.type):
@@ -182,7 +182,7 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def short_repr(value: object) -> str:
-    """One line of at most some thirty characters, whatever the value."""
+    """Shorten a value to one line of about thirty characters at most."""
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
 
 

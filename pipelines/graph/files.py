@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """What has to be known of a file to read any part of it; made by ``open_edges``.
+    """The layout of an edge file, enough to read any part of it; made by ``open_edges``.
 
     columns : the names of all columns
     source, target, weight : which of them are read; weight may be None
@@ -112,7 +112,7 @@ class EdgeFile:
         return block
 
     def blocks(self, text: bool = False, part_bytes: int = PART_BYTES) -> Iterator[Block]:
-        """All edges, part by part; raises as ``read`` does."""
+        """Yield all edges, part by part; raises as ``read`` does."""
         return (self.read(part, text) for part in self.parts(part_bytes))
 
     def _read_parquet(self, part: Part) -> pa.Table:

@@ -186,7 +186,7 @@ def _edges(
 
 
 def read_edges(file: EdgeFile, nodes: pd.Index | None = None) -> Edges:
-    """All edges of a file; names are whole numbers where all of them are."""
+    """Read all edges of a file; names are integers where all of them are."""
     known = file.nodes if nodes is None else nodes
     try:
         return number_nodes(file.blocks(), known)

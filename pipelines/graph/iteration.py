@@ -66,7 +66,7 @@ class RandomSurfer:
 
     @cached_property
     def jump(self) -> Array:
-        """Where to jump, of shape (n_nodes, k), or (1, 1) where that is anywhere alike."""
+        """The personalisation vectors, of shape (n_nodes, k), or (1, 1) if uniform."""
         if self.personalisation is None:
             return np.full((1, 1), 1 / self.n_nodes)
         return self.personalisation
@@ -76,7 +76,7 @@ class RandomSurfer:
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
 
     def jump_weights(self, dangling_rank: Array) -> tuple[Array, Array]:
-        """What a node gets by jumps: ``first * jump + second``.
+        """Return ``first`` and ``second``: a node gets ``first * jump + second`` by jumps.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class RandomSurfer:
 
 @dataclass(frozen=True)
 class Stop:
-    """When an iteration ends.
+    """The stopping rule of an iteration.
 
     tol : the L1 norm of the change at which all vectors are done; None: never
     iterations : at most, at least 1; None: as many as ``tol`` can need
@@ -139,11 +139,11 @@ class Stop:
         return math.ceil(math.log(self.tol / 2) / math.log(alpha)) + 10
 
     def reached(self, changes: list[float]) -> bool:
-        """Whether the last change fell to ``tol``."""
+        """Return whether the last change is at most ``tol``."""
         return self.tol is not None and bool(changes) and changes[-1] <= self.tol
 
     def precision(self, alpha: float) -> type:
-        """Of contributions: float32 where its rounding cannot keep the change above ``tol``.
+        """Return the dtype of contributions: float32 if its rounding stays below ``tol``.
 
         Ranks may end in a cycle of roundings. Each adds at most SINGLE to either of two vectors
         that an iteration brings closer by alpha: their distance ends below
@@ -155,7 +155,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class IterationResult:
-    """What an iteration gave.
+    """The result of an iteration.
 
     ranks : float64 of shape (n, k)
     changes : the L1 norm of each iteration's change, the largest of the k vectors'
@@ -174,7 +174,7 @@ class IterationResult:
     nbytes: int = 0
 
     def bound(self, alpha: float) -> float:
-        """How far the ranks may be from the exact ones, as an L1 norm.
+        """Return an upper bound of the error of the ranks, as an L1 norm.
 
         An iteration brings any two vectors closer by alpha, so the distance that is left is at
         most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
@@ -184,7 +184,7 @@ class IterationResult:
 
 
 def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:
-    """Of an iteration whose sums are made in float64, to first order.
+    """Return the rounding error of an iteration with float64 sums, to first order.
 
     Parameters
     ----------

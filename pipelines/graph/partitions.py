@@ -65,17 +65,17 @@ class Partitioning:
         return self.path(p, f"ranks-{iteration:06d}")
 
     def nbytes(self, p: int) -> int:
-        """Of the files that an iteration reads."""
+        """Return the bytes of the files that an iteration reads."""
         files = [self.path(p, name) for name in ("first", "source", "weight")]
         return sum(path.stat().st_size for path in files if path.exists())
 
     def rounding_error(self, p: int, precision: type = np.float64) -> float:
-        """Of an iteration of a partition; see ``iteration.rounding_error``."""
+        """Return the rounding error of a partition's iteration; see ``iteration``."""
         return rounding_error(np.diff(np.load(self.path(p, "first"), mmap_mode="r")), precision)
 
 
 def file_exists(path: str) -> bool:
-    """Whether a worker sees a file."""
+    """Return whether a worker sees a file."""
     return Path(path).is_file()
 
 
@@ -268,7 +268,7 @@ def _piece(folder: str, number: int, name: str) -> Path:
 
 
 def _pieces(folder: str, n_pieces: int, low: int, high: int) -> Iterator[Piece]:
-    """Of each part the edges that point into some cells."""
+    """Return from each part the edges that point into some cells."""
     for number in range(n_pieces):
         ends = np.load(_piece(folder, number, "ends"), mmap_mode="r")
         some = slice(int(ends[low]), int(ends[high]))
@@ -296,7 +296,7 @@ def save_array(path: Path, values: NDArray[Any]) -> None:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Where to write a file that is to be there whole or not at all.
+    """Yield a temporary path that replaces ``path`` at the end: all of the file or none.
 
     Whichever of two workers wrote it last.
     """

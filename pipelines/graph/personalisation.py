@@ -1,4 +1,4 @@
-"""Where the surfer jumps, and where ranks begin: vectors over the nodes, as the user gives them."""
+"""Personalisation vectors and initial ranks over the nodes, as the user gives them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def surfer_on(
 
 
 def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
-    """Where to jump, as columns of sum 1.
+    """Return the personalisation vectors as columns of sum 1.
 
     Parameters
     ----------

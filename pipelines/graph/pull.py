@@ -111,7 +111,7 @@ class PullRows:
 
     @classmethod
     def of(cls, rows: Rows, reciprocal: Array, jump: Array) -> PullRows:
-        """With chunks of about as many edges and rows each."""
+        """Split rows into chunks with about as many edges and rows each."""
         work = rows.first + np.arange(len(rows.first))
         bounds = np.searchsorted(work, np.linspace(0, work[-1], CHUNKS + 1))
         return cls(rows, reciprocal, jump, bounds.astype(np.int64))
@@ -125,7 +125,7 @@ class PullRows:
         return np.asarray(ranks[self.reciprocal == 0].sum(axis=0))
 
     def contributions(self, ranks: Array, precision: type) -> NDArray[Any]:
-        """What each node contributes along an edge of weight 1, of shape (n_rows, k)."""
+        """Return each node's contribution along an edge of weight 1, of shape (n_rows, k)."""
         return (ranks * self.reciprocal[:, None]).astype(precision)
 
 
@@ -140,7 +140,7 @@ def pull(
     n_shares: int = 1,
     after_share: Callable[[], None] = lambda: None,
 ) -> tuple[Array, Array]:
-    """One iteration of some rows.
+    """Compute one iteration of some rows.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def pull_one(
     changes: np.ndarray,
     dangling_rank: np.ndarray,
 ) -> None:
-    """One iteration of one vector, for the rows of some chunks.
+    """Compute one iteration of one vector, for the rows of some chunks.
 
     bounds : chunk c has the rows bounds[c] to bounds[c + 1]
     contributions : what each source contributes along an edge of weight 1, in float32 or float64

@@ -76,12 +76,12 @@ class RandomGraph:
         return _ring(self.n_nodes, int(self.degree), begin, n_sources)
 
     def blocks(self) -> Iterator[Pairs]:
-        """All blocks."""
+        """Yield all blocks of edges."""
         return map(self.block, range(self.n_blocks))
 
 
 def _part(total: int, i: int, n: int) -> tuple[int, int]:
-    """Where part i of n begins, and its length."""
+    """Return the beginning and the length of part i of n."""
     begin = total * i // n
     return begin, total * (i + 1) // n - begin
 

@@ -56,7 +56,7 @@ class Ranks:
 
     @property
     def converged(self) -> bool:
-        """Whether the change fell to ``tol``."""
+        """Whether the change is at most ``tol``."""
         return self.iterated.converged
 
     @property
@@ -66,7 +66,7 @@ class Ranks:
 
     @property
     def bound(self) -> float:
-        """How far ranks may be from the exact ones, as an L1 norm."""
+        """An upper bound of the error of the ranks, as an L1 norm."""
         return self.iterated.bound(self.alpha)
 
     def frame(self) -> pd.DataFrame:

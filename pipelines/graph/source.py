@@ -57,7 +57,7 @@ class EdgeSource:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """What a run records about it."""
+        """Return the JSON-serialisable metadata of the graph."""
         described = {"name": self.name, "fingerprint": self.fingerprint}
         if isinstance(self.edges, EdgeFile):
             return described | {"path": self.edges.path, "weight": self.edges.weight}

@@ -148,7 +148,7 @@ def read_state(
 def contributions_to(
     partition: Partition, state: PartitionState, totals: Totals, to: int, precision: type
 ) -> NDArray[Any]:
-    """What another partition needs from this one, of shape (its needs, k)."""
+    """Return what another partition needs from this one, of shape (its needs, k)."""
     needed = partition.needed_by[to][: 0 if totals.done else None]
     contributions = state.ranks[needed] * partition.rows.reciprocal[needed, None]
     return np.asarray(contributions.astype(precision))
@@ -161,7 +161,7 @@ def advance(
     precision: type,
     *received: NDArray[Any],
 ) -> PartitionState:
-    """One iteration of a partition; the same state where the iteration has ended.
+    """Compute one iteration of a partition; the same state if the iteration has ended.
 
     received : contributions of each other partition, in their order
     """
@@ -203,6 +203,6 @@ def save_state(
 
 
 def write_start(partitioning: Partitioning, p: int, ranks: Array, jump: Array) -> None:
-    """Where a partition's ranks begin, and where the surfer jumps."""
+    """Write the initial ranks and the personalisation of a partition."""
     save_array(partitioning.checkpoint(p, 0), ranks)
     save_array(partitioning.path(p, "jump"), jump)

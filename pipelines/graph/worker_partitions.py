@@ -150,7 +150,7 @@ class WorkerPartitions:
         return result
 
     def _gather(self, futures: list[Future]) -> list[Any]:
-        """What all of them give.
+        """Wait for all futures and return their results.
 
         Raises
         ------

@@ -47,7 +47,7 @@ def steps_kept(momentum: float) -> int:
 
 
 def pays(candidate: Candidate, inputs: Inputs, batch_size: int) -> bool:
-    """Whether the hidden layer is large, and the kept arrays thin against it."""
+    """Return whether delaying pays: the hidden layer is large, and kept arrays are thin."""
     n_inputs, n_outputs = weight_shapes(candidate, inputs)[LAYER]
     kept = steps_kept(candidate.momentum) * batch_size
     return n_inputs * n_outputs >= _FEWEST_WEIGHTS and kept <= _THIN * n_outputs
@@ -95,11 +95,11 @@ class DelayedUpdates:
 
     @property
     def arrays(self) -> tuple[torch.Tensor, ...]:
-        """All that belongs to a network, networks first; ``base`` is the stack's."""
+        """All arrays of a network, networks first; ``base`` is the stack's."""
         return self.xs, self.ds, self.recent, self.pending, self.place
 
     def narrow(self, slots: slice) -> DelayedUpdates:
-        """Those of some networks, sharing their memory; all steps must be settled."""
+        """Return a view of some networks; all steps must be settled."""
         part = object.__new__(DelayedUpdates)
         part._torch, part._candidate = self._torch, self._candidate
         part._batch_size, part._since = self._batch_size, 0
@@ -136,7 +136,7 @@ class DelayedUpdates:
         self.place.add_(1).remainder_(self.recent.shape[1])
 
     def count_step(self) -> None:
-        """To be called after each step, recorded or not: settles when it is time."""
+        """Count a step, recorded or not, and settle the delayed updates when due."""
         self._since += 1
         if self._since == SETTLE_STEPS:
             self.settle()
@@ -161,7 +161,7 @@ class DelayedUpdates:
         return self._candidate.learning_rate / (1 - self._candidate.momentum)
 
     def _step_shares(self) -> torch.Tensor:
-        """What multiplies each kept gradient in ``w - base``; (n, steps)."""
+        """Return the factor of each kept gradient in ``w - base``; (n, steps)."""
         momentum = self._candidate.momentum
         return self.recent.mul(momentum).sub_(self.pending).mul_(self._growth)
 

@@ -42,7 +42,7 @@ def torch_device(device: str) -> str:
 def place_parts(
     data: FoldedData, parts: Sequence[np.ndarray], n_classes: int, device: str
 ) -> DeviceRows:
-    """All training rows once for each of ``parts``, prepared on that part's rows alone.
+    """Place all training rows once for each of ``parts``, prepared on that part's rows alone.
 
     For a table whose preparation is more than a mean and a deviation of each column. Row r
     of the data set as part p knows it is row p * n_samples + r of these.
@@ -56,7 +56,7 @@ def place_parts(
 
 
 def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
-    """All training rows on ``device`` (``cpu`` or ``gpu``), put there once by this process."""
+    """Place all training rows on ``device`` (``cpu`` or ``gpu``), once in this process."""
 
     def place() -> DeviceRows:
         import torch

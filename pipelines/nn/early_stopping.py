@@ -95,7 +95,7 @@ class Together:
         return views
 
     def step(self, batch: Batch, n_batches: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step of every network; the batch's share of both losses, before the step.
+        """Make one step of every network; return the batch's share of both losses before it.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class _Given:
         self._whole = next(self._cut()) if self.n_batches == 1 else None
 
     def batches(self) -> Iterator[Batch]:
-        """One epoch."""
+        """Yield the batches of an epoch."""
         return iter([self._whole]) if self._whole else self._cut()
 
     def _cut(self) -> Iterator[Batch]:

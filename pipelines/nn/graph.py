@@ -33,7 +33,7 @@ class Stepper:
             self._stream = torch.cuda.Stream(stack.loss.device)
 
     def step(self, batch: torch.Tensor) -> None:
-        """One step; see ``Stack.step``."""
+        """Make one step; see ``Stack.step``."""
         if not self._on_gpu:
             self._stack.step(batch)
         elif self._graph is None:
@@ -44,7 +44,7 @@ class Stepper:
             self._stack.count_step()
 
     def _begin(self, batch: torch.Tensor) -> None:
-        """One of the first steps, on the stream that records; then the recording itself."""
+        """Make a first step on the recording stream, then record the graph."""
         import torch
 
         self._stream.wait_stream(torch.cuda.current_stream())

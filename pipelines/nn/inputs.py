@@ -1,4 +1,4 @@
-"""What a network is given and what it answers; the shapes that follow."""
+"""The shapes of a network's inputs and outputs."""
 
 from __future__ import annotations
 

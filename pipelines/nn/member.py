@@ -27,7 +27,7 @@ from pipelines.nn.space import Candidate
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One network of the ensemble.
+    """A network of the ensemble.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class Stack:
         self.loss[target].copy_(self.loss[source])
 
     def step(self, batch: torch.Tensor) -> None:
-        """One step of every network, each on a batch of its own.
+        """Make one step of every network, each on a batch of its own.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Stack:
         self.count_step()
 
     def count_step(self) -> None:
-        """What follows a step and is no part of a recorded one."""
+        """Advance counters after a step, which a recorded graph does not contain."""
         if self.delayed:
             self.delayed.count_step()
 
@@ -113,7 +113,7 @@ class Stack:
         return weights
 
     def compute(self, batch: torch.Tensor) -> None:
-        """All of a step that is the same each time, as a recording needs it."""
+        """Compute the part of a step that is the same each time, so that it can be recorded."""
         n, size = batch.shape
         work = self._workspace(n, size)
         aten = self._torch.ops.aten
@@ -186,7 +186,7 @@ class Stack:
 
 
 class Workspace:
-    """What a step writes and the next one overwrites."""
+    """Buffers that a step writes and the next one overwrites."""
 
     def __init__(
         self, candidate: Candidate, inputs: Inputs, n: int, size: int, device: torch.device

@@ -1,4 +1,4 @@
-"""One network of those that are trained together: what it is given, and what becomes of it."""
+"""One network of those that are trained together: its inputs and its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OK, DIVERGED = "ok", "diverged"
 
 @dataclass(frozen=True)
 class Part:
-    """One network of a stack: what it is trained on.
+    """A network of a stack, with the rows that it is trained on.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Trained(Generic[Result]):
-    """One network at its end.
+    """A trained network.
 
     Attributes
     ----------

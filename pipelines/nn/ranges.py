@@ -65,7 +65,7 @@ class Range:
         return span
 
     def draw(self, generator: np.random.Generator) -> float:
-        """One value; an int where it is to be whole."""
+        """Draw one value; an int if the range is of integers."""
         if self.whole:
             return int(generator.integers(int(self.low), int(self.high), endpoint=True))
         drawn = float(generator.uniform(self.low, self.high))
@@ -77,7 +77,7 @@ class Range:
         return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
 
     def describe(self) -> Any:
-        """What a run records, and what ``of`` takes."""
+        """Return the JSON-serialisable description that ``of`` reads."""
         pair = [self.low, self.high]
         return {"log10": pair} if self.log10 else pair
 

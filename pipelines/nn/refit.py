@@ -33,7 +33,7 @@ from pipelines.nn.train import train
 
 @dataclass(frozen=True, eq=False)
 class Refitted:
-    """What a refit gives.
+    """The result of a refit.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How a network is trained, whatever the candidate; and what that needs."""
+"""Training settings that all candidates share, and their requirements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Training:
 
 
 def need_torch() -> None:
-    """Say in one line what is missing where torch is.
+    """Raise a one-line error if torch is missing.
 
     Raises
     ------

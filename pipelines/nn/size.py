@@ -1,4 +1,4 @@
-"""What a candidate's training takes, known before it runs: bytes, and relative time."""
+"""Predict the bytes and the relative time of a candidate's training."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def networks_at_once(
     n_rows: int,
     memory_bytes: int | None,
 ) -> int:
-    """How many of a task's networks fit the device together; 0 where not even one does."""
+    """Return how many of a task's networks fit the device together; 0 if none does."""
     if memory_bytes is None:
         return n_networks
     for count in range(n_networks, 0, -1):

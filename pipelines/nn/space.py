@@ -64,7 +64,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Where candidates come from: a kind of network, and a range for each hyper-parameter."""
+    """A kind of network, and a range for each hyper-parameter."""
 
     network: str
     n_hidden_layer: Range
@@ -123,7 +123,7 @@ class SearchSpace:
         return cls(network, **ranges)
 
     def draw(self, generator: np.random.Generator) -> Candidate:
-        """One candidate; hyper-parameters are drawn in the order of ``PARAMETERS``."""
+        """Draw a candidate; hyper-parameters are drawn in the order of ``PARAMETERS``."""
         drawn: dict[str, Any] = {}
         for name in PARAMETERS:
             span: Range | None = getattr(self, name)
@@ -132,7 +132,7 @@ class SearchSpace:
         return Candidate(self.network, **drawn)
 
     def for_inputs(self, inputs: Inputs) -> SearchSpace:
-        """This space with only the kernels that fit: none larger than an image's shorter side.
+        """Return this space without kernels larger than an image's shorter side.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class SearchSpace:
         return replace(self, kernel_size=replace(self.kernel_size, high=high))
 
     def describe(self) -> dict[str, Any]:
-        """What a run records, and what ``from_mapping`` takes."""
+        """Return the JSON-serialisable description that ``from_mapping`` reads."""
         content: dict[str, Any] = {"network": self.network}
         for field in fields(self):
             span = getattr(self, field.name)

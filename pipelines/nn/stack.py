@@ -27,7 +27,7 @@ DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is tor
 
 @dataclass(frozen=True)
 class Score:
-    """What a network does on some rows: errors, and mean cross-entropy."""
+    """The errors and the mean cross-entropy of a network on some rows."""
 
     n_rows: int
     n_errors: int
@@ -58,7 +58,7 @@ class Stack:
     step: int
 
     def score(self, slot: int, some: np.ndarray, weights: Tensors) -> Score:
-        """One network on rows of the data set."""
+        """Score one network on rows of the data set."""
         import torch
 
         started = time.perf_counter()
@@ -104,7 +104,7 @@ def place(
 def networks_that_fit(
     data: FoldedData, task: Task, inputs: Inputs, training: Training, n: int
 ) -> int:
-    """How many of n networks the device has room for together."""
+    """Return how many of n networks fit into the device's memory together."""
     return networks_at_once(
         task.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
     )
@@ -127,7 +127,7 @@ def memory_of(training: Training) -> int | None:
 
 
 def does_not_fit(data: FoldedData, task: Task, inputs: Inputs, training: Training) -> str:
-    """Why not even one of a task's networks can be trained."""
+    """Return the error message for a task of which not even one network fits."""
     needed = training_bytes(task.candidate, inputs, 1, training.batch_size, len(data.y))
     limit = memory_of(training) or 0
     return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"

@@ -1,4 +1,4 @@
-"""What chance decides in one network's training: first weights, and the order of rows."""
+"""The random choices of a network's training: first weights, and the order of rows."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One candidate of one bootstrap.
+    """The task of scoring one candidate on one bootstrap sample.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class CandidateTask(Task):
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it; Dask takes what stands before the dash for its group."""
+        """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
         return f"nn-member={self.member} candidate={self.number}"
 
 
@@ -60,13 +60,13 @@ class RefitTask(Task):
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it."""
+        """The task's name on the dashboard."""
         return f"refit-member={self.member} candidate={self.number}"
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What one bootstrap's generator gives, in the order of drawing.
+    """The draws of one bootstrap's generator, in order.
 
     More candidates come after the earlier ones, which stay the same; and each bootstrap
     has a generator of its own, so that more bootstraps change none.
@@ -92,7 +92,7 @@ def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
 def draw_member(
     y: np.ndarray, n_folds: int, space: SearchSpace, n_candidates: int, seed: int, member: int
 ) -> Draws:
-    """Everything chance decides for one member of the ensemble.
+    """Draw everything that is random for one member of the ensemble.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def split_tasks(
     seed: int,
     training: Training,
 ) -> tuple[list[CandidateTask], list[int]]:
-    """All units of a run but the refits, and the seed of every member's refit.
+    """Return all tasks of a run but the refits, and the seed of each member's refit.
 
     Raises
     ------

@@ -91,7 +91,7 @@ def train(
 
 
 def _goes_on(losses: list[float], training: Training) -> bool:
-    """Whether another epoch is to follow; never after a loss that is no number."""
+    """Return whether another epoch follows; never after a loss that is not finite."""
     if len(losses) >= training.max_epochs or not math.isfinite(losses[-1]):
         return False
     return len(losses) == 1 or losses[-1] < (1 - training.least_fall) * losses[-2]
@@ -130,7 +130,7 @@ def _epoch(
     batch_size: int,
     on_progress: ProgressCallback,
 ) -> list[float]:
-    """One pass of every network over its rows; the mean loss of each."""
+    """Train every network for one epoch and return the mean loss of each."""
     import torch
 
     stack.loss.zero_()

@@ -1,1 +1,1 @@
-"""One network trained by many ranks: how they keep in step, and what they can lose."""
+"""Train one network on many ranks: strategies, pipeline stages, and lost ranks."""

@@ -1,4 +1,4 @@
-"""What a run of trainings leaves: a table of epochs, the best network, and what became of each."""
+"""Write the results of trainings: a table of epochs, the best network, each one's end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a training stands, as bytes: safetensors, which run no code when they are read."""
+"""Checkpoints of a training as safetensors, which run no code when they are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEST = "best "  # before the names of what the network was after its best epoch
 
 @dataclass
 class Progress:
-    """What has been done, in numbers; anything JSON can hold.
+    """The progress of a training; anything JSON can hold.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
 
 
 def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
-    """What ``to_bytes`` was given."""
+    """Read what ``to_bytes`` returned."""
     from safetensors.torch import load
 
     return load(content), progress_of(content)

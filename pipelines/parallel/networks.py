@@ -24,7 +24,7 @@ _drawing = threading.Lock()  # torch has one generator for all threads
 
 @dataclass(frozen=True)
 class Network:
-    """Which network; small enough to go to every worker.
+    """The description of a network; small enough to go to every worker.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How much the gradient of a batch scatters: the batch beyond which more rows bring little.
+"""The gradient noise scale: the batch size beyond which more rows bring little.
 
 S. McCandlish, J. Kaplan, D. Amodei et al., *An empirical model of large-batch training*, 2018:
 the simple noise scale, the trace of the covariance of a row's gradient over the square of the
@@ -16,7 +16,7 @@ STEPS_BETWEEN_LOOKS = 8
 
 
 class NoiseScale:
-    """What the looks at an epoch's gradients add up to."""
+    """The gradient noise scale, summed up over the steps of an epoch."""
 
     def __init__(self) -> None:
         self._begin()

@@ -27,7 +27,7 @@ def _each_at_least_1(values: tuple[int, ...]) -> str | None:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """Which network learns what."""
+    """Options that choose the network and the data."""
 
     group: ClassVar[str] = "network"
 
@@ -55,7 +55,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class StageOptions:
-    """How one network is divided among ranks."""
+    """Options that divide one network among ranks."""
 
     group: ClassVar[str] = "stages"
 
@@ -82,7 +82,7 @@ class StageOptions:
 
 @dataclass(frozen=True)
 class TrainingOptions(StageOptions, NetworkOptions):
-    """How it is trained, and on how many ranks."""
+    """Options of the training and of its ranks."""
 
     group: ClassVar[str] = "training"
 
@@ -140,7 +140,7 @@ class TrainingOptions(StageOptions, NetworkOptions):
         return self.compare.split(",") if self.compare else [self.sync]
 
     def settings(self) -> Settings:
-        """How each of them trains."""
+        """The training settings that these options stand for."""
         optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
         plan = self.pipeline() or Plan(SCHEDULE, 1, MICRO_BATCHES)
         return Settings(

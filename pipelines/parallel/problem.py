@@ -1,4 +1,4 @@
-"""What a network is to learn: rows, a loss, and how good it is."""
+"""The learning problem of a network: rows, a loss and a metric."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Problem:
 
     @property
     def metric(self) -> str:
-        """What is measured beside the loss."""
+        """The metric measured beside the loss."""
         return METRICS[self.task]
 
     @cached_property
@@ -78,7 +78,7 @@ class Problem:
         return dataclasses.replace(self, train=train)
 
     def describe(self) -> dict[str, Any]:
-        """What a run records about its data; every value can be written as JSON."""
+        """Return the JSON-serialisable metadata of the data."""
         shape = self.network.image_shape
         return {
             "name": self.name,

@@ -1,4 +1,4 @@
-"""How a network is trained, whatever the strategy."""
+"""Training settings that all strategies share."""
 
 from __future__ import annotations
 

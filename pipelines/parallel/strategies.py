@@ -1,4 +1,4 @@
-"""How ranks keep in step: when they share gradients, when they merge their models.
+"""Strategies of data parallelism: when ranks share gradients or average their models.
 
 A strategy answers two questions at each step, and says what merging is. Where a model is
 merged, the state of the optimiser is averaged with it (momentum, or both moments of AdamW),
@@ -33,7 +33,7 @@ class TrainingStep:
 
 
 class Strategy:
-    """What all have in common; as it stands, ranks that never meet.
+    """The base class of strategies; as it stands, ranks never communicate.
 
     Parameters
     ----------
@@ -47,22 +47,22 @@ class Strategy:
         self.k = k
 
     def shares(self, now: TrainingStep) -> bool:
-        """Whether this step is made with the gradient of the union batch."""
+        """Return whether this step uses the gradient of all ranks' batches."""
         return False
 
     def merges(self, now: TrainingStep) -> bool:
-        """Whether the models are merged after this step."""
+        """Return whether the models are averaged after this step."""
         return False
 
     def merges_after_epoch(self, now: TrainingStep) -> bool:
-        """Whether they are merged after this epoch."""
+        """Return whether the models are averaged after this epoch."""
         return False
 
     def begin(self, model: FlatModel, kept: Mapping[str, torch.Tensor]) -> None:
         """Take what ``state`` gave, nothing at the start; the model has its weights."""
 
     def state(self) -> Tensors:
-        """What the strategy itself has to remember."""
+        """Return the state of the strategy, for a checkpoint."""
         return {}
 
     def merge(self, model: FlatModel, group: Group) -> None:

@@ -1,4 +1,4 @@
-"""What one rank does: its part of every union batch, and what the strategy asks for."""
+"""One rank of a training: its part of every batch, and what the strategy asks for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS_BETWEEN_EVENTS = 0.5
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What the ranks of a process group are to do.
+    """The plan of a training, the same for all ranks of a process group.
 
     Attributes
     ----------
@@ -116,22 +116,22 @@ class Rank:
         self._last_news = self._last_write = time.monotonic()
 
     def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
-        """What this rank has of the network."""
+        """Build this rank's model of the network."""
         return FlatModel(network, self._settings, optimizer, self._group.device)
 
     def _place(self) -> tuple[int, int]:
-        """Which part of a union batch it takes, of how many."""
+        """Return this rank's place among those that divide a batch, and their number."""
         return self._group.rank, self._group.n_ranks
 
     def _home(self) -> Rows:
-        """Where the rows lie that are trained on."""
+        """Choose the storage of the training rows."""
         train, device = self._problem.train, self._group.device
         if self._settings.home == "parquet":
             return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
         return (HostRows if self._settings.home == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
-        """On several GPUs, first weights and the like may differ in bits: take rank 0's."""
+        """Broadcast rank 0's first weights, which may differ in bits between GPUs."""
         for one in (*self._model.state().values(), *self._strategy.state().values()):
             self._group.broadcast(one)
 
@@ -177,7 +177,7 @@ class Rank:
         self._end_epoch(spent, communication, wait, merged or self._strategy.always_equal)
 
     def _step(self, batch: Batch, now: TrainingStep) -> None:
-        """One step of the optimiser, with this rank's gradient or that of all."""
+        """Make one step of the optimiser, with this rank's gradient or that of all."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()
         shares = self._strategy.shares(now)
@@ -201,7 +201,7 @@ class Rank:
             model.step(self._settings.rate(now.step, group.n_ranks))
 
     def _looks_at_noise(self, batch: Batch, now: TrainingStep) -> bool:
-        """Whether the gradients of this step say how much they scatter: all are of one model."""
+        """Return whether this step's gradients measure noise: all must be of one model."""
         whole = batch.n_union == self._settings.batch_size * self._group.n_ranks
         several = self._group.n_ranks > 1 and self._strategy.always_equal
         return several and whole and self._noise.is_due(now.step)
@@ -276,7 +276,7 @@ class Rank:
         return self._problem.measure(self._model.network, columns, self._group)
 
     def _best_network(self) -> torch.nn.Module:
-        """As it was after the epoch with the lowest validation loss."""
+        """Return the network after the epoch with the lowest validation loss."""
         return with_weights(self._network, best_of(self._state() | self._best))
 
     def _state(self) -> dict[str, torch.Tensor]:

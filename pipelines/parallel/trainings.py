@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Training:
-    """One network trained once; hashable.
+    """One training of one network; hashable.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Training:
         return f"{self.strategy}-on-{self.ranks}-{self.repeat + 1}.safetensors"
 
     def seed(self, seed: int) -> int:
-        """Of its first weights and the order of its rows."""
+        """Return the seed of its first weights and of the order of its rows."""
         spawned = np.random.SeedSequence(seed).spawn(self.repeat + 1)[-1]
         return int(spawned.generate_state(1)[0])
 
     def rows(self, epochs: list[dict[str, Any]], status: str = "ok") -> list[dict[str, Any]]:
-        """Its epochs as rows of the run's table; one without numbers where it failed."""
+        """Return its epochs as rows of the run's table; one row without numbers if it failed."""
         mine = {"strategy": self.strategy, "ranks": self.ranks, "repeat": self.repeat}
         return [{**mine, **row, "status": status} for row in epochs or [{"epoch": 0}]]

@@ -38,7 +38,7 @@ def compare_algorithms(
 
 
 def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
-    """How many fits were asked for and made, of last steps and of first ones, by family."""
+    """Count the fits asked for and made, of last and of earlier steps, by shared work."""
     table = pd.DataFrame([row for row in rows if not row["status"].startswith(FAILED)])
     if table.empty:
         return {}

@@ -40,7 +40,7 @@ class BestSoFar:
 
     @property
     def text(self) -> str:
-        """Its mean score and what it is; empty where there is no score."""
+        """The best mean score and its candidate in words; empty if there is no score yet."""
         if self._best is None:
             return ""
         n_folds, score = self._rank(self._best)

@@ -1,4 +1,4 @@
-"""How the fits of a search are scored, by scikit-learn's scorers, from what candidates predict."""
+"""Score the fits of a search by scikit-learn's scorers, from what candidates predict."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CandidateScorer:
 
     @cached_property
     def scorer(self) -> Any:
-        """As ``_fit_and_score`` takes it."""
+        """The scorer in the form that ``_fit_and_score`` takes."""
         if self.given is not None:
             return self.given
         from sklearn.metrics._scorer import _MultimetricScorer
@@ -70,12 +70,12 @@ class CandidateScorer:
 
     @property
     def needs_predictions_only(self) -> bool:
-        """Whether predictions and decision values are all it takes."""
+        """Whether scoring needs nothing but predictions and decision values."""
         return self.methods <= PREDICTIONS
 
     @cached_property
     def _is_accuracy(self) -> bool:
-        """Whether the number of errors of a classifier is all it takes."""
+        """Whether the only score is accuracy, so that the number of errors suffices."""
         if self.score_params:
             return False
         if self.given is None:
@@ -169,7 +169,7 @@ def methods_of(scorer: Any) -> set[str]:
 
 
 def is_understood(scorer: Any) -> bool:
-    """Whether a scorer asks for predictions alone, and does not look at the estimator."""
+    """Return whether a scorer uses predictions alone, and does not look at the estimator."""
     return "?" not in methods_of(scorer)
 
 

@@ -21,7 +21,7 @@ Grid = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting of the hyper-parameters of one algorithm.
+    """A setting of the hyper-parameters of one algorithm.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def _absolute(text: str) -> str:
 
 
 def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:
-    """What ``--param`` says of each estimator.
+    """Parse the ``--param`` options into parameter grids, one for each estimator.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas, but not inside brackets."""
+    """Split a text at commas that are not inside brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -143,7 +143,7 @@ def _value(text: str) -> Any:
 
 
 def read_yaml(path: str, must_be: str) -> Any:
-    """What a YAML file holds; ``must_be`` begins the error of one that cannot be read."""
+    """Read a YAML file; ``must_be`` begins the message of an unreadable one."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""What the commands of model selection have in common: every search is carried out here."""
+"""The base class of the model selection commands, which carries out every search."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class SearchJob(job.Job[Chosen]):
 
     @abstractmethod
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """What is to be searched, for workers of a kind; after ``plan``."""
+        """Return the data and settings of the search for a kind of worker; after ``plan``."""
 
     @property
     @abstractmethod
     def scored_by(self) -> str:
-        """What the best candidate is chosen by."""
+        """The name of the scoring by which the best candidate is chosen."""
 
     def restore(self, session: Session) -> None:
         """Rows that were computed before; a failed fit gets another try."""
@@ -55,7 +55,7 @@ class SearchJob(job.Job[Chosen]):
     @property
     @abstractmethod
     def n_candidates(self) -> int:
-        """How many there are; after ``plan``."""
+        """The number of candidates; after ``plan``."""
 
     @property
     def _first_stages(self) -> list[tuple[str, float]]:
@@ -70,12 +70,12 @@ class SearchJob(job.Job[Chosen]):
         return tasks_for_workers(problem, self._first_stages, n_workers)
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """What is fitted together, and where."""
+        """Choose the groups of candidates and the backend."""
         self.problem = self.make_problem(cluster.device, cluster.threads)
         return {}
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
-        """All candidates on all splits; then what needs the best of them."""
+        """Score all candidates on all splits, then refit the best."""
         from pipelines.search.ranking import failures, tabulate
         from pipelines.search.running import tasks_for_workers
 
@@ -115,7 +115,7 @@ class SearchJob(job.Job[Chosen]):
 
     @property
     def inner_jobs(self) -> str:
-        """Where an estimator's own parallel work runs."""
+        """Return where an estimator's own parallel work runs."""
         return getattr(self.options, "inner_jobs", "worker")
 
     def _tasks_of_the_best(self) -> list[Task]:

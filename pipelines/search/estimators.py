@@ -17,7 +17,7 @@ OTHER: dict[str, str] = {CLASSIFICATION: REGRESSION, REGRESSION: CLASSIFICATION}
 
 @dataclass(frozen=True)
 class Entry:
-    """What a short name stands for: import paths, where there is one for the task.
+    """A short name's import paths, one for each task that it can do.
 
     ``settings`` are parameters that differ from the regressor's own defaults.
     """
@@ -156,7 +156,7 @@ def _refuse_other_task(estimator: Any, name: str, task: str) -> None:
 
 
 def wants_scale(estimator: Any) -> bool:
-    """Whether columns of different scales would count differently."""
+    """Return whether an estimator is sensitive to the scale of features."""
     parts = type(estimator).__module__.split(".")
     return not set(parts[:2]) & set(WITHOUT_SCALE)
 

@@ -43,13 +43,13 @@ class Group:
 
     @property
     def name(self) -> str:
-        """What is shared, for rows and pages."""
+        """The name of the shared work, for rows and pages."""
         return self.shared.name if self.shared else PLAIN
 
 
 @dataclass(eq=False)
 class CellResult:
-    """One candidate on one split.
+    """The result of one candidate on one split.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def group_candidates(
     *,
     kinds: Sequence[SharedFit] = (),
 ) -> list[Group]:
-    """Which candidates are fitted together.
+    """Group the candidates that are fitted together.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _parts_of(
 
 
 def _places(steps: Sequence[Step]) -> Iterable[Hashable]:
-    """What tells a step from others: itself, and what comes before it."""
+    """Return a key for each pipeline step: the step, and all steps before it."""
     before: Hashable = ()
     for step in steps:
         yield (before, step.key)
@@ -349,11 +349,11 @@ class WholeRows:
         return self._found[key]
 
     def n_rows(self, split: int, name: str) -> int:
-        """How many rows a part has."""
+        """Return the number of rows of a part of a split."""
         return len(self.splits[self.numbers[split]][name == "test"])
 
     def score_params(self, split: int, name: str) -> Mapping[str, Any]:
-        """What scorers of a part are given besides."""
+        """Return the metadata that scorers of a part are given, such as sample weights."""
         if not self.scorer.score_params:
             return {}
         from sklearn.utils.validation import _check_method_params

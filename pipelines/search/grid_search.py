@@ -147,7 +147,7 @@ def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., A
 
 @dataclass(frozen=True)
 class _Settings:
-    """How the fits of a search are carried out.
+    """Settings of the fits of a search: scorer, device, threads and error score.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class _SearchData(FoldedData):
     """Rows of any form that scikit-learn takes, as an array where a kind of sharing needs one."""
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
-        """All rows as a float64 array on a device, made once."""
+        """Return all rows as a float64 array on a device, made once."""
         return cached((self.token, device), lambda: to_device(_dense(self.X), device))
 
 
@@ -180,7 +180,7 @@ def _dense(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What the tasks of a search have in common, scattered once.
+    """The data and settings that all tasks of a search share, scattered once.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ LEFT_BEHIND = ("caller", "callback_ctx")
 
 
 class SharedParallel:
-    """In the place of ``Parallel``: takes the fits of a search, and carries them out in groups.
+    """A substitute for ``joblib.Parallel`` that carries out a search's fits in groups.
 
     Attributes
     ----------
@@ -313,7 +313,7 @@ def _numbers(rows: Any) -> np.ndarray:
 
 
 def _arguments(delayed_call: Any) -> dict[str, Any]:
-    """What scikit-learn would have called ``_fit_and_score`` with."""
+    """Return the arguments with which scikit-learn would have called ``_fit_and_score``."""
     _, (estimator, X, y), named = delayed_call
     return {"estimator": estimator, "X": X, "y": y, **named}
 
@@ -383,7 +383,7 @@ def _run_on_worker(search: _Search, task: _Task) -> list[Result]:
 
 
 def _line(search: _Search, candidate: int, split: int, result: CellResult, verbose: int) -> str:
-    """What became of a fit, as ``GridSearchCV`` prints it."""
+    """Return the line on a finished fit that ``GridSearchCV`` would print."""
     params, scores = search.parameters[candidate], result.scores["test_scores"]
     where = f" {split + 1}/{len(search.splits)}" if verbose > 2 else ""
     if verbose > 9:

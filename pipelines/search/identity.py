@@ -1,4 +1,4 @@
-"""What tells one unfitted estimator from another."""
+"""Keys that identify unfitted estimators by their class and parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _of_value(value: Any) -> Hashable:
 
 
 def is_repeatable(estimator: Any) -> bool:
-    """Whether fitting it twice gives the same: every ``random_state`` in it is a number."""
+    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
     params = estimator.get_params(deep=True)
     return all(
         isinstance(value, int) and not isinstance(value, bool)

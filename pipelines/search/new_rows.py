@@ -130,7 +130,7 @@ class NewRows:
         ]
 
     def write_numbers(self, predicted: np.ndarray, folder: Path | None) -> list[str]:
-        """As ``write``, of a regression: ``predicted`` has shape (n_answered,)."""
+        """Write the predictions of a regression; ``predicted`` has shape (n_answered,)."""
         lines = self._write(predicted, folder, {})
         if len(predicted):
             lines.append(
@@ -173,7 +173,7 @@ class NewRows:
         return [f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}"]
 
     def _of_truth(self, classes: np.ndarray, codes: np.ndarray) -> list[str]:
-        """How many answers are wrong, where the table says it."""
+        """Return lines on how many predictions are wrong, where the table has the truth."""
         if self.truth is None:
             return []
         names = np.array([level_of(label) for label in classes], dtype=object)

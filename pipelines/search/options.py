@@ -19,7 +19,7 @@ def _rope(value: float) -> str | None:
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What is predicted."""
+    """Options that choose the target and the task."""
 
     group: ClassVar[str] = "data"
 
@@ -36,7 +36,7 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class CandidateOptions:
-    """What is compared."""
+    """Options that choose the estimators and their parameter grids."""
 
     group: ClassVar[str] = "grid"
 
@@ -68,7 +68,7 @@ class CandidateOptions:
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """On which splits candidates are validated."""
+    """Options that choose the splits."""
 
     group: ClassVar[str] = "validation"
 
@@ -111,7 +111,7 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """How algorithms are fitted and compared."""
+    """Options that choose how algorithms are fitted and compared."""
 
     group: ClassVar[str] = "validation"
 

@@ -1,4 +1,4 @@
-"""What a cross-validation is made of, from options and data: candidates, scores, splits."""
+"""Make the plan of a cross-validation from options and data: candidates, scorers, splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of the test rows, on disk."""
+"""Write the predictions of the test rows."""
 
 from __future__ import annotations
 

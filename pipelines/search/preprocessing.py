@@ -20,7 +20,7 @@ LAST = "model"  # the name of the last step
 
 
 def kinds_of(data: Dataset) -> Kinds | None:
-    """What the columns of a table with categories or missing cells are; None for an array."""
+    """Return the column kinds of a table with categories or missing cells; None for an array."""
     return getattr(data.scaling, "kinds", None)
 
 

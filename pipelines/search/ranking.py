@@ -38,7 +38,7 @@ def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
 
 
 def result_of(runner: Runner, work: Callable[..., Any], shared: Any, task: Any, what: str) -> Any:
-    """What a single task gives.
+    """Run a single task and return its result.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
 def chosen_in_folds(
     rows: Iterable[Row], n_outer: int, n_inner: int
 ) -> list[tuple[dict[str, int], int | None]]:
-    """What the search within each outer fold chose.
+    """Return the candidate that the inner search of each outer fold chose.
 
     Returns
     -------

@@ -46,7 +46,7 @@ class PartialRows:
         self._until: dict[str, float] = {}  # when the rows of a task were last told
 
     def of(self, partial: ProgressEvent) -> Iterator[tuple[ProgressEvent, list[Row]]]:
-        """What news say: once for each split that has rows, in equal parts of the time."""
+        """Turn a progress event into rows; its time is shared equally among its splits."""
         task = self._tasks[partial.task]
         by_split: dict[int, list[Row]] = {}
         for row in self._new(partial.rows):

@@ -1,4 +1,4 @@
-"""Which scorers there are for a search, said before any fit is made."""
+"""Find the scorers of a search, and refuse unusable ones before any fit."""
 
 from __future__ import annotations
 

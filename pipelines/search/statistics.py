@@ -1,4 +1,4 @@
-"""Which algorithm is better, fold by fold: differences, their doubt, and whether they matter.
+"""Compare algorithms fold by fold: differences, tests and practical equivalence.
 
 Scores of folds are not independent, since their training rows overlap. Nadeau and Bengio
 (Inference for the generalization error, Machine Dataset 52, 2003) add the ratio of validation
@@ -83,7 +83,7 @@ def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) ->
 def compare_all(
     scores: Mapping[str, np.ndarray], ratio: float, rope: float
 ) -> list[dict[str, Any]]:
-    """All pairs of algorithms, in the order in which they are given.
+    """Compare all pairs of algorithms, in their order.
 
     Parameters
     ----------

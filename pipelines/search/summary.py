@@ -1,4 +1,4 @@
-"""What a cross-validation says of itself."""
+"""The console summary of a cross-validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``svm_grid`` adds to a search: the grid, the best machine, and what is said of it."""
+"""The parts of a search that are special to ``svm_grid``: grid, model and summary."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...
 
 
 def refuse_for_numbers(options: SVMOptions) -> None:
-    """Say which options have no meaning for a target of numbers.
+    """Raise an error for options that have no meaning for regression.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def _write_probabilities(
 
 
 def scores_of_numbers(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
-    """How near predictions of test rows are."""
+    """Compute the regression scores of predictions for test rows."""
     from sklearn import metrics
 
     return {
@@ -223,7 +223,7 @@ def candidates_in(path: Path) -> pd.DataFrame:
 def grid_line(
     axes: Mapping[str, Sequence[float]], n_splits: int, decision: str, scoring: str
 ) -> str:
-    """One line on the size of the search."""
+    """Return a line on the size of the search."""
     shape = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
     n_fits = math.prod(map(len, axes.values())) * n_splits
     return f"grid       {shape} x {n_splits} folds = {n_fits:,} fits, {decision}" + (
@@ -280,7 +280,7 @@ def nested_lines(record: Mapping[str, Any], scoring: str) -> list[str]:
 
 
 def _edge_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
-    """Where the grid seems to end too early, and the command that widens it."""
+    """Return a warning and the command that widens the grid if the best is on its boundary."""
     found = on_grid_boundary(candidates, record["options"]["folds"])
     if not found:
         return []
@@ -291,7 +291,7 @@ def _edge_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str
 
 
 def _rival_lines(candidates: pd.DataFrame, n_folds: int) -> list[str]:
-    """How many candidates are as good, and the simplest of them."""
+    """Return a line on the candidates that tie with the best, and the simplest of them."""
     found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
     if found is None or (n := int(found.within.sum())) == 1:
         return []

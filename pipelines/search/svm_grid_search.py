@@ -197,7 +197,7 @@ class SVMGridSearch(GridSearch):
 
     @property
     def estimator(self) -> PathSVC:
-        """What candidates have in common."""
+        """The estimator whose parameters all candidates share."""
         solver, device = getattr(self, "_backend", ("path", "cpu"))
         kind = PathSVC if (solver, device) == ("path", "cpu") else BackendSVC
         made = kind(
@@ -211,7 +211,7 @@ class SVMGridSearch(GridSearch):
 
     @property
     def _asks_probabilities(self) -> bool:
-        """Whether a scorer does, so that every fit is calibrated."""
+        """Whether a scorer needs probabilities, so that every fit is calibrated."""
         scoring = self.scoring
         if scoring is None or (callable(scoring) and not hasattr(scoring, "_response_method")):
             return False
@@ -287,7 +287,7 @@ class SVMGridSearch(GridSearch):
         evaluate_candidates(ParameterGrid(self._grid()))
 
     def _refuse_useless_scoring(self, classes: np.ndarray) -> None:
-        """Say what is wrong with the name of a scorer before any fit is made."""
+        """Raise an error for an unusable scorer before any fit is made."""
         name = self.scoring
         if not isinstance(name, str):
             return
@@ -295,7 +295,7 @@ class SVMGridSearch(GridSearch):
             check_scoring(name, classes)
 
     def _choose_backend(self, weighted: bool) -> _Settings:
-        """What fits, where, and with how many threads.
+        """Choose the backend, its device and its number of threads.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class SVMGridSearch(GridSearch):
         return _Settings(InProcess(1 if shares else cores), self.verbose, kinds, self._n_threads)
 
     def _refuse_candidates(self, candidates: Sequence[Any], classes: np.ndarray) -> None:
-        """Say which candidates the backend cannot fit.
+        """Raise an error for candidates that the backend cannot fit.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class SVMGridSearch(GridSearch):
 
     @property
     def _looks_at_estimators(self) -> bool:
-        """Whether scores are given by a function that may look at anything."""
+        """Whether scores come from a function that may look at the fitted estimators."""
         return callable(self.scoring) and not hasattr(self.scoring, "_response_method")
 
     def _finish(self, X: Any, y: np.ndarray, folds: Sequence[Any], weights: Any) -> None:

@@ -37,7 +37,7 @@ def ignore_rows(fraction: float, rows: Sequence[Row] = ()) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the tasks of a search have in common; scattered once.
+    """The data and settings that all tasks of a search share; scattered once.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Problem:
     intel: bool = False
 
     def used(self, member: int) -> Substitute:
-        """What is fitted for a candidate; to be asked where it is fitted."""
+        """Return the estimator to fit for a candidate; call it where it is fitted."""
         estimator = self.candidates[member].estimator
         if not hasattr(estimator, "fit"):
             return Substitute(estimator, "", "")
@@ -96,7 +96,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it; Dask takes what stands before the dash for its group."""
+        """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
         splits = f"{len(self.splits)} folds" if len(self.splits) > 1 else f"fold={self.splits[0]}"
         share = "" if self.share == 1.0 else f" share={self.share:g}"
         stage = "" if self.stage == SEARCH and self.about else f"{self.stage} "
@@ -108,7 +108,7 @@ class Task:
 
     @property
     def places(self) -> list[Place]:
-        """What names its rows, split by split."""
+        """The identity of each of its rows, split by split."""
         return [
             (self.stage, member, split, self.share)
             for split in self.splits
@@ -126,12 +126,12 @@ class Task:
         return replace(self, members=members, splits=splits, cost=self.cost * share)
 
     def part(self, split: int) -> Task:
-        """One split of it, as a task by itself."""
+        """Return one split of the task as a task by itself."""
         return replace(self, splits=(split,), cost=self.cost / len(self.splits))
 
     @property
     def by_split(self) -> list[Task]:
-        """Its splits, each as a task of its own, which makes anew what all of them would share."""
+        """Return a task for each split, at the price of doing shared work again."""
         anew = SHARED_BY_SPLITS * self.cost
         parts = [self.part(split) for split in self.splits]
         return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
@@ -355,7 +355,7 @@ def finite(score: Any) -> float | None:
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
-    """What names a row."""
+    """Return the identity of a row."""
     return row["stage"], row["candidate"], row["split"], row["share"]
 
 

@@ -27,7 +27,7 @@ class BackendSVC(PathSVC):
     backend: tuple[str, str] = ("path", "cpu")
 
     def with_backend(self, solver: str, device: str) -> Self:
-        """This estimator, to be fitted so; its clones are, too."""
+        """Return this estimator set to fit by a backend; its clones are set so, too."""
         self.backend = solver, device
         return self
 

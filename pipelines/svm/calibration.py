@@ -80,7 +80,7 @@ def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
 def expected_calibration_error(
     probabilities: np.ndarray, truth: np.ndarray, n_bins: int = N_BINS
 ) -> float:
-    """How far certainty is from the share of right answers, on average.
+    """Return the mean distance between certainty and accuracy over bins of certainty.
 
     Guo et al., On calibration of modern neural networks (ICML 2017): rows are put
     in bins of equal width by the probability of their most probable class.

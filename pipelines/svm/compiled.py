@@ -36,7 +36,7 @@ def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
 
 
 def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = ()) -> _Function:
-    """What was compiled earlier holds only while no source in ``folders`` has changed.
+    """Cache a compiled function on disk until a source in ``folders`` changes.
 
     numba looks at a function's own file alone, and would go on with what it inlined from
     the others: old results after an update that leaves the one and changes the other.
@@ -81,7 +81,7 @@ def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function
 
 @cache
 def _digest(folder: Path) -> str:
-    """Of all sources in a folder."""
+    """Return a digest of all sources in a folder."""
     content = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
         content.update(source.name.encode() + b"\0" + source.read_bytes())

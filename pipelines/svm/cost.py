@@ -1,4 +1,4 @@
-"""How long a fit of a kernel SVM takes, as far as that is known before."""
+"""Predict the time of a fit of a kernel SVM."""
 
 from __future__ import annotations
 

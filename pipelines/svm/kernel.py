@@ -42,7 +42,7 @@ class Kernel:
 
     @property
     def is_definite(self) -> bool:
-        """Whether it is positive (semi-)definite for certain."""
+        """Whether the kernel is positive (semi-)definite for certain."""
         return self.name not in ("sigmoid", PRECOMPUTED)
 
     def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:

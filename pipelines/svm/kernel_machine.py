@@ -31,7 +31,7 @@ BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double 
 
 @dataclass(frozen=True)
 class _SupportVectors:
-    """What machines of classes and of numbers have in common: a kernel and its coefficients.
+    """The kernel, support vectors and coefficients that both kinds of machine have.
 
     ``scaling`` is applied to rows before the kernel.
     """
@@ -125,16 +125,16 @@ class _SupportVectors:
         return machine
 
     def _stored(self) -> tuple[Arrays, dict[str, Any]]:
-        """What a file holds of the fields that the two kinds of machines do not share."""
+        """Return the arrays and metadata of the fields that only this kind of machine has."""
         raise NotImplementedError
 
     @classmethod
     def _more(cls, arrays: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Those fields from the content of a file."""
+        """Read the fields that only this kind of machine has."""
         raise NotImplementedError
 
     def _check(self) -> None:
-        """Whether shapes and values belong together."""
+        """Raise an error if shapes or values do not belong together."""
         raise NotImplementedError
 
     def _check_shapes(self, n_problems: int, more: Mapping[str, tuple[Any, Shapes]]) -> None:

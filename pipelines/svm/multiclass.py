@@ -88,7 +88,7 @@ def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
 
 
 def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """How clear each prediction is: by how much the class beats the one that comes closest.
+    """Return the margin of each prediction: its lead over the second best class.
 
     Parameters
     ----------

@@ -20,13 +20,13 @@ def _positive_or_default(value: int) -> str | None:
 
 
 def _tolerance(value: float) -> str | None:
-    """What residuals in double precision can resolve."""
+    """Check a tolerance: residuals in double precision must resolve it."""
     return None if 1e-12 <= value < 1 else "at least 1e-12 and below 1"
 
 
 @dataclass(frozen=True)
 class SVMOptions:
-    """What is fitted, but for C and gamma, and by which solver."""
+    """Options of the solver and the model, but for C and gamma."""
 
     group: ClassVar[str] = "model"
 
@@ -55,7 +55,7 @@ class SVMOptions:
     )  # fmt: skip
 
     def settings(self, **of_run: Any) -> Settings:
-        """These options as every solver takes them; ``of_run`` are its other fields."""
+        """Return these options as solver settings; ``of_run`` are the other fields."""
         from pipelines.svm.backends import Settings
 
         return Settings(

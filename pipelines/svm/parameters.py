@@ -30,7 +30,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 def refuse_a_hard_margin(C: Any) -> None:
-    """Say why C may not be infinite.
+    """Raise an error if C is infinite.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What ``PathSVC`` and ``PathSVR`` have in common."""
+"""The base class of ``PathSVC`` and ``PathSVR``."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PathEstimator(BaseEstimator):
         return {name: getattr(self, name) for name in names} | {"kernel": self.solver_kernel.name}
 
     def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What ``fit`` works on: dense rows, or the kernel that stands for them, and targets.
+        """Validate the input of ``fit``: return dense rows, or a kernel for them, and targets.
 
         Notes the number of features and their names.
 
@@ -236,7 +236,7 @@ class PathEstimator(BaseEstimator):
         self.machine_.save(Path(path), self._arrays(), **stored)
 
     def _arrays(self) -> Arrays:
-        """What a file holds beside the machine's arrays."""
+        """Return the arrays to store beside those of the machine."""
         return {"support": self.support_}
 
     @classmethod

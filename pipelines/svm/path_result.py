@@ -1,4 +1,4 @@
-"""What a path solver gives for a grid, and how its cells are filled; both solvers share it."""
+"""The result of a path solver for a grid, filled in the same way by CPU and GPU."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @property
     def _by_pairs(self) -> bool:
-        """Whether several classes were told apart pair by pair."""
+        """Whether there are several classes, separated pair by pair."""
         return self.decision == "ovo" and len(self.classes_) > 2
 
     @property

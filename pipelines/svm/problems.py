@@ -41,7 +41,7 @@ class Problem:
     second: int | None
 
     def pair_rows(self, layout: Layout) -> np.ndarray:
-        """All rows of a pair's classes, sorted numbers."""
+        """Return the sorted numbers of all rows of a pair's classes."""
         assert self.second is not None
         return np.r_[layout.rows_of(self.first), layout.rows_of(self.second)]
 
@@ -70,7 +70,7 @@ def first_validation_fold(folds: Sequence[tuple[np.ndarray, np.ndarray]], n: int
 
 
 def fold_weights(folds: Sequence[tuple[np.ndarray, np.ndarray]], order: np.ndarray) -> np.ndarray:
-    """How often each sorted row trains in each fold.
+    """Count how often each sorted row trains in each fold.
 
     Two copies of a row, each bounded by C, are one row bounded by 2 C, so a
     bootstrap is solved at the size of its distinct rows.
@@ -101,7 +101,7 @@ def problems_of(n_classes: int, decision: str) -> list[Problem]:
 def class_factors(
     layout: Layout, problem: Problem, weight: np.ndarray, class_weight: ClassWeight
 ) -> np.ndarray:
-    """What multiplies C for each class of a problem.
+    """Return the factor of C for each class of a problem.
 
     ``"balanced"`` is n / (n_labels * n_label) as in scikit-learn: over all the
     classes of the fold under ``ovo``, over the two sides under ``ovr``.  A

@@ -40,7 +40,7 @@ class Refit:
 
     @property
     def name(self) -> str:
-        """As the dashboard shows it."""
+        """The task's name on the dashboard."""
         return f"refit-gamma={self.gamma:.6g} C={self.C:.6g}"
 
 

@@ -1,4 +1,4 @@
-"""What a call of the path solver is asked, on any device, and its problems, prepared."""
+"""The arguments of a path search on any device, and its prepared problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DOUBLE_BYTES = 1 << 27
 
 @dataclass(frozen=True)
 class Form:
-    """Which machines: what every function of the path solver takes, beside rows and values.
+    """The kind of machine and its options: what path functions take beside rows and values.
 
     decision : ``"ovo"`` as ``SVC``, or ``"ovr"`` as ``OneVsRestClassifier(SVC())``
     tol : LIBSVM's stopping tolerance
@@ -50,13 +50,13 @@ class Form:
         return Kernel(self.kernel, self.degree, self.coef0, gamma)
 
     def settings(self, Cs: np.ndarray) -> Settings:
-        """With ascending C's, what every binary problem of a search shares."""
+        """Return the settings of all binary problems of a search, for ascending C's."""
         return Settings(np.ascontiguousarray(Cs), self.tol, self.max_iter, self.class_weight)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every binary problem of a search shares."""
+    """Settings that all binary problems of a search share."""
 
     Cs: np.ndarray  # float64 (n_C,), ascending
     tol: float = 1e-3
@@ -73,7 +73,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Search:
-    """What every gamma of one call shares.
+    """The prepared search of one call, which all gammas share.
 
     weights : float64 (n_folds, n), how often each sorted row trains
     validation : int64 arrays, for each fold the sorted rows it validates on
@@ -105,7 +105,7 @@ class Search:
         return range(len(self.weights)) if self.only is None else self.only
 
     def factors(self, number: int, fold: int) -> np.ndarray:
-        """What multiplies C for each class of a problem: float64 (n_classes,)."""
+        """Return the factor of C for each class of a problem: float64 (n_classes,)."""
         of_fold = (self.weights if self.counts is None else self.counts)[fold]
         return class_factors(
             self.layout, self.problems[number], of_fold, self.settings.class_weight
@@ -117,7 +117,7 @@ class Search:
 
     @property
     def of_two(self) -> bool:
-        """Whether one pair is all."""
+        """Whether there is one pair of classes only."""
         return self.one_vs_one and self.layout.n_classes == 2
 
     def empty_solutions(self) -> Solutions:

@@ -1,4 +1,4 @@
-"""What the binary problems of one gamma leave."""
+"""The solutions of the binary problems of one gamma."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""One network cut into stages, each on a rank; micro-batches pass through them in a schedule."""
+"""Pipeline parallelism: a network cut into stages, each on a rank, fed by micro-batches."""

@@ -1,4 +1,4 @@
-"""How much of the ranks' time a pipeline leaves idle, and why: from what each rank did when.
+"""Measure the idle time of a pipeline's ranks, and its causes, from their traces.
 
 An action is a row: kind, stage, micro-batch, and when it began and ended, in seconds since all
 ranks left the collective before the step. Clocks of different ranks are not compared.
@@ -93,7 +93,7 @@ def span(ranks: Sequence[Costs]) -> float:
 
 
 def _ready(action: Action, ends: Mapping[Action, float], n_stages: int) -> float | None:
-    """When the inputs of an action are there; None where that is not known yet."""
+    """Return when the inputs of an action are there; None if that is not known yet."""
     kind, stage, micro = action
     if kind == FORWARD:
         return 0.0 if stage == 0 else ends.get((FORWARD, stage - 1, micro))

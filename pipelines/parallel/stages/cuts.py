@@ -1,4 +1,4 @@
-"""Where a network is cut: between layers, so that the slowest stage is as fast as it can be."""
+"""Cut a network between layers so that the slowest stage is as fast as possible."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class StagedModel(FlatModel):
 
     @property
     def n_weights(self) -> int:
-        """Of the whole network."""
+        """The number of weights of the whole network."""
         return self._n_whole
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What one rank of a pipeline does: its stages' part of every step, and what it cost."""
+"""One rank of a pipeline: its stages' part of every step."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class StagedRank(Rank):
         return self._problem.loss(outputs, y) / self._n_union
 
     def _make_equal(self) -> None:
-        """Nothing to do: each weight is in one rank."""
+        """Do nothing: each weight is in one rank only."""
 
     def _step(self, batch: Batch, now: TrainingStep) -> None:
         model = self._model
@@ -190,7 +190,7 @@ class StagedRank(Rank):
         return [[one[one[:, 4] > 0] for one in step] for step in sheet.numpy()]
 
     def _account(self, steps: Sequence[Sequence[Actions]]) -> dict[str, Any]:
-        """What the report shows beside the bubble: the cuts, the memory, one step as it was."""
+        """Return what the report shows beside idle time: cuts, memory, and one step's trace."""
         plan = self._plan
         names = [name for name, _ in self._network.named_children()]
         kept = [most_kept(one, self._n_bytes) for one in steps[-1]]
@@ -220,7 +220,7 @@ class StagedRank(Rank):
         return self._problem.measure(whole, columns, self._group)
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """Of the whole network, as it was put together last."""
+        """Return the state of the whole network, as it was last put together."""
         assert self._whole_state is not None
         return self._whole_state
 
@@ -239,7 +239,7 @@ class StagedRank(Rank):
         """After a step nothing is written: the whole network is in no rank."""
 
     def _write_if_due(self) -> None:
-        """All ranks begin a step together; where rank 0 says so, they put the network together."""
+        """Begin a step together, and put the network together where rank 0 asks for it."""
         due = time.monotonic() - self._last_write >= self._settings.checkpoint_seconds
         said = self._torch.tensor([float(due and self._group.rank == 0)])
         self._group.sum(said)
@@ -254,7 +254,7 @@ class StagedRank(Rank):
 
 
 def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """What a stage makes of a micro-batch, and the bytes that it keeps for the way back."""
+    """Return a stage's output of a micro-batch, and the bytes kept for backward."""
     from torch.autograd.graph import saved_tensors_hooks
 
     weights = {one.untyped_storage().data_ptr() for one in part.parameters()}

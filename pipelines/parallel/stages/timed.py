@@ -11,7 +11,7 @@ from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FO
 
 
 class StageTrace:
-    """What a rank did in a step, in order: kind, stage, micro-batch, beginning and end."""
+    """The actions of a rank in order: kind, stage, micro-batch, start and end."""
 
     def __init__(self) -> None:
         self.open()

@@ -27,7 +27,7 @@ def _shared_fits() -> tuple[SharedFit, ...]:
 
 
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
-    """What estimators of a class share, the class itself being one that is known.
+    """Return the shared work of an estimator's class; None if it has none.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class SplitRows(Protocol):
         numbers of the training rows and of the rows of ``asked``, one part after the other."""
 
     def part(self, split: int, name: str) -> slice:
-        """Where a part of ``asked`` stands among the rows that ``matrix`` asks about."""
+        """Return the places of a part of a split among the rows of ``matrix``."""
 
     def weights(self, split: int | None) -> np.ndarray | None:
         """Weights of the training rows of a split, or of all rows; None where all weigh 1."""
@@ -57,7 +57,7 @@ class SplitRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What a candidate predicts on a split.
+    """The predictions of a candidate on a split.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class SharedFit(ABC):
     one_launch: bool = False
 
     def knows(self, estimator: Any) -> bool:
-        """Whether it is of a class that shares this work."""
+        """Return whether the estimator is of a class that shares this work."""
         return type(estimator) in self.types
 
     def group_key(self, estimator: Any) -> Hashable | None:
@@ -129,7 +129,7 @@ class SharedFit(ABC):
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether the parameters are such that sharing gives what a plain fit gives."""
+        """Return whether, with these parameters, sharing gives what separate fits would give."""
         return True
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
@@ -137,7 +137,7 @@ class SharedFit(ABC):
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """What tells some estimators of a group from others, for a task's name; or nothing."""
+        """Return what names these estimators within their group; empty if nothing does."""
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
@@ -176,7 +176,7 @@ class SharedEstimators(SharedFit):
 
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """For each estimator a fitted one, as a plain fit would have left it.
+        """Fit all estimators, each as a separate fit would have left it.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class SharedEstimators(SharedFit):
         """
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """What each gives by ``method``; None where each has to be asked by itself."""
+        """Return each estimator's response; None where each is to be called by itself."""
         return None
 
     def fit_and_respond(
@@ -220,7 +220,7 @@ class PlainFits(SharedEstimators):
 
 
 class ResponseCache:
-    """What the fitted estimators of a group predict, asked of all of them at once."""
+    """Responses of the fitted estimators of a group, computed for all of them at once."""
 
     def __init__(
         self, kind: SharedEstimators, fitted: Sequence[Any], asked: Mapping[str, Any]
@@ -229,7 +229,7 @@ class ResponseCache:
         self._found: dict[tuple[str, str], list[np.ndarray] | None] = {}
 
     def predict(self, i: int, method: str, part: str) -> np.ndarray:
-        """What the estimator at place ``i`` gives for a part of the rows."""
+        """Return the response of estimator ``i`` for a part of the rows."""
         if (method, part) not in self._found:
             together = len(self._fitted) > 1
             self._found[method, part] = (
@@ -273,7 +273,7 @@ def fit_and_respond_each(
 
 
 def _at_limit(fitted: Any, warned: bool, n: int) -> bool:
-    """Whether a fit of a group, one of which warned, ended at its limit of iterations."""
+    """Return whether a fit of a group stopped at its iteration limit, one of them having warned."""
     if not warned or n == 1:
         return warned
     limit, taken = getattr(fitted, "max_iter", None), getattr(fitted, "n_iter_", None)

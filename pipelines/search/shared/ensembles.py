@@ -21,7 +21,7 @@ TREES_AT_ONCE = 8  # for each thread: what they say is held until it is added up
 
 
 class Prefixes(SharedEstimators):
-    """One fit with the most members; the others are cut from it."""
+    """Ensembles of several sizes from one fit of the largest, whose first members they are."""
 
     by_chance = True
     size = "n_estimators"
@@ -46,7 +46,7 @@ class Prefixes(SharedEstimators):
         return [self.cut(largest, self.size_of(one)) for one in estimators]
 
     def size_of(self, estimator: Any) -> int:
-        """How many members it is to have."""
+        """Return the number of members of an ensemble."""
         return int(getattr(estimator, self.size))
 
     def cut(self, largest: Any, n: int) -> Any:
@@ -130,7 +130,7 @@ class Boosting(Prefixes):
         return smaller
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """One walk through the stages."""
+        """Predict with ensembles of all sizes in one pass through the stages."""
         largest = max(fitted, key=self.size_of)
         staged = getattr(largest, f"staged_{method}", None)
         if staged is None:

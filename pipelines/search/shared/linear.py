@@ -14,7 +14,7 @@ from pipelines.search.shared.base import SharedEstimators
 
 
 class Ridges(SharedEstimators):
-    """All alphas from one singular value decomposition.
+    """``Ridge`` for all alphas by one singular value decomposition.
 
     With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are
     first turned into the triangle R, whose decomposition does not depend on their number
@@ -85,7 +85,7 @@ class Paths(SharedEstimators):
         return fitted
 
     def strength(self, estimator: Any) -> float:
-        """How strongly it penalises."""
+        """Return the strength of the penalty."""
         return float(estimator.alpha)
 
 

@@ -20,7 +20,7 @@ LEAST_STEP = 1e-10
 
 
 class LinearSVCs(SharedEstimators):
-    """All C of ``LinearSVC`` with its usual loss, the squared hinge.
+    """``LinearSVC`` along C, with its default loss, the squared hinge.
 
     The primal problem is solved by Newton's method on the rows inside the margin, to machine
     precision, where ``LinearSVC`` ends within its ``tol`` (O. Chapelle, Training a support vector

@@ -14,7 +14,7 @@ from pipelines.search.shared.base import SharedEstimators, parameters_of
 
 
 class Neighbors(SharedEstimators):
-    """One query for all k and weights.
+    """Nearest neighbours for all ``n_neighbors`` and weights by one query.
 
     Where two neighbours are equally far and only one of them is among the first k, which of
     them it is depends on k in scikit-learn; such rows are queried again, for that k.
@@ -42,7 +42,7 @@ class Neighbors(SharedEstimators):
         return fitted
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """What the neighbours say."""
+        """Return the responses for all ``n_neighbors`` from one query."""
         ks = parameters_of(fitted, "n_neighbors")
         n_rows = fitted[0].n_samples_fit_
         query = Query(fitted[0], X, min(max(ks) + 1, n_rows))

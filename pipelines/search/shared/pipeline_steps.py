@@ -52,13 +52,13 @@ class Rows:
 
     @property
     def n_bytes(self) -> int:
-        """What they hold, as near as it can be said of any kind of array."""
+        """The approximate number of bytes held, for any kind of array."""
         return sum(_bytes_of(rows) for rows in (self.fit, *self.asked.values()))
 
     def matrix(
         self, device: str, y_train: Any, y_test: Any
     ) -> tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """All rows as one array on a device; see ``SplitRows.matrix``.
+        """Return all rows as one array on a device; see ``SplitRows.matrix``.
 
         Made once, as candidates of several tasks may share it, and what is computed from it.
         """
@@ -126,7 +126,7 @@ class StepCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], tuple[Any, Rows]]) -> tuple[Any, Rows, bool]:
-        """What ``make`` gives, made once for a key; and whether it was made now."""
+        """Return the cached or newly made value of a key, and whether it is new."""
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
@@ -183,7 +183,7 @@ def prepare(
 
 
 def _most_components(step: Step, rows: Rows) -> int | None:
-    """How many components to fit; the step's own number where more would be found otherwise."""
+    """Return how many components to fit: the largest number, if the others are prefixes of it."""
     if step.width is None or step.most is None:
         return step.width
     n_rows, n_features = np.shape(rows.fit)

@@ -58,7 +58,7 @@ class SVMParameters:
 
 
 def settings_of(estimator: Any) -> Settings:
-    """What an estimator that is ``SVC``, ``SVR`` or one of ours asks of a backend."""
+    """Return the settings of a backend for ``SVC``, ``SVR`` or one of our estimators."""
     if isinstance(estimator, SVMParameters):
         return estimator.settings
     kernel = PRECOMPUTED if callable(estimator.kernel) else estimator.kernel
@@ -87,7 +87,7 @@ def gamma_of(estimator: Any, X: Any) -> float:
 
 
 class KernelMachines(SharedFit):
-    """What classifiers and regressors have in common."""
+    """The shared work of support vector classifiers and regressors."""
 
     name = "the path solver"
     predictions_only = True
@@ -111,7 +111,7 @@ class KernelMachines(SharedFit):
         return super().group_key(estimator)
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """By gamma; see ``SharedFit.partition``."""
+        """Partition the estimators by gamma; see ``SharedFit.partition``."""
         return list(self._by_gamma(estimators).values())
 
     def describe(self, estimators: Sequence[Any]) -> str:
@@ -278,7 +278,7 @@ class _Part:
 
 
 def _parts(rows: SplitRows, device: str) -> list[_Part]:
-    """All splits whose training rows have every class, and each of the others by itself.
+    """Group the splits whose training rows have every class; others stand alone.
 
     A fit of rows without a class knows no such class: its decision values have another form.
     Training rows of one class go with the first, as the backend refuses them.
@@ -307,7 +307,7 @@ def _parts(rows: SplitRows, device: str) -> list[_Part]:
 
 
 def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float, int], list[int]]:
-    """Which estimators a cell (C, gamma, split) stands for."""
+    """Map each cell (C, gamma, split) to the estimators that it stands for."""
     members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
     for number in part.places:
         gammas: dict[Any, float] = {}
@@ -460,7 +460,7 @@ def _part_of(values: np.ndarray, rows: SplitRows, split: int, method: str, part:
 
 
 def usable_threads() -> int:
-    """As many threads as BLAS may use: what a worker was given."""
+    """Return the number of threads that BLAS may use in this worker."""
     from threadpoolctl import threadpool_info
 
     return max([one["num_threads"] for one in threadpool_info()], default=1)

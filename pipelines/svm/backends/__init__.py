@@ -15,7 +15,7 @@ __all__ = ["BACKENDS", "Backend", "Settings", "load_backend", "resolve_backend"]
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a backend for a device is, what it needs, and the extra that brings that."""
+    """A backend for a device: its class, its requirements and the extra that installs them."""
 
     module: str
     needs: str

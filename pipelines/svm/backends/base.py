@@ -1,4 +1,4 @@
-"""What every backend takes and gives: the interface of a new one."""
+"""The interface of a backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUT_OF_MEMORY = f"{FAILED}: out of memory"
 
 @dataclass(frozen=True)
 class Settings:
-    """What all fits of a run have in common.
+    """Settings that all fits of a run share.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def svc(self) -> dict[str, Any]:
-        """What a class like ``sklearn.svm.SVC`` takes besides C and gamma."""
+        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
         return {
             "kernel": self.kernel.name,
             "degree": self.kernel.degree,
@@ -68,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class CellFit:
-    """One candidate fitted on one split, and what it predicts; None where the fit failed.
+    """A candidate fitted on a split, with its predictions; None where the fit failed.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class CellFit:
 
 @dataclass(frozen=True)
 class Cells:
-    """Which cells a call of ``Backend.fit_cells`` fits: every gamma and C on every split.
+    """The cells of a call of ``Backend.fit_cells``: every gamma and C on every split.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Cells:
 
     @property
     def n_cells(self) -> int:
-        """How many candidates times splits."""
+        """The number of candidates times that of splits."""
         return len(self.gammas) * len(self.Cs) * len(self.splits)
 
 
@@ -208,7 +208,7 @@ class Backend(ABC):
 
     @abstractmethod
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """One fit on all rows of ``X``; ``y`` may hold any labels.
+        """Fit one model on all rows of ``X``; ``y`` may hold any labels.
 
         Returns
         -------
@@ -219,7 +219,7 @@ class Backend(ABC):
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One fit of class codes, as ``parts`` gives it."""
+        """Fit one model of class codes and return its parts; see ``parts``."""
         return self.parts(self.fit(X, y, C, gamma, settings), X)
 
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:

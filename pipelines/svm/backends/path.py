@@ -110,7 +110,7 @@ class PathBackend(Backend):
     def _cache_for(
         self, X: np.ndarray, splits: Sequence[Split], settings: Settings
     ) -> dict[str, Any]:
-        """What tasks on the same rows, splits and kernel share; that of earlier ones is dropped."""
+        """Return the cache of tasks on the same rows, splits and kernel; drop any other."""
         key = (X, *(rows for split in splits for rows in split), settings.kernel.name)
         same = len(key) == len(self._key) and all(
             a is b for a, b in zip(key[:-1], self._key[:-1], strict=True)
@@ -153,12 +153,12 @@ class PathBackend(Backend):
 
 
 def problem_options(settings: Settings) -> dict[str, Any]:
-    """What is solved, as the path solver's functions and ``PathSVC`` take it."""
+    """Return the problem's options, as the path solver and ``PathSVC`` take them."""
     return {"decision": settings.decision, **settings.svc}
 
 
 def worker_options(settings: Settings) -> dict[str, Any]:
-    """What these may use of a CPU's worker."""
+    """Return the threads and the memory that the solver may use of a CPU worker."""
     return {"n_threads": settings.n_threads, "memory_bytes": settings.memory_bytes}
 
 

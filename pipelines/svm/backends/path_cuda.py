@@ -19,7 +19,7 @@ from pipelines.svm.path_result import PathResult
 
 
 class PathCudaBackend(PathBackend):
-    """As ``PathBackend``; the problems of a task share the GPU."""
+    """``PathBackend`` on a GPU, which the problems of a task share."""
 
     device = "gpu"
     shares_gammas = True

@@ -16,7 +16,7 @@ warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported
 
 
 class SklearnexBackend(SklearnBackend):
-    """As ``SklearnBackend``, with oneDAL doing the work."""
+    """``SklearnBackend`` with oneDAL as its solver."""
 
     def svc(self) -> type:
         """The class to fit with."""

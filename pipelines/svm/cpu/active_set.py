@@ -161,7 +161,7 @@ def _pin_many(
 def _longest_step(
     beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, free: np.ndarray, f: int, d: np.ndarray
 ) -> tuple[float, int]:
-    """How far along ``d`` the bounds allow, at most 1, and the place of who meets one, or -1."""
+    """Return the longest feasible step along ``d``, at most 1, and the blocking row or -1."""
     step, at = 1.0, -1
     for p in range(f):
         k = free[p]

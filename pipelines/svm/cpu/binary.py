@@ -1,4 +1,4 @@
-"""One binary problem: what is given, where its walk stands, and the path it leaves.
+"""A binary problem, the state of its solver, and the path of solutions.
 
 Tuples of arrays, which compiled functions take and fill.
 """
@@ -11,7 +11,7 @@ from pipelines.svm.compiled import compiled
 
 
 class BinaryProblem(NamedTuple):
-    """What is given.
+    """The data of a binary problem.
 
     y : float64 (n,), what the dual objective is linear in: a label, +1 or -1, or in a
         regression the edge of the tube about a target
@@ -33,7 +33,7 @@ class BinaryProblem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a walk stands; float64 (n,) all but ``rows``.
+    """The state of a walk along C; float64 (n,) all but ``rows``.
 
     beta, residual : the multipliers, and ``y - K beta``
     lower, upper : bounds of the multipliers

@@ -82,7 +82,7 @@ def class_pulls(
 
 @compiled()
 def mark_support(coefficients: np.ndarray, support: np.ndarray) -> None:
-    """Which rows are support vectors of any pair.
+    """Mark the rows that are support vectors of any pair.
 
     coefficients : float32 (n, n_classes, n_C); support : bool (n_C, n), output.
     """

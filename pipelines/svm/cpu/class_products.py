@@ -25,7 +25,7 @@ def _transpose(source: np.ndarray, target: np.ndarray) -> None:
 
 
 class ClassProducts:
-    """What ``shared_products`` of all rows would hold, in half the memory.
+    """The products that ``shared_products`` of all rows would hold, in half the memory.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class ExactRows:
 
 
 class ExactKernel:
-    """One gamma's kernel in double precision, within a given memory.
+    """The kernel of one gamma in double precision, within a memory limit.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ class ExactKernel:
         self._all: ExactRows | None = None
 
     def of(self, places: np.ndarray | slice) -> ExactRows:
-        """Of some rows, for one walk."""
+        """Return the kernel of some rows, for one walk."""
         most = self._memory_bytes // self._n_threads
         return ExactRows(self._rows[places], self._kernel, most)
 
     def of_all(self) -> ExactRows:
-        """Of all rows: shared by all walks, or one walk's own where not all fit.
+        """Return the kernel of all rows: shared by all walks, or one walk's own if too large.
 
         What a walk can hold is then a matter of its problem alone.
         """
@@ -156,7 +156,7 @@ def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.nda
 
 
 def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """As ``kernel_values``, in place and in double precision."""
+    """Apply the kernel function like ``kernel_values``, in place and in double precision."""
     if kernel.name == "linear":
         return values
     values *= -kernel.gamma if kernel.of_distances else kernel.gamma

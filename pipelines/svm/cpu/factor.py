@@ -87,7 +87,7 @@ def _dot_four(
 def _append_from(
     kernel: np.ndarray, shift: float, carried: Carried, f: int, k: int, known: int
 ) -> int:
-    """As ``append``, where the first ``known`` values of the factor's new row are there."""
+    """Append a row to the factor like ``append``, with its first ``known`` values given."""
     factor, ones, free, ridge = carried.factor, carried.sides[0], carried.free, carried.ridge[0]
     row = factor[f]
     for p in range(known, f):

@@ -1,4 +1,4 @@
-"""One fit: the model of one C and gamma, for the refit and for an estimator."""
+"""Fit the model of one C and gamma, for the refit and for an estimator."""
 
 from collections import deque
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ _local = threading.local()
 
 
 def scratch(n: int) -> np.ndarray:
-    """This thread's float32 (n, n) work space.
+    """Return this thread's float32 (n, n) work space.
 
     It is kept between calls: fresh pages cost as much as filling them.
     """

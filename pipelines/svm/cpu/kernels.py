@@ -123,7 +123,7 @@ def _finish(
     other_norms: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """What is shared, from inner products and the rows' squared norms."""
+    """Turn inner products and squared norms into the products that all gammas share."""
     if kernel.of_distances:
         finish_distances(products, norms, other_norms, out)
     else:
@@ -131,7 +131,7 @@ def _finish(
 
 
 def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """As ``shared_products`` between two sets of rows.
+    """Return the ``shared_products`` between two sets of rows.
 
     Returns
     -------

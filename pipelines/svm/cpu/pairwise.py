@@ -1,4 +1,4 @@
-"""One-vs-one where the kernel of all rows does not fit: one pair's block at a time."""
+"""One-vs-one beyond memory: the kernel block of one pair of classes at a time."""
 
 import sys
 import time
@@ -27,19 +27,19 @@ _Pieces = list[list[list[tuple[np.ndarray, Scores]]]]
 
 
 def _gammas_at_once(search: Search, n: int, memory_bytes: int) -> int:
-    """How many gammas' multipliers fit in half of the memory."""
+    """Return for how many gammas the multipliers fit in half of the memory."""
     one = 4 * n * search.layout.n_classes * search.settings.Cs.size * len(search.weights)
     return max(1, int(0.5 * memory_bytes // one))
 
 
 def _rows_at_once(n: int, memory_bytes: int) -> int:
-    """How many rows' products and kernel against all rows fit in a quarter."""
+    """Return for how many rows products and kernel against all rows fit in a quarter of it."""
     return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """What is solved, from what, and where to: as ``solve_pairwise`` takes them."""
+    """The search, its rows and its output: the arguments of ``solve_pairwise``."""
 
     search: Search
     rows: np.ndarray
@@ -48,7 +48,7 @@ class _Pairs:
     solutions: list[Solutions]
 
     def solve(self, number: int) -> None:
-        """One pair for every gamma and fold: its products are made once."""
+        """Solve a pair for every gamma and fold, from products made once."""
         search, kernels = self.search, self.kernels
         members = search.problems[number].pair_rows(search.layout)
         shared = shared_products(np.ascontiguousarray(self.rows[members]), search.kernel)
@@ -67,7 +67,7 @@ class _Pairs:
         drop_scratch()
 
     def solve_by_rows(self, number: int) -> None:
-        """One pair that does not fit, for every gamma and fold."""
+        """Solve a pair whose block exceeds memory, for every gamma and fold."""
         search = self.search
         members = search.problems[number].pair_rows(search.layout)
         for kernel, out in zip(self.kernels, self.solutions, strict=True):
@@ -165,7 +165,7 @@ def solve_pairwise(
 def solve_and_score_pairwise(
     search: Search, rows: np.ndarray, kernels: Sequence[Kernel], resources: Resources
 ) -> Iterator[tuple[tuple[int, int], Solutions, tuple[Scores, float]]]:
-    """As the search in memory, with memory for a pair's block per thread.
+    """Solve and score like the search in memory, with a pair's block per thread.
 
     A pair's products are made once for all gammas and folds; the products of
     validation rows with all rows once more, for scoring.

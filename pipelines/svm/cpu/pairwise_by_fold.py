@@ -1,4 +1,4 @@
-"""One-vs-one where the kernel of all rows does not fit: fold by fold, a pair's block at a time."""
+"""One-vs-one beyond memory, fold by fold: the kernel block of one pair at a time."""
 
 import time
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def solve_and_score_by_fold(
     out: Solutions,
     resources: Resources,
 ) -> Iterator[tuple[int, Scored]]:
-    """One gamma; each fold with its scores, and their seconds.
+    """Solve one gamma; yield each fold with its scores and their seconds.
 
     With products that are there, or where it takes long, folds are solved one after another,
     and each is given as soon as it is done. Without them a pair's are then made for each
@@ -67,13 +67,13 @@ def _n_products(search: Search) -> int:
 
 
 def _rows_at_once(n: int, memory_bytes: int) -> int:
-    """How many rows' kernel against all rows fits in a few hundredths, for as many folds."""
+    """Return for how many rows the kernel against all rows fits in a small share of memory."""
     return int(max(64, min(1024, 0.03 * memory_bytes // (4 * n))))
 
 
 @dataclass(frozen=True)
 class _OneGamma:
-    """What is solved, from what, and where to: as ``solve_and_score_by_fold`` takes them."""
+    """The search, its rows and its output: the arguments of ``solve_and_score_by_fold``."""
 
     search: Search
     rows: np.ndarray
@@ -102,7 +102,7 @@ class _OneGamma:
             yield fold, self._finish(fold)
 
     def _fits_beside(self, number: int) -> bool:
-        """Whether every thread may have a kernel of a pair's rows at once."""
+        """Return whether every thread may hold a kernel of a pair's rows at once."""
         n = len(self.search.problems[number].pair_rows(self.search.layout))
         return self.resources.n_threads * 4 * n**2 <= 0.8 * self.resources.memory_bytes
 
@@ -111,7 +111,7 @@ class _OneGamma:
         return self.score(fold)
 
     def _solve(self, number: int, fold: int, pool: Executor | None = None) -> None:
-        """One pair on one fold; with ``pool`` its threads make the kernel."""
+        """Solve a pair on a fold; the threads of ``pool``, if given, make the kernel."""
         search, resources = self.search, self.resources
         members = search.problems[number].pair_rows(search.layout)
         some = members[search.weights[fold][members] > 0]

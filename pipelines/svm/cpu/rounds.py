@@ -1,4 +1,4 @@
-"""One C of one problem: inner solves on working sets, by SMO, or by it and Newton's method.
+"""Solve one C of a binary problem by inner solves on working sets: SMO and Newton's method.
 
 The kernel is in memory, or those of its rows are that may change.
 """

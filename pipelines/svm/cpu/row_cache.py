@@ -76,7 +76,7 @@ class KernelRows:
         return found
 
     def _fetch(self, wanted: np.ndarray) -> np.ndarray:
-        """Where in the store the wanted rows are, at most ``capacity`` of them."""
+        """Fetch the wanted rows, at most ``capacity``; return their places in the store."""
         self._now += 1
         held = self._slot[wanted]
         self._used[held[held >= 0]] = self._now

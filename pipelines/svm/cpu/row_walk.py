@@ -105,7 +105,7 @@ def walk_rows(
     limit: int,
     out: Path,
 ) -> int:
-    """As ``walk``, from kernel rows in place of a kernel.
+    """Walk along C like ``walk``, from kernel rows in place of a kernel.
 
     source : kernel rows of the problem's rows
     largest : number of rows of a working set

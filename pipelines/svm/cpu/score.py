@@ -28,7 +28,7 @@ _UNCERTAIN = 1e-6
 def pair_parts(
     kernel: np.ndarray, coefficients: np.ndarray, layout: Layout, n_C: int
 ) -> np.ndarray:
-    """What each class's support vectors add to each pair's decision values.
+    """Sum up what each class's support vectors add to each pair's decision values.
 
     kernel : float (n_rows, n) between the rows to score and all sorted rows
     coefficients : float (n, n_classes, n_C or more)
@@ -59,7 +59,7 @@ def score_pairs(
     search: Search,
     exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Scores:
-    """One-vs-one predictions of a fold for some rows of ``kernel``.
+    """Predict some rows of ``kernel`` by one-vs-one.
 
     kernel : float32 (m, n), some rows against all sorted rows
     rows : int64 (n_rows,), the rows of ``kernel`` to score
@@ -122,7 +122,7 @@ def score_two(
     search: Search,
     exact_kernel: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Scores:
-    """As ``score_pairs`` for two classes, from the decision values that the walk has kept.
+    """Predict two classes like ``score_pairs``, from decision values kept by the walk.
 
     What single precision leaves uncertain is told from parts of some rows' values.
     """
@@ -149,7 +149,7 @@ def score_two(
 
 
 def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: bool) -> Scores:
-    """One-vs-rest predictions of a fold: the class of the largest decision value.
+    """Predict by one-vs-rest: the class of the largest decision value.
 
     rows : int64 (n_rows,), sorted rows to score
     """

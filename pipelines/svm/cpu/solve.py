@@ -76,7 +76,7 @@ def solve_pair(
     open_kernel: OpenKernel,
     out: Solutions,
 ) -> None:
-    """One pair of classes on one fold; writes its place in ``out``.
+    """Solve a pair of classes on a fold; write to its place in ``out``.
 
     rows : int64, sorted numbers of the pair's training rows, or of all rows of two classes
     open_kernel : of these rows
@@ -127,7 +127,7 @@ def solve_rest(
     guard = threading.Lock()
 
     def solve(number: int, fold: int) -> None:
-        """One class against all others on one fold; writes its place in ``out``."""
+        """Solve a class against all others on a fold; write to its place in ``out``."""
         began, layout = time.perf_counter(), search.layout
         problem, weight = search.problems[number], search.weights[fold]
         own = layout.codes == problem.first

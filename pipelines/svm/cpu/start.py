@@ -1,4 +1,4 @@
-"""Where a path starts, how one C's solution becomes the start for the next, and when one ends.
+"""Start a path, warm-start each next C from the last solution, and end a path.
 
 It starts close to the solution for its smallest C. Alpha seeding: D. DeCoste, K. Wagstaff, "Alpha
 seeding for support vector machines", KDD 2000. The stopping tolerance is less where a C is too
@@ -176,7 +176,7 @@ def seed(
 
 @compiled()
 def reach(problem: BinaryProblem) -> tuple[float, float]:
-    """How far C = 1 can move decision values apart, and how far it can move them.
+    """Return how far apart C = 1 can move two decision values, and how far a single one.
 
     The smaller of the ranges of the two classes' pulls over the training rows, and
     the largest pull; without pulls no bound is known.

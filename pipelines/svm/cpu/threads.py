@@ -40,7 +40,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a call may use, and its clock.
+    """The threads and the memory that a call may use, and its clock.
 
     memory_bytes : for kernel matrices
     on_progress : function of the share of one gamma's problems that are solved
@@ -66,5 +66,5 @@ class Resources:
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:
-    """Whether shared products and one kernel of all rows may be held at once."""
+    """Return whether shared products and one kernel of all rows fit in memory together."""
     return n <= MAX_ROWS and 2 * 4 * n * n <= 0.8 * memory_bytes

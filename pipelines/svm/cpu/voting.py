@@ -1,4 +1,4 @@
-"""From products of kernel and multipliers to predicted classes."""
+"""Predict classes from products of kernel and multipliers."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pipelines.svm.compiled import compiled
 
 @compiled()
 def vote(parts: np.ndarray, intercepts: np.ndarray, predicted: np.ndarray) -> None:
-    """One-vs-one votes as LIBSVM counts them.
+    """Predict by one-vs-one votes as LIBSVM counts them.
 
     A decision value above 0 is a vote for the pair's first class, otherwise for
     its second; the lowest class wins a tie.
@@ -57,7 +57,7 @@ def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray
 
 @compiled()
 def _may_change(parts: np.ndarray, intercepts: np.ndarray, within: float, v: int, c: int) -> bool:
-    """Whether other signs of the decision values that near 0 make another class win."""
+    """Return whether flipping decision values within ``within`` of 0 makes another class win."""
     n_classes = parts.shape[0]
     sure, open_ = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
     pair = 0

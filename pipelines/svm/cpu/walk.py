@@ -58,7 +58,7 @@ def _start(
     scale_share: float,
     from_zero: bool,
 ) -> float:
-    """Where the walk begins at C number c; gives an estimate of the intercept.
+    """Start the walk at C number c; return an estimate of the intercept.
 
     last : of the C before, from ``finish``
     from_zero : every C starts from multipliers of 0

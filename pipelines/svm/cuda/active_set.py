@@ -28,7 +28,7 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 @device
 def _room(q, near, free):
-    """How far the free row at place q may fall and rise."""
+    """Return how far the free row at place q may fall and rise."""
     k = free.rows[q]
     bound, beta = near.bounds[k], near.beta[k]
     return smaller(bound, 0.0) - beta, larger(bound, 0.0) - beta

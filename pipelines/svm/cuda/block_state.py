@@ -1,10 +1,10 @@
-"""What a thread block knows, in groups: numba passes a named tuple as its parts, at no cost."""
+"""Named tuples of a thread block's state, which numba passes as their parts at no cost."""
 
 from typing import Any, NamedTuple
 
 
 class Products(NamedTuple):
-    """From what kernel values are made.
+    """The inputs of kernel values.
 
     shared : float32 (n, n), shared products; gamma, coef0 : float32; degree : int
     """
@@ -16,7 +16,7 @@ class Products(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """From what kernel values in double precision are made.
+    """The inputs of kernel values in double precision.
 
     features : float64 (n_features, n_columns); gamma, coef0 : float64; degree : int
     """

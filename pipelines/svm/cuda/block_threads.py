@@ -1,4 +1,4 @@
-"""What the threads of a block do together, on a GPU and in numba's simulator.
+"""Collective operations of a block's threads, on a GPU and in numba's simulator.
 
 The simulator (``NUMBA_ENABLE_CUDASIM=1``) has no warps: there a warp is one
 thread, the exchange between lanes falls away, and all else is the same text.
@@ -84,13 +84,13 @@ else:
 
 @device
 def larger(a, b):
-    """As ``max`` without its care for what is not a number, which costs five instructions."""
+    """Return the larger number; unlike ``max`` without five instructions for NaN."""
     return a if a > b else b
 
 
 @device
 def smaller(a, b):
-    """As ``min`` without its care for what is not a number."""
+    """Return the smaller number; unlike ``min`` without five instructions for NaN."""
     return a if a < b else b
 
 

@@ -47,7 +47,7 @@ def cross_products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
 
 
 def symmetric_products(rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK) -> Any:
-    """As ``cross_products`` of a set with itself, from the upper blocks.
+    """Return the products of a set with itself, computed from the upper blocks.
 
     Returns float32 (n, n), exactly symmetric: a solver that reads row i in one
     step and row j in the next must see one number.

@@ -50,7 +50,7 @@ def exact_functions(name: str):
 
     @device
     def term(one, other):
-        """What a feature adds to the product of two rows."""
+        """Return what a feature adds to the product of two rows."""
         if of_distances:
             return (one - other) * (one - other)
         return one * other
@@ -74,7 +74,7 @@ def exact_functions(name: str):
 
     @device
     def gather(t, n_threads, m, columns, exact, matrix):
-        """As ``gatherer``'s, in float64."""
+        """Gather kernel values like ``gatherer``, in float64."""
         padded = round_up(m, n_threads)
         last = matrix.shape[1]
         for q in range(t, padded, n_threads):
@@ -98,7 +98,7 @@ def exact_functions(name: str):
 
     @device
     def subtract(t, n_threads, rows, m, work, exact):
-        """As ``row_subtractor``'s, in float64."""
+        """Subtract rows like ``row_subtractor``, in float64."""
         for k in range(t, rows.residual.size, n_threads):
             column, r = np.uint32(rows.columns[k]), rows.residual[k]
             for q in range(0, m, 4):

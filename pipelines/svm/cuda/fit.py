@@ -1,4 +1,4 @@
-"""One fit on a GPU: the model of one C and gamma."""
+"""Fit the model of one C and gamma on a GPU."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which members are free: listed, dropped when they meet a bound, added when they violate.
+"""Keep the list of free rows: drop those that meet a bound, add those that violate.
 
 By all threads of a block; each has a contiguous share of what is listed, so that the lists
 are the same for every number of threads.
@@ -20,13 +20,13 @@ from pipelines.svm.cuda.inner import FALL, RISE
 
 @device
 def is_free(mark):
-    """Whether a member may rise and fall."""
+    """Return whether a row may rise and fall."""
     return mark == RISE | FALL
 
 
 @device
 def rank_of(value, at, n, values):
-    """How many of n values come before number ``at``, which is ``value``; its lower ties do."""
+    """Count the values that sort before number ``at``; ties sort by place."""
     rank = 0
     for q in range(n):
         if values[q] < value or (values[q] == value and q < at):
@@ -125,7 +125,7 @@ def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, part
 
 @device
 def _violation(p, level, near):
-    """By how much a member at a bound wants to leave it."""
+    """Return by how much a row at a bound violates optimality."""
     mark = near.marks[p]
     if mark == RISE:
         return near.residual[p] - level

@@ -25,7 +25,7 @@ _FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
 
 @dataclass(frozen=True)
 class Limits:
-    """What a launch may use.
+    """The limits of a launch.
 
     n_multiprocessors : how many run blocks at the same time
     shared_block, shared_multiprocessor : bytes of shared memory
@@ -52,7 +52,7 @@ def array_module(xp: Any = None) -> Any:
 
 
 def limits() -> Limits:
-    """Of the current device; the simulator gets those of one small multiprocessor."""
+    """Return the limits of the device; the simulator's are those of a small multiprocessor."""
     if SIMULATED:
         return Limits(1, _SHARED_FOR_ALL, 2 * _SHARED_FOR_ALL, 1 << 16, True)
     device = cuda.get_current_device()

@@ -25,7 +25,7 @@ FREE_SHARE = 0.75
 
 
 def hard_shape(width: int) -> tuple[int, int]:
-    """Of float64 values, for so many members: their kernel with its diagonal, and the factor."""
+    """Return the float64 shape of a block's kernel, diagonal and factor."""
     return 2 * width + 1 + EXTRA_ROWS, width
 
 

@@ -34,7 +34,7 @@ _MOST_HARD_MEMBERS = 1024
 
 @dataclass(frozen=True)
 class Launching:
-    """How the solver is launched.
+    """The configuration of a launch of the solver.
 
     block_size : threads of a block
     blocks_per_multiprocessor : blocks that share one; more of them hide each
@@ -55,7 +55,7 @@ class Launching:
 
     @classmethod
     def for_rows(cls, largest: int) -> "Launching":
-        """For binary problems of up to so many rows.
+        """Configure a launch for binary problems of up to ``largest`` rows.
 
         An iteration's fixed cost is paid by each warp, and the wait for its two barriers
         by the block: what some hundred members need is few warps, and other blocks to fill
@@ -68,7 +68,7 @@ class Launching:
         return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
 
     def members(self, limit: Limits, largest: int) -> int:
-        """How many rows an inner solve takes at most, for problems of ``largest`` rows.
+        """Return the size of a working set, for problems of ``largest`` rows.
 
         Raises
         ------
@@ -100,14 +100,14 @@ class Launching:
         return max(32, min(255, limit.registers // threads // 8 * 8))
 
     def n_blocks(self, limit: Limits, n_jobs: int) -> int:
-        """Of a launch for so many problems."""
+        """Return the number of blocks to launch for ``n_jobs`` problems."""
         resident = limit.n_multiprocessors * self.blocks_per_multiprocessor
         return max(1, min(resident, n_jobs, self.most_blocks or resident))
 
 
 @dataclass
 class Found:
-    """What a launch found; host arrays, n_gammas x n_entries first.
+    """The results of a launch; host arrays, n_gammas x n_entries first.
 
     intercepts, objectives : float64 (.., n_C); iterations, status : int64 (.., n_C)
     solved : int64, the number of different solutions

@@ -1,4 +1,4 @@
-"""How much of a search the device's memory holds at once."""
+"""Plan how much of a search the device's memory holds at once."""
 
 from dataclasses import dataclass
 from math import isqrt, prod
@@ -23,7 +23,7 @@ _HARD_SHARE, _FEWEST_HARD_MEMBERS = 1 / 8, 64
 
 @dataclass(frozen=True)
 class Plan:
-    """What a launch holds.
+    """The contents of device memory during a launch.
 
     whole : whether the shared products of all rows are held; else those of a pair
     n_gammas : how many gammas a launch solves
@@ -76,7 +76,7 @@ def _divide_blocks(
 
 
 def hard_bytes(members: int, block_size: int) -> int:
-    """What a block takes for problems that are hard, of so many members; 0 for none."""
+    """Return the bytes of a block for hard problems of ``members`` rows; 0 for none."""
     return 8 * prod(hard_shape(members_width(members, block_size))) if members else 0
 
 

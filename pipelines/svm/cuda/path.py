@@ -30,7 +30,7 @@ from pipelines.svm.solutions import Solutions
 
 @dataclass
 class Traffic:
-    """What a search moved and held.
+    """The bytes that a search moved and held.
 
     phases : wall seconds of each phase, the device waited for
     smo_bytes : of kernel rows and shared products that SMO read: 4 for a value, and the whole
@@ -46,7 +46,7 @@ class Traffic:
 
 
 class _Clock(Clock):
-    """As on the CPU, after the device is done; and watches its memory."""
+    """The CPU's clock, read after the device has finished; watches its memory, too."""
 
     def __init__(self, xp: Any) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def measure_path_cuda(
     xp: Any = None,
     **form: Any,
 ) -> tuple[PathResult, Traffic]:
-    """What ``cross_validate_path`` gives, and what was moved, held and waited for.
+    """Run ``cross_validate_path`` and also return its traffic and waiting times.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _plan(search, n_features, n_gammas, memory_bytes, launching, limit: Limits, 
 
 
 class _Grid:
-    """One call's search on the device."""
+    """The search of one call on the device."""
 
     def __init__(self, search: Search, rows: Any, plan: Plan, launching: Launching,
                  limit: Limits, xp: Any, clock: _Clock) -> None:  # fmt: skip
@@ -182,7 +182,7 @@ class _Grid:
             yield from self._collect(some, coefficients, found, seconds)
 
     def _solve(self, gammas: np.ndarray, coefficients: Any) -> tuple[Found, float]:
-        """All problems for some gammas; entries are folds x problems."""
+        """Solve all problems for some gammas; entries are folds x problems."""
         search, layout = self.search, self.search.layout
         if self.plan.whole:
             groups = [(list(range(layout.n_classes)), search.problems)]

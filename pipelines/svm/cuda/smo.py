@@ -1,4 +1,4 @@
-"""One kernel: each block takes binary problems from a queue and walks their paths of C.
+"""The SMO kernel: each block takes binary problems from a queue and walks along C.
 
 The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a working set
 grows too large those of ``pipelines.svm.cpu.row_walk``.  A problem's state lies in its
@@ -58,7 +58,7 @@ def members_width(capacity: int, block_size: int) -> int:
 
 
 def matrix_shape(width: int) -> tuple[int, int]:
-    """Of float32 values: the kernel of so many members, and its diagonal."""
+    """Return the float32 shape of a working set's kernel and its diagonal."""
     return width + 1, width
 
 

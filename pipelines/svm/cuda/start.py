@@ -1,4 +1,4 @@
-"""Where a path starts, and how one C's solution becomes the start for the next.
+"""Start a path, and warm-start each next C from the last solution.
 
 As ``pipelines.svm.cpu.start``, by all threads of a block.  Thread t owns the rows t, t + T, ...
 of a problem: it alone writes their residual and beta.
@@ -55,7 +55,7 @@ def row_subtractor(name: str):
 
     @device
     def part(products, q, column, parts):
-        """One row's value at a column, in float64; its shared product is read first."""
+        """Return a row's kernel value at a column, in float64, from its shared product."""
         return products.shared[np.uint32(parts.chunk_columns[np.uint32(q)]), column]
 
     @device
@@ -201,7 +201,7 @@ def _range(t, n_threads, high, low, parts):
 
 @device
 def reach(t, n_threads, rows, sides, parts):
-    """How far C = 1 can move decision values apart, and how far it can move them.
+    """Return how far apart C = 1 can move two decision values, and how far a single one.
 
     The smaller of the ranges of the two sides' pulls over a problem's rows, and the
     largest pull.

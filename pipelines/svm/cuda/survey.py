@@ -14,7 +14,7 @@ from pipelines.svm.cuda.start import HALVINGS
 
 @device
 def survey(t, n_threads, C, rows, parts):
-    """Where a problem stands.
+    """Measure the state of a problem: violation, intercept and free rows.
 
     Returns, the same in every thread
     -------

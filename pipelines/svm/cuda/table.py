@@ -11,7 +11,7 @@ from pipelines.svm.problems import ClassWeight, Layout, Problem, class_factors
 
 @dataclass(frozen=True)
 class Table:
-    """One entry for each binary problem on a fold, fold by fold; see ``cuda_smo.smo_kernel``.
+    """An entry for each binary problem on a fold, fold by fold; see ``smo_kernel``.
 
     entries : int64 (n_entries, 7); factors : float64 (n_entries, n_pull_classes)
     columns, out_rows : int32 (n_flat,); signed : float64 (n_flat,)
@@ -32,7 +32,7 @@ class Table:
 
 
 def class_starts(layout: Layout, classes: Sequence[int]) -> np.ndarray:
-    """Where each of some classes begins when their rows follow each other.
+    """Return where each class begins when their rows follow each other.
 
     Returns int64 (len(classes) + 1,)
     """
@@ -93,7 +93,7 @@ def make_table(
 
 
 def expected_effort(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """What an entry costs at a gamma, relative to the others; float64 (n_gammas, n_entries).
+    """Predict the relative cost of each entry and gamma; float64 (n_gammas, n_entries).
 
     Where gamma times the distance of two rows is small, classes whose centres are near each
     other take many iterations. Where it is large every row becomes a support vector, far from
