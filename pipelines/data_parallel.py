@@ -90,7 +90,7 @@ class DataParallel(job.Job[Options]):
     def plan(self, data: Problem) -> list[str]:
         """Plan the trainings: data, architecture, ways and number of repetitions."""
         options, self.problem = self.options, data
-        network = data.network.make(0)  # an error of the user's file is said now
+        network = data.network.make(0)  # an error of the user's file shows now
         self.settings = options.settings()
         settings, plan = self.settings, options.pipeline()
         lines = []
@@ -205,13 +205,13 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.train import TrainingPlan
 
-        said = time.monotonic()
+        last_line = time.monotonic()
 
         def on_message(message: Mapping[str, Any]) -> None:
-            nonlocal said
+            nonlocal last_line
             found = {name: value for name, value in message.items() if name != "kind"}
-            if message["kind"] == "epoch" and time.monotonic() - said > SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
+            if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
+                last_line = time.monotonic()
                 loss = message["validation_loss"]
                 session.echo(
                     f"epoch      {message['epoch']:,} of {training.name}"

@@ -28,7 +28,7 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
 
 
 def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -> None:
-    """Wait until so many units are in the journal of a run that goes on."""
+    """Wait until so many tasks are in the journal of a run that goes on."""
     journal = folder / "journal.jsonl"
     while not journal.exists() or journal.read_bytes().count(b"\n") < n_tasks:
         assert program.poll() is None, program.communicate()

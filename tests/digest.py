@@ -244,7 +244,7 @@ def svm_grid_gaps(place: Path) -> dict[str, Any]:
 
 
 def svm_grid_resumed(place: Path) -> dict[str, Any]:
-    # A solver that shares nothing, so that there are many units to come between.
+    # A solver that shares nothing, so that there are many tasks to come between.
     options = "--limit 400 --n-c 4 --n-gamma 4 --cluster local --workers 2 --solver sklearn"
     results = place / "run"
     with patch.dict(os.environ, _environment()):
@@ -256,7 +256,7 @@ def svm_grid_resumed(place: Path) -> dict[str, Any]:
         command_line("svm_grid", "--resume", str(results)),
         capture_output=True, text=True, cwd=place, env=_environment(), check=False,
     )  # fmt: skip
-    # How many units were done is a matter of time.
+    # How many tasks were done is a matter of time.
     stopped = [re.sub(r"\d[\d,]*", "N", line) for line in lines(said, place)]
     return {
         "stopped": {"status": program.returncode, "errors": stopped},

@@ -140,5 +140,5 @@ def tail_of(log: Path | None) -> str:
         lines = log.read_text(errors="replace").splitlines() if log else []
     except OSError:
         lines = []
-    said = [" ".join(line.split()) for line in lines if line.strip()]
-    return " | ".join(said[-LINES_OF_LOG:]) or "nothing"
+    kept = [" ".join(line.split()) for line in lines if line.strip()]
+    return " | ".join(kept[-LINES_OF_LOG:]) or "nothing"

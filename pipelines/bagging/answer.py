@@ -37,7 +37,7 @@ def answer(
     defer_error: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
-    """Reduce what the stored members said, and write the answer; entries for ``run.json``.
+    """Reduce the stored members' probabilities and write the answer; entries for ``run.json``.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def answer(
     """
     truth, numbers = dataset.y_test, sorted(refits)
     files = MemberFiles(path)
-    said = [files.probabilities(member) for member in numbers]
-    answers = reduce_members(as_dask_array(said), client)
-    probabilities = np.stack(said)
+    member_proba = [files.probabilities(member) for member in numbers]
+    answers = reduce_members(as_dask_array(member_proba), client)
+    probabilities = np.stack(member_proba)
     on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
@@ -99,11 +99,11 @@ def _selective_prediction(
     seed: int,
 ) -> SelectivePrediction | None:
     """Fit and store selective prediction; None without the members' out-of-bag predictions."""
-    said = [one for number in numbers if (one := files.out_of_bag(number)) is not None]
-    if not said:
+    out_of_bag = [one for number in numbers if (one := files.out_of_bag(number)) is not None]
+    if not out_of_bag:
         return None
     selective = SelectivePrediction.of(
-        said, dataset.X_train, dataset.y_train, len(dataset.classes), error=defer_error,
+        out_of_bag, dataset.X_train, dataset.y_train, len(dataset.classes), error=defer_error,
         confidence=confidence, seed=seed,
         scaling=None if dataset.image_shape else dataset.scaling.fit(dataset.X_train),
     )  # fmt: skip

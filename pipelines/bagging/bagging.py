@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
-from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, carry_out
+from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.nn.cross_validate import failed_rows
 from pipelines.nn.member import Member
@@ -27,7 +27,7 @@ Made = tuple[Member, np.ndarray, OutOfBagPrediction]
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
-    """The units of a plan that are still to be run.
+    """The tasks of a plan that are still to be run.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def bag(
     tasks = tasks_left(plan, done, refitted)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
-    work = partial(carry_out, inputs=plan.inputs, training=plan.training)
+    work = partial(run_task, inputs=plan.inputs, training=plan.training)
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)
@@ -108,5 +108,5 @@ def _made(refitted: Refitted) -> Made | None:
         return None
     assert refitted.out_of_bag is not None
     assert refitted.out_of_bag_proba is not None
-    said = OutOfBagPrediction(refitted.out_of_bag, refitted.out_of_bag_proba)
-    return refitted.member, refitted.test_proba, said
+    out_of_bag = OutOfBagPrediction(refitted.out_of_bag, refitted.out_of_bag_proba)
+    return refitted.member, refitted.test_proba, out_of_bag

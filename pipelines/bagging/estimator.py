@@ -243,10 +243,10 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     def _train(self, runner: Runner, data: FoldedData, plan: Plan) -> None:
         rows, why = [], ""
         members: dict[int, Member] = {}
-        said: dict[int, OutOfBagPrediction] = {}
+        out_of_bag: dict[int, OutOfBagPrediction] = {}
         for outcome, new_rows, made in bag(runner, data, plan, {}, {}):
             if made is not None:
-                members[outcome.task.member], _, said[outcome.task.member] = made
+                members[outcome.task.member], _, out_of_bag[outcome.task.member] = made
             elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
                 why = outcome.error or str(new_rows[0]["status"])
             rows += [row for row in new_rows if plan.groups or row["fold"] >= 0]
@@ -265,7 +265,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
         self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
-            said.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
+            out_of_bag.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,
             scaling=None if self.image_shape is not None else data.scaling_for(None),
         )  # fmt: skip
@@ -295,9 +295,9 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Votes, disagreement and certainty of the members, and which rows to defer to a human."""
-        said = self.member_proba(X)
+        member_proba = self.member_proba(X)
         return reduce_members(
-            said if self.client is None else as_dask_array(list(said)), self.client
+            member_proba if self.client is None else as_dask_array(list(member_proba)), self.client
         )
 
     def assess(self, X: ArrayLike) -> Assessment:

@@ -39,8 +39,8 @@ class MemberFiles:
         """Return whether the weights and predictions of a member are stored and undamaged."""
         try:
             Ensemble.load(self.weights(member))
-            said = self.probabilities(member)
-            return said.ndim == 2 and bool(np.isfinite(said).all())
+            stored = self.probabilities(member)
+            return stored.ndim == 2 and bool(np.isfinite(stored).all())
         except (*DAMAGE, InputError):
             return False
 
@@ -82,12 +82,12 @@ class MemberFiles:
     def out_of_bag(self, member: int) -> OutOfBagPrediction | None:
         """Load the out-of-bag prediction of a member; None if it is missing or damaged."""
         try:
-            said = OutOfBagPrediction(
+            stored = OutOfBagPrediction(
                 *read_arrays(self._out_of_bag(member), OutOfBagPrediction._fields)
             )
         except DAMAGE:
             return None
-        return said if said.probabilities.shape[:1] == said.rows.shape else None
+        return stored if stored.probabilities.shape[:1] == stored.rows.shape else None
 
     def numbers(self) -> list[int]:
         """The members that have weights here, in order."""

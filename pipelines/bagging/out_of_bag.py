@@ -42,12 +42,12 @@ class OutOfBag:
     truth: np.ndarray
 
     @classmethod
-    def of(cls, said: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
+    def of(cls, predictions: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
         """Pool what members say; ``y`` are the codes of all training rows."""
         total = np.zeros((len(y), n_classes))
         votes = np.zeros((len(y), n_classes), dtype=np.int64)
         n_members = np.zeros(len(y), dtype=np.int64)
-        for rows, probabilities in said:
+        for rows, probabilities in predictions:
             total[rows] += probabilities
             votes[rows, probabilities.argmax(axis=1)] += 1
             n_members[rows] += 1

@@ -58,17 +58,17 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
             print_error("nn_bagging", error.flagged())
     if not read:
         return 2
-    said, classes = ask_members(run, np.stack(rows))
-    answers = reduce_members(as_dask_array(list(said)))
+    member_proba, classes = ask_members(run, np.stack(rows))
+    answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, np.stack(rows))
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
     for number, path in enumerate(read):
         point = ExplainedSample(
-            path.name, None, rows[number].reshape(form.height, form.width), said[:, number],
+            path.name, None, rows[number].reshape(form.height, form.width), member_proba[:, number],
             int(answers.vote[number]), bool(deferred[number]),
         )  # fmt: skip
-        lines = _lines(path, answers, number, len(said), classes)
+        lines = _lines(path, answers, number, len(member_proba), classes)
         if selective is not None and assessed is not None:
             lines += lines_of(
                 selective, assessed, number, float(answers.certainty[number]), classes
@@ -88,8 +88,8 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
         There is no such ensemble, or the table cannot be read or answered.
     """
     rows = NewRows.read(run, record_of(run, BaggingRecord, "nn_bagging"), table)
-    said, classes = ask_members(run, rows.X)
-    answers = reduce_members(as_dask_array(list(said)))
+    member_proba, classes = ask_members(run, rows.X)
+    answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, rows.X)
     more = {
@@ -129,7 +129,7 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
             f"RUN must hold members, got {run}, where none is finished yet; go on with "
             f"python -m pipelines.nn_bagging --resume {shlex.quote(str(run))}"
         )
-    said, classes = [], np.empty(0)
+    member_proba, classes = [], np.empty(0)
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number))
         others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
@@ -140,9 +140,9 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
                 f"RUN must hold members of the same data, got {files.weights(number)}, which was "
                 "trained on others; remove it"
             )
-        said.append(ensemble.member_proba(rows)[0])
+        member_proba.append(ensemble.member_proba(rows)[0])
         classes = ensemble.classes_
-    return np.stack(said), [str(label) for label in classes]
+    return np.stack(member_proba), [str(label) for label in classes]
 
 
 def _form(run: Path) -> ImageFormat:

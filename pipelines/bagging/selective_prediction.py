@@ -87,7 +87,7 @@ class SelectivePrediction:
     @classmethod
     def of(
         cls,
-        said: Iterable[OutOfBagPrediction],
+        predictions: Iterable[OutOfBagPrediction],
         X: Any,
         y: np.ndarray,
         n_classes: int,
@@ -101,7 +101,7 @@ class SelectivePrediction:
 
         Parameters
         ----------
-        said : of every member
+        predictions : of every member
         X : array of shape (n_rows, n_features), or a DataFrame; unscaled training rows
         y : int array of shape (n_rows,), class codes
         scaling : fitted on ``X``; None for images, whose pixels are compared as they are
@@ -109,7 +109,7 @@ class SelectivePrediction:
         confidence : float between 0 and 1
         seed : draws the training rows that are kept
         """
-        out_of_bag = OutOfBag.of(said, y, n_classes)
+        out_of_bag = OutOfBag.of(predictions, y, n_classes)
         risk_control = None
         if error is not None:
             risk_control = find_threshold(

@@ -1,4 +1,4 @@
-"""The units of a run that are still to be done, each on disk as soon as it is."""
+"""Run the remaining tasks of a run, each written to disk as soon as it is done."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def train_members(
     todo = tasks_left(plan, rows, refitted)
     if rows:
         session.echo(
-            f"resumed    {len(rows):,} units of the search and {len(refits)} refits were done "
+            f"resumed    {len(rows):,} tasks of the search and {len(refits)} refits were done "
             f"before, {len(todo)} tasks are left"
         )
     why_lost, metadata = "", dict[str, Any]()

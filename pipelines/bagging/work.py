@@ -175,7 +175,7 @@ def best_candidate(
     return next((task for task in candidates if task.number in best["candidate"].values), None)
 
 
-def carry_out(
+def run_task(
     data: FoldedData,
     task: BaggingTask,
     needed: Sequence[list[Row] | None] = (),

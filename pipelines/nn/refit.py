@@ -127,5 +127,7 @@ def _refitted(
         return Refitted(row, None, None, None)
     member = Member(task.candidate, inputs, weights, data.scaling_for(rows))
     proba = member.predict_proba(data.X_test, training)
-    said = member.predict_proba(rows_of(data.X, out_of_bag), training)
-    return Refitted(row, member, proba, of_drawn.n_errors / of_drawn.n_rows, out_of_bag, said)
+    out_of_bag_proba = member.predict_proba(rows_of(data.X, out_of_bag), training)
+    return Refitted(
+        row, member, proba, of_drawn.n_errors / of_drawn.n_rows, out_of_bag, out_of_bag_proba
+    )

@@ -91,11 +91,11 @@ def _store(
         return metadata | {"test_metric": metric}
     model.network.eval()
     with torch.inference_mode():
-        said = [
+        outputs = [
             model.network(problem.prepare({"X": some, "y": some})["X"]).argmax(1)
             for some in columns["X"].split(2048)
         ]
-    predicted = torch.cat(said).numpy()
+    predicted = torch.cat(outputs).numpy()
     true = problem.test["y"]
     frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
     frame.astype("int64").to_parquet(folder / names.PREDICTIONS, index=False)

@@ -84,26 +84,26 @@ def train_on(
     newest = order.start or read(path)
     staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
     load_on_workers(client, ["torch", *staged])
-    ear, failures = _Listener(on_message), 0
+    listener, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
-        ear.n_ranks = len(members)
+        listener.n_ranks = len(members)
         ended = run_process_group(
             client, members, train, problem, dataclasses.replace(order, start=newest),
-            ear.on_message,
+            listener.on_message,
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
             content, seconds = ended.result, time.perf_counter() - began
             progress = progress_of(content)
-            return Trained(content, progress, ear.tested, ear.restarts, members, seconds)
+            return Trained(content, progress, listener.tested, listener.restarts, members, seconds)
         before = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)
         failures = 0 if _step_of(newest) > before else failures + 1
         if failures >= MOST_FAILURES:
             raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
-        ear.lose(ended)
+        listener.lose(ended)
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
 
 

@@ -60,7 +60,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
     Raises
     ------
-    GangBroken
+    ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
     rank = _rank_of(problem, order, group, send)

@@ -94,7 +94,7 @@ class Group:
 
         Raises
         ------
-        GangBroken
+        ProcessGroupError
             They were not all there in time.
         """
         if n_ranks == 1:
@@ -119,7 +119,7 @@ class Group:
 
         Raises
         ------
-        GangBroken
+        ProcessGroupError
             A rank is gone, or the process group was told to stop.
         """
         self._collective(lambda backend: backend.allreduce([tensor]))
@@ -134,7 +134,7 @@ class Group:
         self._collective(lambda backend: backend.broadcast([tensor]))
 
     def check(self) -> None:
-        """Raise GangBroken if this rank was told to stop; for steps that ask no other rank."""
+        """Raise ProcessGroupError if this rank was told to stop; without communication."""
         if self._broken.is_set():
             raise ProcessGroupError("the process group was told to stop")
 

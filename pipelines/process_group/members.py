@@ -203,7 +203,7 @@ def run_process_group(
         What ``work`` raised on a rank, other than for the loss of another.
     """
     token = uuid.uuid4().hex[:12]
-    letters = _Mailbox(client, token, on_message)
+    mailbox = _Mailbox(client, token, on_message)
     futures: list[Future] = []
     try:
         first = client.submit(
@@ -226,9 +226,9 @@ def run_process_group(
             )
             for rank, one in enumerate(members)
         ]  # fmt: skip
-        return _watch(client, futures, members, token, letters)
+        return _watch(client, futures, members, token, mailbox)
     finally:
-        letters.close()
+        mailbox.close()
         _dismiss(client, futures, members, token)
 
 
@@ -245,14 +245,14 @@ def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple
 
 
 def _watch(
-    client: Client, futures: list[Future], members: list[str], token: str, letters: _Mailbox
+    client: Client, futures: list[Future], members: list[str], token: str, mailbox: _Mailbox
 ) -> Ended:  # fmt: skip
     """Wait until all ranks have ended; after the first loss, for a bounded time."""
     lost: str | None = None
     detected, until = 0.0, float("inf")
     ended: dict[int, dict[str, Any]] = {}
     while True:
-        letters.deliver()
+        mailbox.deliver()
         for rank, future in enumerate(futures):
             if rank not in ended and future.status != "pending":
                 ended[rank] = _end_of(future)
@@ -270,10 +270,10 @@ def _watch(
         if "error" in end:
             raise end["error"]
     if lost is not None:
-        letters.deliver()
+        mailbox.deliver()
         kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
         return Ended(None, lost, members, detected, kept)
-    letters.deliver(ended[0]["sent"])
+    mailbox.deliver(ended[0]["sent"])
     return Ended(ended[0]["result"], None, members)
 
 

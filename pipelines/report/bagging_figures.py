@@ -101,7 +101,7 @@ def certainty_panels(points: Sequence[ExplainedSample], classes: Sequence[str]) 
     return figure
 
 
-def said(point: ExplainedSample, classes: Sequence[str]) -> str:
+def describe_prediction(point: ExplainedSample, classes: Sequence[str]) -> str:
     """Describe the ensemble's prediction for a sample in words."""
     n_members = len(point.probabilities)
     text = f"vote {class_name(classes, point.vote)}, {point.n_agree} of {n_members} members"
@@ -111,7 +111,7 @@ def said(point: ExplainedSample, classes: Sequence[str]) -> str:
 def _title(point: ExplainedSample, classes: Sequence[str]) -> str:
     true = "" if point.true is None else f", true {shortened(class_name(classes, point.true), 8)}"
     between = ":\n" if is_phone() else ": "  # no room for it in one line
-    return f"{shortened(point.name, 24)}{true}{between}{said(point, classes)}"
+    return f"{shortened(point.name, 24)}{true}{between}{describe_prediction(point, classes)}"
 
 
 def _draw_image(axes: Axes, image: np.ndarray) -> None:

@@ -18,11 +18,11 @@ from pipelines.report.bagging_figures import (
     ExplainedSample,
     calibration,
     certainty_panels,
+    describe_prediction,
     ensemble_size,
     member_losses,
     member_searches,
     parallel_coordinates,
-    said,
     selective_prediction,
 )
 from pipelines.report.charts import BOX_PLOT
@@ -128,7 +128,9 @@ def _certainty(run: BaggingRun, group: str) -> Made:
     points = run.explained.get(group, [])[:MOST_POINTS]
     if not points:
         return None
-    words = "; ".join(f"{point.name}: {said(point, run.classes)}" for point in points)
+    words = "; ".join(
+        f"{point.name}: {describe_prediction(point, run.classes)}" for point in points
+    )
     alt = f"Box plots of every member's certainty of every class, for {GROUPS[group]}. {words}."
     return certainty_panels(points, run.classes), alt
 

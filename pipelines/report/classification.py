@@ -250,19 +250,23 @@ def class_table(run: Run[Any]) -> Table:
         return Table.of(names, [])
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
     counts = confusion_counts(true, predicted, int(max(true.max(), predicted.max())) + 1)
-    right, there, said = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        recall, precision, f1 = right / there, right / said, 2 * right / (there + said)
+        recall, precision, f1 = (
+            right / present,
+            right / predicted,
+            2 * right / (present + predicted),
+        )
     shares = recall, precision, f1
     rows: list[list[Value]] = [
         [
             class_name(run.classes, int(code)),
-            *((int(one[code]), f"{one[code]:,}") for one in (there, right)),
+            *((int(one[code]), f"{one[code]:,}") for one in (present, right)),
             *((float(one[code]), percent(one[code])) for one in shares),
         ]
-        for code in np.flatnonzero(there + said)
+        for code in np.flatnonzero(present + predicted)
     ]
-    total = [(int(one.sum()), f"{one.sum():,}") for one in (there, right)]
+    total = [(int(one.sum()), f"{one.sum():,}") for one in (present, right)]
     means = [(mean, percent(mean)) for mean in (float(pd.Series(one).mean()) for one in shares)]
     return Table.of(names, [*rows, [Cell("mean", ""), *total, *means]])
 

@@ -271,8 +271,8 @@ def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
         validated = [one.run for one in runs if isinstance(one.run, ValidationRun)]
         scores = scores_of(validated) if len(validated) == len(runs) else None
         if scores is not None:
-            figure, said = draw(rank_over_sets(scores))
-            drawn["critical_difference"] = embedded("critical_difference", figure, said)
+            figure, description = draw(rank_over_sets(scores))
+            drawn["critical_difference"] = embedded("critical_difference", figure, description)
     return drawn
 
 

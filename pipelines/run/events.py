@@ -1,4 +1,4 @@
-"""News from inside a task: how far it is, and the rows it has given by now.
+"""Progress events: how far a running task is, and its rows so far.
 
 A work that has something to tell takes ``report`` besides what every work takes, and calls it
 from any thread: ``report(share)`` with the share of the task that is done, between 0 and 1, and

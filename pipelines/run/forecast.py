@@ -24,7 +24,7 @@ GROWTH = 1.1  # from one number of workers to the next that is tried first
 # What a job's walltime has beyond the worst draw: its start, compilation, a slower node.
 MARGIN, MINUTES = 1.25, 5
 
-TasksFor = Callable[[int], Sequence[Task]]  # the units of a run on so many workers
+TasksFor = Callable[[int], Sequence[Task]]  # the tasks of a run on so many workers
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The units of a session as they come back: each on disk at once, and shown."""
+"""Write the tasks of a session to the journal as they end, and show them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answe
 
 
 class Progress:
-    """Told of every task that is done, and of those that are at work; this one is silent."""
+    """Receives the progress of a run and shows it; the base class shows nothing."""
 
     def advance(self, task: Task, failed: bool) -> None:
         """Count one more finished task."""
@@ -111,8 +111,8 @@ class _Lines(_View):
 
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
-        said = [f"{counts.percent} %", counts.tasks, counts.times, counts.compiling, counts.best]
-        self._echo(f"progress   {', '.join(filter(None, said))}")
+        parts = [f"{counts.percent} %", counts.tasks, counts.times, counts.compiling, counts.best]
+        self._echo(f"progress   {', '.join(filter(None, parts))}")
 
     def _echo(self, line: str) -> None:
         with suppress(OSError):  # nobody listens any more: no reason to stop

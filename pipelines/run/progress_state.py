@@ -26,7 +26,7 @@ class ProgressState:
     Attributes
     ----------
     best : str
-        What is said of the best candidate so far; empty where nothing is known.
+        The best candidate so far in words; empty where nothing is known.
     compiled : int
         Functions that the task at work has begun to compile; 0 where it is at its fits.
     """

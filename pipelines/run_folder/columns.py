@@ -267,7 +267,7 @@ class Prediction(Row):
 
 
 class VotedPrediction(Prediction):
-    """A test sample and what an ensemble said of it."""
+    """A test sample and its prediction by an ensemble."""
 
     certainty: Share
     predicted_by_mean: Count

@@ -23,7 +23,7 @@ MOST_CLASSES = 10_000
 
 
 class Part(BaseModel):
-    """Facts of known types, beside others that are kept as they are."""
+    """A record with fields of known types, and any others kept as they are."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 

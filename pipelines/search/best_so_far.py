@@ -44,11 +44,11 @@ class BestSoFar:
         if self._best is None:
             return ""
         n_folds, score = self._rank(self._best)
-        said = f"{self._scoring} {score:.4g}"
+        score_text = f"{self._scoring} {score:.4g}"
         if self._scoring == "accuracy":
-            said = f"{100 * (1 - score):.2f} % error"
+            score_text = f"{100 * (1 - score):.2f} % error"
         about = ", ".join(
             f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
             for name, value in zip(self._names, self._best, strict=True)
         )
-        return f"best so far {said} on {n_folds} fold{'s' * (n_folds != 1)}, {about}"
+        return f"best so far {score_text} on {n_folds} fold{'s' * (n_folds != 1)}, {about}"

@@ -61,7 +61,7 @@ def with_labels(argv: Sequence[str]) -> list[str]:
     >>> with_labels(["--estimator", "knn", "--param", "n_neighbors=1,3"])
     ['--estimator', 'knn', '--param', 'knn:n_neighbors=1,3']
     """
-    said, last, flag = [], "", ""
+    arguments, last, flag = [], "", ""
     for word in argv:
         head, value = "", word
         if word.startswith("--"):
@@ -75,8 +75,8 @@ def with_labels(argv: Sequence[str]) -> list[str]:
             value = _labelled(value, last)
         elif flag == "--cv":
             value = _absolute(value)
-        said.append(head + value)
-    return said
+        arguments.append(head + value)
+    return arguments
 
 
 def _labelled(text: str, last: str) -> str:

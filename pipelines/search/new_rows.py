@@ -106,7 +106,7 @@ class NewRows:
     def write(
         self, classes: np.ndarray, codes: np.ndarray, folder: Path | None, more: Mapping[str, Any]
     ) -> list[str]:
-        """Write a line for each row of the table; what is said of them.
+        """Write a line for each row of the table; return the lines for the console.
 
         Parameters
         ----------

@@ -110,9 +110,9 @@ def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose_one(data: Any, task: Any, *rest: Any, **settings: Any) -> Any:
         if task.name == "refit-member=1":
             raise MemoryError
-        return work.carry_out(data, task, *rest, **settings)
+        return work.run_task(data, task, *rest, **settings)
 
-    monkeypatch.setattr(bagging, "carry_out", lose_one)
+    monkeypatch.setattr(bagging, "run_task", lose_one)
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):
         nets = BaggedNets(**SMALL).fit(X, y)
     assert nets.member_proba(X).shape == (2, 300, 10)

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from pipelines.bagging.bagging import bag, tasks_left
 from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulate_members
-from pipelines.bagging.work import Plan, best_candidate, carry_out
+from pipelines.bagging.work import Plan, best_candidate, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.inputs import Inputs
@@ -59,14 +59,14 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     member = plan.members[0]
     needed = [rows(0, 3, 3), rows(1, 1, 1), None]
     settings = {"inputs": plan.inputs, "training": plan.training}
-    made = carry_out(DATA, member, needed, **settings)
+    made = run_task(DATA, member, needed, **settings)
     assert isinstance(made, Refitted)
     assert made.row["candidate"] == 1
     assert made.row["fold"] == -1
     assert made.test_proba is not None
     assert made.test_proba.shape == (50, 10)
     with pytest.raises(RuntimeError, match="none of its candidates"):
-        carry_out(DATA, member, [None] * 3, **settings)
+        run_task(DATA, member, [None] * 3, **settings)
 
 
 def everything(done: Any, refitted: Any, plan: Plan | None = None) -> Iterator[Any]:

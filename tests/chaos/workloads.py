@@ -1,4 +1,4 @@
-"""What is disturbed: small runs of many units, and how each ends when nobody disturbs it."""
+"""What is disturbed: small runs of many tasks, and how each ends when nobody disturbs it."""
 
 from __future__ import annotations
 

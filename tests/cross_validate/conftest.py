@@ -13,7 +13,7 @@ from tests.command_runs import command_line
 SMALL = ["--limit", "300", "--folds", "3", "--cluster", "local", "--estimator", "knn",
          "--param", "n_neighbors=1,3,5", "--estimator", "forest", "--param",
          "n_estimators=5,10", "max_depth=3,none"]  # fmt: skip
-# Fits that share nothing, so that there are many units to disturb.
+# Fits that share nothing, so that there are many tasks to disturb.
 LONGER = ["--limit", "500", "--folds", "4", "--cluster", "local", "--estimator", "tree", "--param",
           "max_depth=1,2,3,4,5,6,7,8,9,10", "splitter=best,random",
           "--estimator", "knn"]  # fmt: skip

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 FIND_DASK_CUDA = "import importlib.util as u, sys; sys.exit(u.find_spec('dask_cuda') is None)"
 COMMAND = [sys.executable, "-m", "pipelines.svm_grid"]
 SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
-# A solver that shares nothing, so that there are many units to disturb.
+# A solver that shares nothing, so that there are many tasks to disturb.
 LONGER = ["--solver", "sklearn"]
 
 

@@ -15,7 +15,7 @@ from tests.command_runs import command_line
 
 SMALL = ["--limit", "300", "--n-bootstrap", "3", "--n-tuning", "2", "--folds", "3",
          "--max-epochs", "4", "--cluster", "local"]  # fmt: skip
-# Many units, to disturb a run in their midst.
+# Many tasks, to disturb a run in their midst.
 LONGER = ["--limit", "500", "--n-bootstrap", "4", "--n-tuning", "3", "--folds", "3",
           "--batch-size", "4", "--max-epochs", "6", "--cluster", "local"]  # fmt: skip
 

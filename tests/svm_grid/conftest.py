@@ -11,7 +11,7 @@ from pipelines.svm_grid import main
 from tests.command_runs import command_line
 
 SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3", "--cluster", "local"]
-# A solver that shares nothing, so that there are many units to disturb.
+# A solver that shares nothing, so that there are many tasks to disturb.
 LONGER = ["--limit", "500", "--n-c", "5", "--n-gamma", "4", "--cluster", "local",
           "--solver", "sklearn"]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A table as it came: what is to be predicted from which columns, and how that was found."""
+"""A table as it was read: its target, its columns, and how they were detected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reading:
         Raises
         ------
         InputError
-            Both are said.
+            Both are named.
         """
         if self.header and self.no_header:
             raise InputError(
@@ -183,8 +183,8 @@ def read_raw_table(
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
-    said = Reading(header=header, no_header=no_header).first_line_names
-    frame, layout = read_frame(path, header=said, device=device, label=label)
+    first_line_names = Reading(header=header, no_header=no_header).first_line_names
+    frame, layout = read_frame(path, header=first_line_names, device=device, label=label)
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:

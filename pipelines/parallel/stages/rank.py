@@ -241,16 +241,16 @@ class StagedRank(Rank):
     def _write_if_due(self) -> None:
         """Begin a step together, and put the network together where rank 0 asks for it."""
         due = time.monotonic() - self._last_write >= self._settings.checkpoint_seconds
-        said = self._torch.tensor([float(due and self._group.rank == 0)])
-        self._group.sum(said)
-        if not said.item():
+        due_at_rank_0 = self._torch.tensor([float(due and self._group.rank == 0)])
+        self._group.sum(due_at_rank_0)
+        if not due_at_rank_0.item():
             return
         assert isinstance(self._model, StagedModel)
         self._add_up_loss()
         self._whole_state = self._model.whole(self._group)
         self._keep()
         self._write_if_first()
-        self._group.sum(said)  # rank 0 has written
+        self._group.sum(due_at_rank_0)  # rank 0 has written
 
 
 def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, int]:

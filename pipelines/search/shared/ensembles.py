@@ -87,10 +87,10 @@ def _running_sums(forest: Any, ask: str, X: Any) -> Iterator[np.ndarray]:
     total: Any = 0.0
     with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
         while some := list(islice(trees, TREES_AT_ONCE * (1 if n_jobs == 1 else 8))):
-            for said in parallel(
+            for votes in parallel(
                 delayed(getattr(tree, ask))(X, check_input=False) for tree in some
             ):
-                total = total + said
+                total = total + votes
                 yield total
 
 
@@ -137,7 +137,9 @@ class Boosting(Prefixes):
             return None
         wanted = {self.size_of(one) for one in fitted}
         # A stage may be an array that the next one is added to.
-        found = {n: np.array(said, copy=True) for n, said in enumerate(staged(X), 1) if n in wanted}
+        found = {
+            n: np.array(stage, copy=True) for n, stage in enumerate(staged(X), 1) if n in wanted
+        }
         return [found[self.size_of(one)] for one in fitted]
 
 

@@ -49,13 +49,15 @@ class Neighbors(SharedEstimators):
         votes = None
         if hasattr(fitted[0], "classes_") and not fitted[0].outputs_2d_:
             votes = Votes(fitted[0], query)
-        said = []
+        responses = []
         for one, k in zip(fitted, ks, strict=True):
             if votes is not None and one.weights == "uniform" and method != "predict_log_proba":
-                said.append(votes.of(k, one) if method == "predict_proba" else votes.winner(k, one))
+                responses.append(
+                    votes.of(k, one) if method == "predict_proba" else votes.winner(k, one)
+                )
             else:
-                said.append(query.ask(one, method))
-        return said
+                responses.append(query.ask(one, method))
+        return responses
 
 
 class Query:
@@ -88,15 +90,15 @@ class Query:
     def ask(self, estimator: Any, method: str) -> np.ndarray:
         """The estimator's own reduction of its neighbours."""
         distances, indices = self.of(estimator, estimator.n_neighbors)
-        on_progress = copy.copy(estimator)
+        stand_in = copy.copy(estimator)
 
         def kneighbors(X: Any = None, n_neighbors: Any = None, return_distance: bool = True) -> Any:
             return (distances, indices) if return_distance else indices
 
-        on_progress.kneighbors = kneighbors
-        on_progress._fit_method = "asked"  # scikit-learn has a way round kneighbors for brute force
-        said: np.ndarray = getattr(on_progress, method)(self.X)
-        return said
+        stand_in.kneighbors = kneighbors
+        stand_in._fit_method = "asked"  # scikit-learn has a way round kneighbors for brute force
+        response: np.ndarray = getattr(stand_in, method)(self.X)
+        return response
 
 
 class Votes:
