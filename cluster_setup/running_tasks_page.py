@@ -97,7 +97,7 @@ class RunningTasks(DashboardComponent):
 
 
 def bars(scheduler: Any) -> dict[str, list[Any]]:
-    """A bar for each task that a worker is at, in the order of the workers."""
+    """Return a bar for each task that a worker is at, in the order of the workers."""
     events = scheduler.plugins.get(LastEvents.name)
     columns = ("name", "worker", "share", "status", "color", "top", "bottom", "middle")
     data: dict[str, list[Any]] = {column: [] for column in columns}

@@ -31,7 +31,7 @@ def echo(line: str) -> None:
 
 
 def wrap_line(line: str) -> str:
-    """A line as a terminal shows it whose window is too narrow: cut between words, not in one."""
+    """Wrap a line between words for a terminal whose window is too narrow."""
     width = shutil.get_terminal_size().columns
     if len(line) <= width or "\n" in line:
         return line

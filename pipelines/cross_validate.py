@@ -70,7 +70,7 @@ class CrossValidation(SearchJob[Options]):
         return with_labels(argv)
 
     def load(self, kind: str) -> Dataset:
-        """The rows, by what the target is."""
+        """Return the rows, by what the target is."""
         from pipelines.data import load_dataset
 
         options = self.options
@@ -141,7 +141,7 @@ class CrossValidation(SearchJob[Options]):
         return metadata | self.estimates(session.path)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """The best, how it compares, what was shared."""
+        """Return the best, how it compares, what was shared."""
         from pipelines.search.summary import of_run
 
         return of_run(record)

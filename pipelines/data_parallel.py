@@ -252,14 +252,14 @@ class DataParallel(job.Job[Options]):
             )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """The table of epochs, and the best network."""
+        """Return the table of epochs, and the best network."""
         from pipelines.parallel import answer
 
         ended = {training: self.ended[training.name] for training in self.trainings}
         return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """The last epoch of each training, what was lost, the time."""
+        """Return the last epoch of each training, what was lost, the time."""
         lines = []
         for one in record["trainings"]:
             label = f"{one['strategy']} on {one['ranks']}"

@@ -11,7 +11,7 @@ _NAMED = re.compile(f"{_BEGIN}([^{_IS}{_END}]*)(?:{_IS}([^{_END}]*))?{_END}")
 
 
 def opt(name: str, value: Any = None) -> str:
-    """The name of a parameter in the message of an ``InputError``, perhaps with a value to give it.
+    """Mark a parameter in the message of an ``InputError``, perhaps with a suggested value.
 
     >>> str(InputError(f"{opt('n_c')} must be at least 1, got 0; use {opt('device', 'cpu')}"))
     "n_c must be at least 1, got 0; use device='cpu'"
@@ -41,11 +41,11 @@ class InputError(ValueError):
         return _NAMED.sub(_as_parameter, self._message)
 
     def flagged(self) -> str:
-        """The message as a command line says it."""
+        """Return the message as a command line says it."""
         return _NAMED.sub(_as_flag, self._message)
 
     def renamed(self, **names: str) -> Self:
-        """The same error from a caller whose parameters are called otherwise.
+        """Return the same error from a caller whose parameters are called otherwise.
 
         >>> str(InputError(f"{opt('folds')} must be at least 2").renamed(folds="cv"))
         'cv must be at least 2'
@@ -57,7 +57,7 @@ class InputError(ValueError):
 
 
 def flag_of(name: str) -> str:
-    """The command-line flag of a parameter: ``n_c`` -> ``--n-c``."""
+    """Return the command-line flag of a parameter: ``n_c`` -> ``--n-c``."""
     return "--" + name.replace("_", "-")
 
 

@@ -118,7 +118,7 @@ class Bagging(job.Job[Options]):
         return predict(**options)
 
     def load(self, kind: str) -> Dataset:
-        """The rows."""
+        """Load the data set; images and tables are scaled on the workers."""
         need_torch()
         options = self.options
         return load_dataset(
@@ -204,7 +204,7 @@ class Bagging(job.Job[Options]):
         return of_run(record)
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:
-        """A member that was lost wants another try, too."""
+        """Return whether a run is finished and no member was lost."""
         return super().is_whole(record) and not record.get("lost_members")
 
 

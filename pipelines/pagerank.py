@@ -109,7 +109,7 @@ class Options(RunOptions):
         return Stop(self.tol or None, self.iterations)
 
     def earlier_ranks(self) -> pd.DataFrame | None:
-        """The ranks of ``--start``, by node.
+        """Return the ranks of ``--start``, by node.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class PageRank(job.Job[Options]):
     )
 
     def load(self, kind: str) -> EdgeSource:
-        """The head of the file; edges are read by ``plan``, or by the workers."""
+        """Read the head of the file; edges are read by ``plan``, or by the workers."""
         from pipelines.graph.files import open_edges
         from pipelines.graph.random_graphs import RandomGraph
         from pipelines.graph.source import EdgeSource
@@ -274,7 +274,7 @@ class PageRank(job.Job[Options]):
         }
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """The highest ranks, how exact they are, the time."""
+        """Return the highest ranks, how exact they are, the time."""
         top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
         end = "" if record["converged"] else "; the iteration ended before --tol was reached"
         return [

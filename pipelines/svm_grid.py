@@ -111,7 +111,7 @@ class Search(SearchJob[Options]):
         return svm_predict.main(argv)
 
     def load(self, kind: str) -> Dataset:
-        """The rows, and how they are scored."""
+        """Return the rows, and how they are scored."""
         options = self.options
         on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
@@ -176,7 +176,7 @@ class Search(SearchJob[Options]):
         return self.options.scoring or "accuracy"
 
     def describe_backend(self, kind: str) -> str:
-        """The solver; what the workers of a site have is not known here."""
+        """Return the solver; the devices of a site's workers are not known here."""
         if kind not in ("threads", "local", "cuda"):
             return ""
         device = "gpu" if kind == "cuda" else "cpu"
@@ -214,7 +214,7 @@ class Search(SearchJob[Options]):
         return grid_problem(self.data, self.splits, self.axes, solver, settings, scorer)
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """The solver, and with it the tasks."""
+        """Choose the solver, and with it the tasks."""
         super().configure(cluster)
         return {"solver": resolve_backend(self.solver, cluster.device)}
 
@@ -231,7 +231,7 @@ class Search(SearchJob[Options]):
         return metadata | self.estimates(session.path)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """The best candidate, its errors, the time, and what failed."""
+        """Return the best candidate, its errors, the time, and what failed."""
         return summary_lines(record, candidates_in(self.path))
 
 

@@ -95,7 +95,7 @@ def take_part(options: ClusterOptions) -> None:
 
 
 def _end_the_others() -> None:
-    """The program ended before it opened the cluster: nothing else would end the other ranks."""
+    """End the other ranks if the program ended before it opened the cluster."""
     from mpi4py import MPI
 
     if "left" not in _parts:

@@ -18,7 +18,7 @@ def _states_command(ids: Sequence[str]) -> list[str]:
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    """``job-ID  prior  name  user  state ...``: ``qw`` waits, an ``E`` never starts."""
+    """Parse ``job-ID  prior  name  user  state ...``: ``qw`` waits, ``E`` never starts."""
     found = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:

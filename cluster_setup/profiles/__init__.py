@@ -89,7 +89,7 @@ class Profile:
         return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
     def partition_for(self, gpu: bool) -> str | None:
-        """The partition, or queue, of jobs with a GPU or without."""
+        """Return the partition, or queue, of jobs with a GPU or without."""
         return (None if gpu else self.cpu_partition) or self.partition
 
     @property

@@ -45,7 +45,7 @@ def answer(
         By default the reductions run on threads of this process.
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
-    asked : Asked, points to explain
+    asked : Asked, samples to explain
     defer_error, confidence : float, see ``SelectivePrediction``
     """
     truth, numbers = dataset.y_test, sorted(refits)
@@ -112,5 +112,5 @@ def _selective_prediction(
 
 
 def _cut(answers: EnsemblePrediction, some: slice) -> EnsemblePrediction:
-    """The answers of some points: the test samples come first, then one's own images."""
+    """Return the answers of some samples: the test samples come first, then one's own images."""
     return EnsemblePrediction(*(getattr(answers, one.name)[some] for one in fields(answers)))

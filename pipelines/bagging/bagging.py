@@ -21,13 +21,13 @@ from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
-# A member, what it says of the test samples, float32 of shape (n_points, n_classes), and of the
+# A member, what it says of the test samples, float32 of shape (n_samples, n_classes), and of the
 # training rows that its sample left out.
 Made = tuple[Member, np.ndarray, OutOfBagPrediction]
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
-    """The tasks of a plan that are still to be run.
+    """Return the tasks of a plan that are still to be run.
 
     Parameters
     ----------

@@ -277,7 +277,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         return self.ensemble_.member_proba(rows, self._training)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The vote: classes of the rows of ``X``, an array of shape (n_samples,).
+        """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
 
         A tie goes to the larger mean probability, then to the smaller class. The vote may
         differ from the class of the largest ``predict_proba``.

@@ -1,4 +1,4 @@
-"""The points whose certainty a run draws: the hardest, the chosen ones, and one's own images."""
+"""The samples whose certainty a run draws: the hardest, the chosen ones, and one's own images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HARDEST = 6
 
 
 def are_rows(text: str) -> str | None:
-    """A check that a text is numbers of rows."""
+    """Check that a text is a list of row numbers."""
     parts = text.split(",")
     return None if all(part.strip().isdecimal() for part in parts) else "rows such as 7,18"
 
@@ -64,7 +64,7 @@ class Asked:
         return cls(rows, images, own, form)
 
     def after(self, X_test: Any) -> Any:
-        """The test rows, and after them the images, in the dtype of the former."""
+        """Return the test rows, and after them the images, in the dtype of the former."""
         own = self.own
         return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
 
@@ -111,33 +111,33 @@ def explained(
     asked: Asked,
     deferred: np.ndarray,
 ) -> dict[str, Any]:
-    """The arrays of ``explained.npz``; its points are the test samples and then the images.
+    """Return the arrays of ``explained.npz``; its samples are the test samples and then the images.
 
     Parameters
     ----------
-    answers : of all points
-    probabilities : float array of shape (n_members, n_points, n_classes)
-    X : array of shape (n_points, n_features), or a DataFrame
+    answers : of all samples
+    probabilities : float array of shape (n_members, n_samples, n_classes)
+    X : array of shape (n_samples, n_features), or a DataFrame
     truth : class codes of the test samples
     asked : which of them to explain, beside the hardest
-    deferred : bool array of shape (n_points,), which of them to defer to a human
+    deferred : bool array of shape (n_samples,), which of them to defer to a human
     """
     n_test, chosen, images = len(truth), asked.rows, asked.images
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
     own = range(n_test, n_test + len(images))
-    points = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)
+    samples = np.array([*hardest[:HARDEST], *chosen, *own], dtype=int)
     groups = ["disagreement"] * len(hardest[:HARDEST]) + ["chosen"] * len(chosen)
     return {
         "name": [
             f"test sample {row}" if row < n_test else Path(images[row - n_test]).name
-            for row in points
+            for row in samples
         ],
         "group": groups + ["own"] * len(images),
-        "X": _as_array(rows_of(X, points)),
-        "true": np.append(truth, [-1] * len(images)).astype(np.int64)[points],
-        "probabilities": probabilities[:, points],
-        "vote": answers.vote[points],
-        "deferred": deferred[points],
+        "X": _as_array(rows_of(X, samples)),
+        "true": np.append(truth, [-1] * len(images)).astype(np.int64)[samples],
+        "probabilities": probabilities[:, samples],
+        "vote": answers.vote[samples],
+        "deferred": deferred[samples],
     }
 
 

@@ -42,7 +42,7 @@ class ImageFormat:
 
     @classmethod
     def of(cls, X: np.ndarray, shape: tuple[int, int]) -> ImageFormat:
-        """The form of images ``X``, an array of shape (n, height * width)."""
+        """Return the form of images ``X``, an array of shape (n, height * width)."""
         images = X.reshape(len(X), *shape)
         brightest = float(images.max())
         is_ink = images > INK * brightest
@@ -57,7 +57,7 @@ def _extent(lines: Any) -> np.ndarray:
 
 
 def read_image(path: Path, form: ImageFormat) -> np.ndarray:
-    """A image in the form of a data set's images.
+    """Return an image in the form of a data set's images.
 
     It becomes grey; transparent parts become background. Where its border is
     light it is inverted, as ink is bright in the data. The border's level is taken

@@ -59,7 +59,7 @@ class MemberFiles:
 
         Parameters
         ----------
-        probabilities : float32 array of shape (n_points, n_classes)
+        probabilities : float32 array of shape (n_samples, n_classes)
         classes : labels of shape (n_classes,)
 
         Raises
@@ -90,7 +90,7 @@ class MemberFiles:
         return stored if stored.probabilities.shape[:1] == stored.rows.shape else None
 
     def numbers(self) -> list[int]:
-        """The members that have weights here, in order."""
+        """Return the members that have weights here, in order."""
         found = self.path.glob("member-*.safetensors")
         numbers = (path.stem.removeprefix("member-") for path in found)
         return sorted(int(number) for number in numbers if number.isdecimal())

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-MOST_KNOWN = 5_000  # training rows that new points are compared with
+MOST_KNOWN = 5_000  # training rows that new samples are compared with
 GREYS = 64  # quantiles of an image's pixels
 FALSE_DISCOVERY_RATE = 0.05
 TINY = 1e-30
@@ -18,14 +18,14 @@ TINY = 1e-30
 class ConformalNoveltyDetector:
     """Training rows, and how far each of them lies from the nearest other.
 
-    A point is strange where its nearest training row is further away than those rows are from
+    A sample is strange where its nearest training row is further away than those rows are from
     each other: of images by the product of the distance and of the distance of directions
     (what is drawn, at any brightness), and by their sorted pixels alone (how they are drawn);
     of tables by distance.
 
     The p-value of a measure is the share of training rows at least as far from
-    their nearest other, the point counted among them. If the point is exchangeable with
-    the rows, it is at most p with probability at most p, exactly: the point could only bring
+    their nearest other, the sample counted among them. If the sample is exchangeable with
+    the rows, it is at most p with probability at most p, exactly: the sample could only bring
     rows nearer to their nearest other, so leaving it out there makes p larger.
     Two measures share the error (Bonferroni). Laxhammar and Falkman, Conformal prediction for
     distribution-independent anomaly detection (2010).
@@ -47,16 +47,16 @@ class ConformalNoveltyDetector:
         """Measure training rows."""
         return cls(rows, is_image, np.sort(_measure(rows, None, is_image), axis=1))
 
-    def p_values(self, points: np.ndarray) -> np.ndarray:
+    def p_values(self, samples: np.ndarray) -> np.ndarray:
         """Return the conformal p-values of samples, float array of shape (n_samples,).
 
         Parameters
         ----------
-        points : array of shape (n_points, n_features), in the form of ``rows``
+        samples : array of shape (n_samples, n_features), in the form of ``rows``
         """
-        if not len(points):
+        if not len(samples):
             return np.empty(0)
-        found = _measure(self.rows, points, self.is_image)
+        found = _measure(self.rows, samples, self.is_image)
         n = self.apart.shape[1]
         p = np.array([
             (1 + n - np.searchsorted(own, distance, side="left")) / (n + 1)
@@ -78,12 +78,12 @@ def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarra
 
     The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
     for p-values from one set of rows see Bates et al., Testing for outliers with conformal
-    p-values, Annals of Statistics 51 (2023). A point alone is named where its p is at
+    p-values, Annals of Statistics 51 (2023). A sample alone is named where its p is at
     most ``rate``.
 
     Parameters
     ----------
-    p : float array of shape (n_points,)
+    p : float array of shape (n_samples,)
     rate : float between 0 and 1, a mean over batches
     """
     order = np.argsort(p, kind="stable")
@@ -94,23 +94,23 @@ def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarra
     return named
 
 
-def _measure(rows: np.ndarray, points: np.ndarray | None, is_image: bool) -> np.ndarray:
+def _measure(rows: np.ndarray, samples: np.ndarray | None, is_image: bool) -> np.ndarray:
     """Distance to the nearest row by each measure; of the rows themselves to the nearest other."""
-    plain = _nearest(_as_they_are, rows, points)
+    plain = _nearest(_as_they_are, rows, samples)
     if not is_image:
         return plain[None]
-    return np.stack([plain * _nearest(_direction, rows, points), _nearest(_greys, rows, points)])
+    return np.stack([plain * _nearest(_direction, rows, samples), _nearest(_greys, rows, samples)])
 
 
 def _nearest(
-    form: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, points: np.ndarray | None
+    form: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, samples: np.ndarray | None
 ) -> np.ndarray:
     from sklearn.neighbors import NearestNeighbors
 
     if len(rows) < 2:  # there is no other
-        return np.full(len(rows) if points is None else len(points), np.inf)
+        return np.full(len(rows) if samples is None else len(samples), np.inf)
     known = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(form(rows))
-    found: np.ndarray = known.kneighbors(None if points is None else form(points))[0][:, 0]
+    found: np.ndarray = known.kneighbors(None if samples is None else form(samples))[0][:, 0]
     return found
 
 

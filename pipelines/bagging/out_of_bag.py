@@ -26,7 +26,7 @@ class OutOfBagPrediction(NamedTuple):
 class OutOfBag:
     """Training rows that at least one member left out, and what those members say together.
 
-    Breiman, Out-of-bag estimation (1996): a row is judged as a new point would be, though by
+    Breiman, Out-of-bag estimation (1996): a row is judged as a new sample would be, though by
     a third of the members.
 
     Attributes

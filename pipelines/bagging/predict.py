@@ -64,7 +64,7 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
     assessed = None if selective is None else selective.assess(answers, np.stack(rows))
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
     for number, path in enumerate(read):
-        point = ExplainedSample(
+        sample = ExplainedSample(
             path.name, None, rows[number].reshape(form.height, form.width), member_proba[:, number],
             int(answers.vote[number]), bool(deferred[number]),
         )  # fmt: skip
@@ -75,7 +75,7 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
             )
         for line in lines:
             echo(line)
-        echo(f"figure     {_draw(point, classes, output or path.parent, path.stem)}")
+        echo(f"figure     {_draw(sample, classes, output or path.parent, path.stem)}")
     return 0 if len(read) == len(image) else 1
 
 
@@ -182,11 +182,11 @@ def _others(votes: np.ndarray, vote: int, classes: list[str]) -> str:
     return f" ({', '.join(others)})" if others else ""
 
 
-def _draw(point: ExplainedSample, classes: list[str], folder: Path, stem: str) -> Path:
+def _draw(sample: ExplainedSample, classes: list[str], folder: Path, stem: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with figure_style():
-            return save(certainty_panels([point], classes), folder, f"{stem}-certainty")
+            return save(certainty_panels([sample], classes), folder, f"{stem}-certainty")
     except OSError as error:
         raise InputError(
             f"{opt('output')} must be a folder that can be written, got {folder}: "

@@ -13,14 +13,14 @@ def prediction_sets(
 ) -> np.ndarray:
     """Return the classes a sample may have; each class is missed at most 1 - ``confidence``.
 
-    For each class the threshold of its certainty is set on known points of that class alone
+    For each class the threshold of its certainty is set on known samples of that class alone
     (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,
     Algorithmic Learning in a Random World, 2005), so that a rare or hard class is served like
-    the others. A class with too few known points is in every set.
+    the others. A class with too few known samples is in every set.
 
     Parameters
     ----------
-    known : float array of shape (n_known, n_classes), probabilities of points not trained on
+    known : float array of shape (n_known, n_classes), probabilities of samples not trained on
     truth : int array of shape (n_known,), class codes
     new : float array of shape (n_new, n_classes)
     confidence : float between 0 and 1
@@ -75,9 +75,9 @@ class _AsSaid(ClassifierMixin, BaseEstimator):
         return True
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """The rows."""
+        """Return the rows."""
         return X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """The class of the largest."""
+        """Return the class of the largest."""
         return X.argmax(axis=1)

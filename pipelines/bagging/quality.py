@@ -20,7 +20,7 @@ def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str
 
     Parameters
     ----------
-    truth : int array of shape (n_points,), class codes
+    truth : int array of shape (n_samples,), class codes
     """
     n_vote = int(np.sum(answers.vote != truth))
     n_mean = int(np.sum(answers.by_mean != truth))
@@ -49,8 +49,8 @@ def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.D
 
     Parameters
     ----------
-    probabilities : float array of shape (n_members, n_points, n_classes)
-    truth : int array of shape (n_points,)
+    probabilities : float array of shape (n_members, n_samples, n_classes)
+    truth : int array of shape (n_samples,)
     seed : draws the subsets, where there are more than ``SUBSETS`` of a size
 
     Returns

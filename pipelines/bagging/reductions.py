@@ -27,20 +27,20 @@ class EnsemblePrediction:
 
     Attributes
     ----------
-    mean : float64 of shape (n_points, n_classes)
+    mean : float64 of shape (n_samples, n_classes)
         Mean of the members' probabilities.
-    votes : int64 of shape (n_points, n_classes)
+    votes : int64 of shape (n_samples, n_classes)
         How many members find a class the most probable.
-    vote : int64 of shape (n_points,)
+    vote : int64 of shape (n_samples,)
         The class of most votes; a tie goes to the larger mean probability, then to
         the smaller class.
-    by_mean : int64 of shape (n_points,)
+    by_mean : int64 of shape (n_samples,)
         The class of the largest mean probability.
-    certainty : float64 of shape (n_points,)
+    certainty : float64 of shape (n_samples,)
         Mean probability of the class that was voted for.
-    disagreement : float64 of shape (n_points,)
+    disagreement : float64 of shape (n_samples,)
         Share of the members that voted for another class.
-    quantiles : float64 of shape (n_points, n_classes, 5)
+    quantiles : float64 of shape (n_samples, n_classes, 5)
         Of the members' probabilities: least, lower quartile, median, upper quartile, most.
     """
 
@@ -59,11 +59,11 @@ class EnsemblePrediction:
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
-    """Probabilities of the members as one array of shape (n_members, n_points, n_classes).
+    """Probabilities of the members as one array of shape (n_members, n_samples, n_classes).
 
     Parameters
     ----------
-    members : at least one float array of shape (n_points, n_classes); Dask arrays stay lazy
+    members : at least one float array of shape (n_samples, n_classes); Dask arrays stay lazy
     """
     import dask.array as da
 
@@ -78,7 +78,7 @@ def reduce_members(
 
     Parameters
     ----------
-    probabilities : dask.array of shape (n_members, n_points, n_classes)
+    probabilities : dask.array of shape (n_members, n_samples, n_classes)
         Or an array in memory, for which no graph of tasks is made.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process.
@@ -116,7 +116,7 @@ def _parts(xp: Any, probabilities: Any) -> tuple[Any, ...]:
 
 
 def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
-    """The points of highest disagreement; among equals the least certain, then the first."""
+    """Return the samples of most disagreement; of equals the least certain, then the first."""
     order = np.lexsort(
         (np.arange(len(answers.vote)), answers.certainty, -answers.disagreement.round(12))
     )

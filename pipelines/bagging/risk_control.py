@@ -9,7 +9,7 @@ import numpy as np
 
 CONFIDENCE = 0.95
 ASSUMPTION = (
-    "It holds where new points come as the training rows did (exchangeable with them), and where "
+    "It holds where new samples come as the training rows did (exchangeable with them), and where "
     "all members together err no more often at a certainty than those few that left a row out."
 )
 # Fixed before any row is seen: 0.9999 to 0, denser where certainties are.
@@ -60,7 +60,7 @@ class RiskControl:
         if self.threshold is None:
             return (
                 f"{asked}, is proved of no certainty by {self.n_out_of_bag:,} left-out rows: every "
-                "point is deferred to a human"
+                "sample is deferred to a human"
             )
         return (
             f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
@@ -81,7 +81,7 @@ def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
 def find_threshold(
     certainty: np.ndarray, is_wrong: np.ndarray, error: float, confidence: float = CONFIDENCE
 ) -> RiskControl:
-    """The least certainty from which on at most ``error`` of the answers are wrong.
+    """Return the least certainty from which on at most ``error`` of the answers are wrong.
 
     Thresholds are tried from strict to lax, and the walk ends at the first whose bound is
     above ``error``: a threshold that is too lax is passed only where its own test errs, so

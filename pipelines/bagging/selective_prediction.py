@@ -35,13 +35,13 @@ class Assessment:
 
     Attributes
     ----------
-    kept : bool of shape (n_points,), or None where no error was asked for
+    kept : bool of shape (n_samples,), or None where no error was asked for
         Whether the certainty reaches the proved threshold.
-    sets : bool of shape (n_points, n_classes)
-        Which classes a point may have.
-    p : float64 of shape (n_points,)
+    sets : bool of shape (n_samples, n_classes)
+        Which classes a sample may have.
+    p : float64 of shape (n_samples,)
         How well it goes with the training rows; near 0 for a novel sample.
-    is_novel : bool of shape (n_points,)
+    is_novel : bool of shape (n_samples,)
         Named by the rule for the whole batch.
     """
 
@@ -120,7 +120,7 @@ class SelectivePrediction:
         return cls(out_of_bag, novelty_detector, scaling, risk_control, confidence)
 
     def assess(self, answers: EnsemblePrediction, X: Any) -> Assessment:
-        """Judge the answers to the rows of ``X``, unscaled."""
+        """Assess the predictions of the unscaled rows ``X``."""
         p = self.novelty_detector.p_values(_numbers(X, self.scaling))
         return Assessment(
             None if self.risk_control is None else self.risk_control.keeps(answers.certainty),

@@ -33,7 +33,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def of_run(record: Mapping[str, Any]) -> list[str]:
-    """The answer, the time, and what failed."""
+    """Return the answer, the time, and what failed."""
     n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
     kept = rule["n_kept"]
     wrong = f"{rule['n_wrong_kept'] / kept * 100:.2f} %" if kept else "none"

@@ -60,7 +60,7 @@ def tabulate_members(
     refits: Mapping[int, Mapping[str, Any]],
     test_errors: Mapping[int, float],
 ) -> pd.DataFrame:
-    """The table of the members: what was chosen for each, and how good it turned out.
+    """Return the table of the members: what was chosen for each, and how good it turned out.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def train_members(
 
 
 def stored(refits: dict[int, Row]) -> dict[int, Row]:
-    """The refits that gave a member; one that diverged is done, and gave none."""
+    """Return the refits that gave a member; one that diverged is done, and gave none."""
     return {member: row for member, row in refits.items() if row["status"] == OK}
 
 

@@ -137,7 +137,7 @@ class Plan:
         return cls(inputs, training, tasks, members)
 
     def in_groups(self) -> Plan:
-        """The same members without a search, for plans of one candidate a member.
+        """Return the same members without a search, for plans of one candidate a member.
 
         Their number alone decides on the groups, of nearly equal size.
         """
@@ -147,14 +147,14 @@ class Plan:
         return replace(self, candidates=[], members=[], groups=groups)
 
     def on(self, device: str) -> Plan:
-        """The same plan for another device."""
+        """Return the same plan for another device."""
         return replace(self, training=replace(self.training, device=device))
 
 
 def best_candidate(
     candidates: Sequence[CandidateTask], rows: Sequence[Sequence[Row] | None]
 ) -> CandidateTask | None:
-    """The candidate of the smallest mean validation loss; among equals the first.
+    """Return the candidate of the smallest mean validation loss; among equals the first.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def run_task(
     training: Training,
     report: ProgressCallback = lambda share: None,
 ) -> list[Row] | list[Refitted] | Refitted | None:
-    """The task of every task; ``report`` is called with the share of it that is done.
+    """Run a task of any kind; ``report`` is called with the share of it that is done.
 
     Returns
     -------

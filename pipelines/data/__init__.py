@@ -225,7 +225,7 @@ def _load(
 
 
 def _group_codes(path: Path, name: str, reading: Reading, n_rows: int) -> Array:
-    """A column of a file as codes of its values."""
+    """Return a column of a file as codes of its values."""
     frame, _ = read_frame(path, header=reading.first_line_names)
     if name not in frame.columns:
         raise InputError(

@@ -137,7 +137,7 @@ class Dataset:
 
 
 def _arrays_of(part: Any) -> list[Array]:
-    """An array; of a DataFrame its columns, text as what it is in UTF-8."""
+    """Return an array; of a DataFrame its columns, text as what it is in UTF-8."""
     if isinstance(part, np.ndarray):
         return [part]
     columns = [part[name].to_numpy() for name in part.columns]

@@ -26,7 +26,7 @@ TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 def load_digits() -> Source:
-    """The 1797 handwritten digits shipped with scikit-learn: uint8 of 0..16, 8 x 8 pixels.
+    """Return the 1797 handwritten digits shipped with scikit-learn: uint8 of 0..16, 8 x 8 pixels.
 
     Source: E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
     """
@@ -99,7 +99,7 @@ def is_here(name: str, data_dir: str | Path) -> bool:
 
 
 def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
-    """The four files by name, or None where not one of them is there."""
+    """Return the four files by name, or None where not one of them is there."""
     # Both data sets use the same file names: a folder that bears the name is the surer one.
     folders = (data_dir / name, data_dir / TORCHVISIONS[name] / "raw", data_dir)
     found = [(folder, _files_in(folder)) for folder in folders]

@@ -100,7 +100,7 @@ def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy number as Python's."""
+    """Return a numpy number as Python's."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be stored in a model's file")

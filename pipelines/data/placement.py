@@ -55,14 +55,14 @@ class FoldedData:
 
     @classmethod
     def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
-        """A data set with folds of its training rows, perhaps with other test rows."""
+        """Return a data set with folds of its training rows, perhaps with other test rows."""
         return cls(
             dataset.X_train, dataset.y_train, dataset.X_test if X_test is None else X_test,
             dataset.y_test, folds, dataset.scaling,
         )  # fmt: skip
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
-        """The scaling fitted on ``rows`` of the training set (None: on all)."""
+        """Return the scaling fitted on ``rows`` of the training set (None: on all)."""
         return self.scaling.fit(self.X if rows is None else rows_of(self.X, rows))
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
@@ -92,7 +92,7 @@ class FoldedData:
 
 
 def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
-    """The value of ``key`` in this process, made at the first call.
+    """Return the value of ``key`` in this process, made at the first call.
 
     Values of an earlier data set are dropped: a worker holds one at a time.
     """
@@ -114,5 +114,5 @@ def to_device(array: np.ndarray, device: str) -> Any:
 
 
 def to_host(array: Any) -> np.ndarray:
-    """A numpy array with the content of a numpy or cupy array."""
+    """Return a numpy array with the content of a numpy or cupy array."""
     return array if isinstance(array, np.ndarray) else array.get()

@@ -45,7 +45,7 @@ class Preparation:
     learns: bool = True
 
     def laid_out(self, X: pd.DataFrame) -> Self:
-        """The same with the columns that these rows, all training rows, give."""
+        """Return the same with the columns that these rows, all training rows, give."""
         names = make_preprocessor(self.kinds, missing=self.missing).fit(X).get_feature_names_out()
         return replace(self, layout=tuple(names.tolist()))
 
@@ -120,7 +120,7 @@ Fitted = FittedScaling | FittedPreparation
 
 
 def fitted_from(arrays: dict[str, np.ndarray], prefix: str = "") -> Fitted:
-    """The scaling in a model's file; names of arrays begin with ``prefix``."""
+    """Return the scaling in a model's file; names of arrays begin with ``prefix``."""
     own = {
         name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)
     }

@@ -14,7 +14,7 @@ Rows = NDArray[np.intp]
 
 
 def folds(y: NDArray[Any], n_folds: int, seed: int) -> Rows:
-    """The fold that validates each row: ``StratifiedKFold(n_folds, shuffle=True)``.
+    """Return the fold that validates each row: ``StratifiedKFold(n_folds, shuffle=True)``.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def rank_partitions(
 
 
 def read_edges(partitioning: Partitioning, p: int) -> Any:
-    """A partition's edges as a frame on this worker's GPU."""
+    """Return a partition's edges as a frame on this worker's GPU."""
     import cudf
 
     begin, end = partitioning.bounds[p], partitioning.bounds[p + 1]

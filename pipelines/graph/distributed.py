@@ -237,7 +237,7 @@ def _find_nodes(
 
 
 def _map_parts(client: Client, function: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    """A function of each part, on the workers: the bag of parts, one a partition."""
+    """Apply a function to each part on the workers; return the bag of results, one a partition."""
     if not parts:
         return []
     mapped = bag.from_sequence(parts, npartitions=len(parts)).map(function)
@@ -245,7 +245,7 @@ def _map_parts(client: Client, function: Callable[[Any], Any], parts: Sequence[A
 
 
 def _compute(client: Client, collection: Any) -> Any:
-    """The value of a collection; where workers died once too often under it, tried again."""
+    """Return the value of a collection; where workers died once too often under it, tried again."""
     for _ in range(MOST_FAILURES):
         future = client.compute(collection)
         try:

@@ -48,7 +48,7 @@ class Edges:
 
 
 def make_block(source: Any, target: Any, weight: Any = None, where: str = "") -> Block:
-    """A block from three columns, held against the rules of edges.
+    """Return a block from three columns, held against the rules of edges.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def sorted_names(names: Iterable[pa.Array]) -> pd.Index:
 
 
 def names_in(block: Block) -> pa.Array:
-    """The names that occur in a block, each once."""
+    """Return the names that occur in a block, each once."""
     return _by_name(block)[0]
 
 
@@ -158,7 +158,7 @@ def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
 
 
 def no_edges_error() -> InputError:
-    """The error of a graph without edges."""
+    """Return the error of a graph without edges."""
     return InputError(
         f"{opt('edges')} must hold at least one edge, got none; check where they come from"
     )
@@ -187,7 +187,7 @@ def short_repr(value: object) -> str:
 
 
 def _by_name(block: Block) -> tuple[pa.Array, NDArray[np.int32]]:
-    """The names of a block, and its sources, then its targets, as positions among them."""
+    """Return the names of a block, and its sources, then its targets, as positions among them."""
     both = pa.chunked_array([block.source, block.target]).combine_chunks()
     encoded = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
     encoded = encoded.dictionary_encode()

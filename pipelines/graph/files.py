@@ -76,7 +76,7 @@ class EdgeFile:
         return None if self.n_nodes is None else pd.RangeIndex(1, self.n_nodes + 1)
 
     def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
-        """The file in pieces of about ``part_bytes``."""
+        """Return the file in pieces of about ``part_bytes``."""
         if self.kind == ".parquet":
             return [
                 Part(str(path), i, i + 1)
@@ -88,7 +88,7 @@ class EdgeFile:
         return [Part(self.path, at, min(at + part_bytes, size)) for at in edges]
 
     def read(self, part: Part, text: bool = False) -> Block:
-        """The edges of a part.
+        """Return the edges of a part.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class EdgeFile:
             raise unreadable(self.path, error) from None
 
     def _lines(self, part: Part) -> bytes:
-        """The lines that begin within a part, columns apart by one tab where it was blanks."""
+        """Return the lines that begin within a part; blanks between columns become one tab."""
         with open(part.path, "rb") as file:
             begin = part.begin
             if begin > self.begin:
@@ -259,7 +259,7 @@ def open_edges(
 
 
 def unreadable(path: str, why: object) -> InputError:
-    """The error of a file that is not what its name says."""
+    """Return the error of a file that is not what its name says."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
         f"{opt('edges')} must be a readable {Path(path).suffix.lower()} file, '{path}' is not "
@@ -336,7 +336,7 @@ def _matrix_head(path: Path, kind: str) -> Head:
 
 
 def _parquet_files(path: str) -> list[Path]:
-    """A file, or the parts in a folder as Dask and Spark write it."""
+    """Return a file, or the parts in a folder as Dask and Spark write it."""
     whole = Path(path)
     return sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
 

@@ -95,7 +95,7 @@ def graph_of(
     self_loops: str = "keep",
     repeated: str = "sum",
 ) -> Graph:
-    """The graph of what ``pagerank`` takes as edges, or of an ``EdgeFile``; raises as it does."""
+    """Build a graph of the edges that ``pagerank`` takes, or of an ``EdgeFile``."""
     if isinstance(edges, Graph):
         return edges
     check_choice("self_loops", self_loops, SELF_LOOPS)

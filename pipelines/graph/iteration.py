@@ -24,7 +24,7 @@ DANGLING = ("uniform", "personalised", "none")
 
 
 def ignore(iteration: int, change: float) -> None:
-    """The callback that does nothing."""
+    """Do nothing: the default callback."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Stop:
             )
 
     def most(self, alpha: float) -> int:
-        """The number of iterations it will not exceed.
+        """Return the number of iterations it will not exceed.
 
         The change is at most 2 at first and shrinks at least by alpha each time; rounding may
         cost a few more.

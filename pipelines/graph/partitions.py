@@ -61,7 +61,7 @@ class Partitioning:
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
 
     def checkpoint(self, p: int, iteration: int) -> Path:
-        """The file of a partition's ranks after an iteration."""
+        """Return the file of a partition's ranks after an iteration."""
         return self.path(p, f"ranks-{iteration:06d}")
 
     def nbytes(self, p: int) -> int:
@@ -80,7 +80,7 @@ def file_exists(path: str) -> bool:
 
 
 def names_in_part(source: EdgeSource, part: Part | int) -> pa.Array | None:
-    """The names of a part, for ``union``; None where they are no whole numbers, as was assumed."""
+    """Return the node names in a part; None if they are not integers, as was assumed."""
     try:
         return source.names(part)
     except NamesAreText:
@@ -95,7 +95,7 @@ def union(names: Iterable[pa.Array | None]) -> pa.Array | None:
 
 
 def write_nodes(folder: str, nodes: pd.Index) -> None:
-    """The names of all nodes, for all workers."""
+    """Write the names of all nodes, for all workers."""
     if nodes.dtype == np.int64:
         save_array(Path(folder) / WHOLE_NUMBERS, nodes.to_numpy())
     else:
@@ -104,7 +104,7 @@ def write_nodes(folder: str, nodes: pd.Index) -> None:
 
 
 def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
-    """The nodes: whole numbers from ``first`` on, or the names that ``write_nodes`` wrote."""
+    """Return the nodes: integers from ``first`` on, or the names that were written."""
     if first is not None:
         return pd.RangeIndex(first, first + n_nodes)
     numbers = Path(folder) / WHOLE_NUMBERS
@@ -253,7 +253,7 @@ def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
 def _join(
     partitioning: Partitioning, p: int, name: str, n_groups: int, n_edges: int, number: Any
 ) -> None:
-    """The groups' columns in one file, sources by their new numbers."""
+    """Join the groups' columns in one file, with sources by their new numbers."""
     kind = "<i4" if name == "source" else "<f8"
     header = {"descr": kind, "fortran_order": False, "shape": (n_edges,)}
     with atomic_write(partitioning.path(p, name)) as path, path.open("wb") as file:

@@ -62,7 +62,7 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
 def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: pd.DataFrame | None
 ) -> tuple[RandomSurfer, list[str], Array]:
-    """The surfer on these nodes, the names of the vectors, and the ranks to begin with.
+    """Return the surfer on these nodes, the names of the vectors, and the ranks to begin with.
 
     The parameters are those of ``pagerank``, and so is what is raised.
     """

@@ -121,7 +121,7 @@ class PullRows:
         return self.rows.nbytes + self.reciprocal.nbytes + self.jump.nbytes + self.bounds.nbytes
 
     def dangling_rank(self, ranks: Array) -> Array:
-        """The rank on nodes that no weight leaves, of shape (k,)."""
+        """Return the rank on nodes that no weight leaves, of shape (k,)."""
         return np.asarray(ranks[self.reciprocal == 0].sum(axis=0))
 
     def contributions(self, ranks: Array, precision: type) -> NDArray[Any]:
@@ -192,7 +192,7 @@ def by_use(n_in: NDArray[np.int64], reciprocal: Array) -> NDArray[np.int32]:
 
 
 def renumber(rows: Rows, order: NDArray[np.int32]) -> Rows:
-    """The same edges where node ``order[i]`` is called i."""
+    """Return the same edges where node ``order[i]`` is called i."""
     number = np.empty_like(order)
     number[order] = np.arange(len(order), dtype=np.int32)
     return Rows(*_renumbered(rows.first, rows.source, rows.weight, order, number))

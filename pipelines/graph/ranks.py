@@ -74,7 +74,7 @@ class Ranks:
         return pd.DataFrame(self.values, index=self.nodes, columns=self.vectors)
 
     def top(self, n: int = 10, vector: int = 0) -> pd.Series:
-        """The n highest ranks of a vector; equal ones in the order of nodes."""
+        """Return the n highest ranks of a vector; equal ones in the order of nodes."""
         order = np.argsort(-self.values[:, vector], kind="stable")[:n]
         return pd.Series(
             self.values[order, vector], index=self.nodes[order], name=self.vectors[vector]
@@ -163,7 +163,7 @@ class Problem:
     n_threads: int | None = None
 
     def solve(self, callback: Callback = ignore) -> Ranks:
-        """The ranks."""
+        """Return the ranks."""
         graph, surfer = self.graph, self.surfer
         if self.device == "gpu":
             iterated = cugraph.rank_graph(graph, surfer, self.start, self.stop)
@@ -187,7 +187,7 @@ def rank_nodes(problem: Problem, task: RankTask) -> Ranks:
 
 
 def residual(graph: Graph, surfer: RandomSurfer, ranks: Array) -> float:
-    """The L1 norm of what one more iteration in float64 changes, the largest of the vectors'.
+    """Return the L1 norm of the change by a float64 iteration, the largest of the vectors.
 
     By scipy, so that it does not share the code that made the ranks.
     """

@@ -70,7 +70,7 @@ class EdgeSource:
         return list(self.edges.parts(part_bytes))
 
     def names(self, part: Part | int) -> pa.Array:
-        """The nodes that occur in a part of a file."""
+        """Return the nodes that occur in a part of a file."""
         assert isinstance(self.edges, EdgeFile)
         assert isinstance(part, Part)
         with trim_memory():

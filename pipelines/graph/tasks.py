@@ -73,7 +73,7 @@ class Totals:
 
 @trim_memory()
 def load_partition(partitioning: Partitioning, surfer: RandomSurfer, p: int) -> Partition:
-    """A partition from the folder; ``surfer`` is without its vectors, which are there too."""
+    """Load a partition from the folder; ``surfer`` lacks its vectors, which are there, too."""
     out = np.load(partitioning.path(p, "out-own"))
     needed_by = []
     for q in range(partitioning.n_partitions):
@@ -108,7 +108,7 @@ _lock = threading.Lock()
 
 
 def on_partition(function: Callable[..., Any], key: PartitionKey, *arguments: Any) -> Any:
-    """A function of a partition and more, where the partition is; loaded where it is not yet."""
+    """Call a function with a partition, where that is; load the partition first if needed."""
     with _lock:
         if key not in _loaded:
             _loaded[key] = load_partition(key.partitioning, key.surfer, key.p)
@@ -139,7 +139,7 @@ def unload(run: str) -> None:
 def read_state(
     partition: Partition, partitioning: Partitioning, p: int, iteration: int
 ) -> PartitionState:
-    """The ranks of a checkpoint."""
+    """Return the ranks of a checkpoint."""
     ranks = np.load(partitioning.checkpoint(p, iteration))
     change = np.full(ranks.shape[1], np.inf)
     return PartitionState(ranks, change, partition.rows.dangling_rank(ranks))
@@ -178,12 +178,12 @@ def advance(
 
 
 def sums(state: PartitionState) -> tuple[Array, Array]:
-    """A state's change and dangling rank."""
+    """Return a state's change and dangling rank."""
     return state.change, state.dangling_rank
 
 
 def add_up(before: Totals | None, tol: float | None, *parts: tuple[Array, Array]) -> Totals:
-    """The one reduction of an iteration: it decides whether it was the last."""
+    """Reduce the partitions' states once an iteration, to decide whether it was the last."""
     if before is not None and before.done:
         return before
     change = float(np.sum([change for change, _ in parts], axis=0).max())

@@ -41,7 +41,7 @@ LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, Tim
 
 
 def workers_of(client: Client) -> dict[str, Any]:
-    """The workers of a cluster by address, as the scheduler knows them now.
+    """Return the workers of a cluster by address, as the scheduler knows them now.
 
     Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
     look in the background, which names no workers, before it is given.
@@ -86,7 +86,7 @@ class WorkerPartitions:
             self._client.run(tasks.unload, self._run, on_error="ignore")
 
     def _choose_owners(self) -> list[str]:
-        """The worker of each partition: the one it had, or where that is gone the least loaded.
+        """Choose the worker of each partition: its last one, or the least loaded if that is gone.
 
         One that died may be about to come back: two partitions may be too many for another.
         """
@@ -114,7 +114,7 @@ class WorkerPartitions:
         everyone = range(len(keys))
 
         def submit(name: str, p: int | None, function: Any, *arguments: Any) -> Future:
-            """A task of a name of its own, on the worker of a partition; or on any."""
+            """Submit a named task to the worker of a partition, or to any."""
             worker = None if p is None else owners[p]
             return self._client.submit(function, *arguments, key=f"{name}-{batch}", workers=worker)
 

@@ -71,7 +71,7 @@ def cross_validate_candidate(
 
 
 def failed_rows(data: FoldedData, task: CandidateTask, reason: str) -> list[Row]:
-    """The rows of a task whose task gave none."""
+    """Return the rows of a task whose task gave none."""
     sample = sample_of(data, task)
     return [
         empty_row(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)

@@ -149,7 +149,7 @@ class DelayedUpdates:
             self._since = 0
 
     def finish(self, slot: int) -> torch.Tensor:
-        """The weights of one network, which takes no further step; all steps are settled."""
+        """Return the weights of one network, which takes no further step; all steps are settled."""
         one = self.narrow(slice(slot, slot + 1))
         one._add_to_base(one._step_shares())
         one.recent.zero_()

@@ -70,7 +70,7 @@ def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
 
 
 def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling | None:
-    """The map from rows as they are placed to rows standardised on ``rows``; None for none.
+    """Return the map from rows as they are placed to rows standardised on ``rows``; None for none.
 
     It takes out again what the placed rows know of the rows left out.
     """

@@ -247,7 +247,7 @@ class _Given:
 
 
 def _weighted(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A network's rows, each once, with the weights of those drawn and those left out."""
+    """Return a network's rows, each once, with the weights of those drawn and those left out."""
     out_of_bag = np.empty(0, np.int64) if part.out_of_bag is None else part.out_of_bag
     distinct, counts = np.unique(part.rows, return_counts=True)
     weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights

@@ -76,7 +76,7 @@ class Member:
         return certainty
 
     def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
-        """The member as arrays whose names begin with ``prefix``, and as metadata."""
+        """Return the member as arrays whose names begin with ``prefix``, and as metadata."""
         arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
         arrays |= {f"{prefix}{name}": one for name, one in self.scaling.arrays().items()}
         return arrays, self.candidate.parameters()

@@ -64,7 +64,7 @@ class Stack:
         return len(self.loss)
 
     def narrow(self, first: int, count: int) -> Stack:
-        """A stack of some of the networks, sharing their memory."""
+        """Return a stack of some of the networks, sharing their memory."""
         slots = slice(first, first + count)
         weights, velocities, scaling = (
             {name: one[slots] for name, one in arrays.items()}
@@ -106,7 +106,7 @@ class Stack:
             self.delayed.settle()
 
     def finish(self, slot: int) -> Tensors:
-        """The weights of one network, which takes no further step: views of the stack's."""
+        """Return the weights of one network, which takes no further step: views of the stack's."""
         weights = {name: one[slot] for name, one in self.weights.items()}
         if self.delayed:
             weights[LAYER] = self.delayed.finish(slot)
@@ -167,7 +167,7 @@ class Stack:
         return rows
 
     def _convolve(self, images: torch.Tensor, work: Workspace) -> torch.Tensor:
-        """The convolution's outputs after ReLU, (n, batch_size, channels * positions)."""
+        """Return the convolution's outputs after ReLU, (n, batch_size, channels * positions)."""
         n, size = images.shape[:2]
         candidate, patches = self._candidate, work.patches
         assert patches is not None
@@ -179,7 +179,7 @@ class Stack:
         return features.relu_()
 
     def _workspace(self, n: int, size: int) -> Workspace:
-        """The buffers for batches of this size, made at the first step."""
+        """Return the buffers for batches of this size, made at the first step."""
         if self._work is None or self._work.sizes != (n, size):
             self._work = Workspace(self._candidate, self._inputs, n, size, self._rows.device)
         return self._work

@@ -27,7 +27,7 @@ class Range:
     def of(
         cls, name: str, value: Any, where: str, limits: tuple[float, float], whole: bool = False
     ) -> Range:
-        """The range that a file says of the hyper-parameter ``name``.
+        """Return the range that a file says of the hyper-parameter ``name``.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Range:
 
 
 def read_space(name: str, presets: Sequence[str], folder: Path) -> Any:
-    """The content of a preset of ``folder`` by its name, or of a YAML file by its path.
+    """Return the content of a preset of ``folder`` by its name, or of a YAML file by its path.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def refit_together(
     training: Training,
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Refitted]:
-    """The same of several bootstraps; all take the candidate of the first task.
+    """Return the same of several bootstraps; all take the candidate of the first task.
 
     Where the device has no room for all of them at once they are trained in turns.
     """

@@ -58,7 +58,7 @@ class Candidate:
     kernel_size: int = 0
 
     def parameters(self) -> dict[str, Any]:
-        """The hyper-parameters by name, as a row has them."""
+        """Return the hyper-parameters by name, as a row has them."""
         return asdict(self)
 
 
@@ -75,7 +75,7 @@ class SearchSpace:
 
     @classmethod
     def load(cls, name: str) -> SearchSpace:
-        """A preset by its name, or a YAML file by its path.
+        """Return a preset by its name, or a YAML file by its path.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class SearchSpace:
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
-        """The space that a YAML file's content describes.
+        """Return the space that a YAML file's content describes.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ class Score:
 
 
 def sample_of(data: FoldedData, task: Task) -> Bootstrap:
-    """The bootstrap of a task, drawn again, and kept."""
+    """Return the bootstrap of a task, drawn again, and kept."""
     key = f"bootstrap {task.run_seed} {task.member} {task.n_folds}"
     return cached(
         (data.token, key),
@@ -137,7 +137,7 @@ def row_of(
     task: Task, fold: int, n_train: int, n_validation: int,
     trained: Trained[Score],
 ) -> Row:  # fmt: skip
-    """A row of results, ``fold`` -1 for a refit."""
+    """Return a row of results, ``fold`` -1 for a refit."""
     row = empty_row(task, fold, n_train, n_validation, "")
     one = trained.result
     row |= {
@@ -158,7 +158,7 @@ def row_of(
 
 
 def empty_row(task: Task, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
-    """The same where nothing was trained."""
+    """Return the same where nothing was trained."""
     return {
         "member": task.member,
         "candidate": task.number,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:
-    """A generator for each network of a task; each draws its weights, then its orders."""
+    """Return a generator for each network of a task; each draws its weights, then its orders."""
     return [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(count)]
 
 

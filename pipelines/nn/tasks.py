@@ -85,7 +85,7 @@ class Draws:
 
 
 def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
-    """The generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
+    """Return the generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))
 
 
@@ -112,7 +112,7 @@ def draw_member(
 def redraw_sample(
     y: np.ndarray, n_folds: int, seed: int, member: int, weights: np.ndarray | None = None
 ) -> Bootstrap:
-    """The sample of ``draw_member``, where its seeds are known and its rows are not.
+    """Return the sample of ``draw_member``, where its seeds are known and its rows are not.
 
     With ``weights`` of the rows the folds are the same, and the rows drawn in proportion.
     """
@@ -156,7 +156,7 @@ def split_tasks(
 def refit_task(
     best: CandidateTask, refit_seed: int, inputs: Inputs, n_rows: int, training: Training
 ) -> RefitTask:
-    """The refit of a bootstrap whose best candidate is known."""
+    """Return the refit of a bootstrap whose best candidate is known."""
     cost = predicted_cost(best.candidate, inputs, 1, training.batch_size, n_rows)
     return RefitTask(
         best.member, best.number, best.candidate, refit_seed, best.n_folds, best.run_seed, cost

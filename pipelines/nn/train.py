@@ -157,7 +157,7 @@ def _epoch(
 
 @contextmanager
 def on_device(training: Training) -> Iterator[None]:
-    """The state torch is to be in while it computes for us; put back afterwards.
+    """Set torch's threads and precision for a computation, and restore them afterwards.
 
     Denormal numbers are taken for zero: velocities of tasks that ReLU switched off fall
     into them and would make a CPU many times slower. The state is the calling thread's.

@@ -52,7 +52,7 @@ def write(
 
 
 def _best_epoch(rows: list[dict[str, Any]]) -> Any:
-    """The row with the lowest validation loss, or None where there is none."""
+    """Return the row with the lowest validation loss, or None where there is none."""
     measured = [row for row in rows if row.get("validation_loss") is not None]
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
@@ -68,7 +68,7 @@ def _metadata(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _store(
     folder: Path, problem: Problem, settings: Settings, best: Training, seed: int
 ) -> dict[str, Any]:
-    """The best network under its own names, and what it says of the test rows."""
+    """Return the best network under its own names, and what it says of the test rows."""
     import torch
 
     strategy = strategy_of(best.strategy)

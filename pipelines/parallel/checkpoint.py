@@ -48,7 +48,7 @@ class Progress:
 
 
 def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
-    """A checkpoint."""
+    """Return a checkpoint."""
     from safetensors.torch import save
 
     on_host = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
@@ -63,14 +63,14 @@ def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
 
 
 def progress_of(content: bytes) -> Progress:
-    """The numbers alone."""
+    """Return the numbers alone."""
     length = int.from_bytes(content[:8], "little")
     about = json.loads(content[8 : 8 + length])["__metadata__"]
     return Progress(**json.loads(about["progress"]))
 
 
 def best_of(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A checkpoint with the weights and buffers of the epoch with the lowest validation loss."""
+    """Return a checkpoint with the weights of the epoch with the lowest validation loss."""
     best = {name.removeprefix(BEST): one for name, one in tensors.items() if name[:5] == BEST}
     return {name: one for name, one in tensors.items() if name[:5] != BEST} | best
 
@@ -86,7 +86,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """A checkpoint, or None where there is none or it is damaged."""
+    """Return a checkpoint, or None where there is none or it is damaged."""
     try:
         content = path.read_bytes()
         progress_of(content)

@@ -137,7 +137,7 @@ class _Listener:
         self._told(message)
 
     def lose(self, ended: Ended) -> None:
-        """A process group broke."""
+        """Report a process group that broke."""
         if self._lost is None:
             self._lost = ended, self._step
         self._step = 0

@@ -60,7 +60,7 @@ class FlatModel:
         return len(self.weights)
 
     def step(self, rate: float) -> None:
-        """A step of the optimiser."""
+        """Make a step of the optimiser."""
         self.optimizer.step(self.weights.detach(), self.gradient, rate)
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -84,7 +84,7 @@ class FlatModel:
 def with_weights(
     network: torch.nn.Module, state: Mapping[str, torch.Tensor]
 ) -> torch.nn.Module:  # fmt: skip
-    """A copy of a network, with the weights and buffers of a ``FlatModel``'s state of it."""
+    """Return a copy of a network, with the weights and buffers of a ``FlatModel``'s state of it."""
     from torch.nn.utils import vector_to_parameters
 
     found = copy.deepcopy(network)

@@ -42,7 +42,7 @@ class Network:
     source: str = ""
 
     def make(self, seed: int) -> torch.nn.Module:
-        """The network with first weights that the seed decides.
+        """Return the network with first weights that the seed decides.
 
         It takes a float32 tensor of shape (n, n_inputs) and gives one of shape (n, n_outputs).
 
@@ -103,7 +103,7 @@ class Network:
 
 
 def refuse_unknown(name: str) -> str:
-    """The text of the user's file, empty for one of ours.
+    """Return the text of the user's file, empty for one of ours.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class NoiseScale:
         self._n_small, self._n_large = n_small, n_large
 
     def take(self) -> float | None:
-        """The noise scale in rows, and begin anew; None where nothing can be said."""
+        """Return the noise scale in rows and start again; None if it cannot be estimated."""
         small, large = float(self._small), float(self._large)
         n_small, n_large = self._n_small, self._n_large
         self._begin()

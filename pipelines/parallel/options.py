@@ -74,7 +74,7 @@ class StageOptions:
     )  # fmt: skip
 
     def pipeline(self) -> Plan | None:
-        """The plan of stages, or None where there are none."""
+        """Return the plan of stages, or None where there are none."""
         if self.pipeline_stages is None:
             return None
         return Plan(self.schedule, self.pipeline_stages, self.micro_batches or MICRO_BATCHES)
@@ -136,11 +136,11 @@ class TrainingOptions(StageOptions, NetworkOptions):
     )  # fmt: skip
 
     def strategies(self) -> list[str]:
-        """The strategies of the run, as they are typed."""
+        """Return the strategies of the run, as they are typed."""
         return self.compare.split(",") if self.compare else [self.sync]
 
     def settings(self) -> Settings:
-        """The training settings that these options stand for."""
+        """Return the training settings that these options stand for."""
         optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
         plan = self.pipeline() or Plan(SCHEDULE, 1, MICRO_BATCHES)
         return Settings(

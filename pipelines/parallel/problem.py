@@ -73,7 +73,7 @@ class Problem:
         return digest.hexdigest()
 
     def without_train(self) -> Problem:
-        """The same for workers that read the rows from elsewhere: their X is left out."""
+        """Return the same for workers that read the rows from elsewhere: their X is left out."""
         train = self.train | {"X": self.train["X"][:0]}
         return dataclasses.replace(self, train=train)
 
@@ -93,7 +93,7 @@ class Problem:
         }
 
     def prepare(self, columns: Columns) -> Columns:
-        """A batch as the network takes it; what ``Batches`` maps rows with."""
+        """Return a batch as the network takes it; what ``Batches`` maps rows with."""
         import torch
 
         if columns["X"].dtype != torch.uint8:
@@ -101,7 +101,7 @@ class Problem:
         return {"X": columns["X"].float().sub_(self.center).div_(self.scale), "y": columns["y"]}
 
     def loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The loss, summed over rows."""
+        """Return the loss, summed over rows."""
         from torch.nn import functional
 
         if self.task == CLASSES:
@@ -109,7 +109,7 @@ class Problem:
         return functional.mse_loss(outputs.squeeze(1), y, reduction="sum")
 
     def deviation(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The metric, summed over rows."""
+        """Return the metric, summed over rows."""
         if self.task == CLASSES:
             return (outputs.argmax(1) != y).sum()
         return (outputs.squeeze(1) - y).abs().sum() * self.unit
@@ -140,7 +140,7 @@ class Problem:
 
 
 def approximator(n_rows: int, validation: float, seed: int) -> Problem:
-    """The study's function, sqrt(x) sin(3.14 x / 5), at random places of [0, 20].
+    """Return the study's function, sqrt(x) sin(3.14 x / 5), at random places of [0, 20].
 
     x is brought to [-1, 1]: the study's plain SGD needed thousands of epochs without.
     """

@@ -58,6 +58,6 @@ class Settings:
     schedule: str = "1f1b"
 
     def rate(self, step: int, n_ranks: int) -> float:
-        """The learning rate of a step, counted from 1."""
+        """Return the learning rate of a step, counted from 1."""
         factor = {"none": 1.0, "linear": float(n_ranks), "sqrt": n_ranks**0.5}[self.scale_lr]
         return self.learning_rate * factor * min(1.0, step / max(1, self.warm_up))

@@ -168,7 +168,7 @@ STRATEGIES: dict[str, tuple[Callable[[int], Strategy], str, int]] = {
 
 
 def strategy_of(text: str) -> Strategy:
-    """A strategy as it is typed: ``NAME`` or ``NAME=K``.
+    """Return a strategy as it is typed: ``NAME`` or ``NAME=K``.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def strategy_of(text: str) -> Strategy:
 
 
 def is_strategy(text: str) -> str | None:
-    """A check of an option; the rule it breaks, or None."""
+    """Check an option's value: return the rule it breaks, or None."""
     try:
         for one in text.split(","):
             strategy_of(one)

@@ -291,7 +291,7 @@ class Rank:
         self._kept = state | self._best, asdict(self._progress)
 
     def kept_bytes(self) -> bytes | None:
-        """The last point at which all ranks were equal, as a checkpoint."""
+        """Return the last point at which all ranks were equal, as a checkpoint."""
         if self._kept is None:
             return to_bytes(self._state() | self._best, self._progress)
         state, progress = self._kept

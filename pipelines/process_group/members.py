@@ -325,7 +325,7 @@ def _dismiss(client: Client, futures: list[Future], members: list[str], token: s
 
 
 def _present() -> bool:
-    """A task that is done where a worker has a free thread; whether it has loaded modules."""
+    """Return whether a worker has loaded modules; a task that runs once a thread is free."""
     return _loaded.is_set()
 
 
@@ -386,7 +386,7 @@ def _stop(token: str) -> None:
 
 
 def _own_host() -> str:
-    """The address by which other workers reach this one."""
+    """Return the address by which other workers reach this one."""
     from distributed import get_worker
 
     return urlsplit(get_worker().address).hostname or "127.0.0.1"

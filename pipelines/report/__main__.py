@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _beside(runs: Sequence[Path]) -> Path:
-    """The page in the folder that holds all runs."""
+    """Return the page in the folder that holds all runs."""
     return Path(os.path.commonpath([run.resolve().parent for run in runs])) / COMPARISON
 
 

@@ -41,7 +41,7 @@ HEIGHT, TITLE, FOOT, IMAGE, AXIS, EDGE = 1.55, 0.42, 0.42, 1.3, 0.6, 0.12
 
 @dataclass(frozen=True)
 class ExplainedSample:
-    """A point, and how certain every member is of every class.
+    """A sample, and how certain every member is of every class.
 
     Attributes
     ----------
@@ -67,51 +67,51 @@ class ExplainedSample:
         return int(np.sum(self.probabilities.argmax(axis=1) == self.vote))
 
 
-def certainty_panels(points: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
-    """A panel for each point: its image, and a box of the members' certainty of every class.
+def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
+    """Draw a panel for each sample: its image, and a box of the members' certainty of every class.
 
     The box of the vote is orange; every member is a dot. After the box plots of
     the study this program grew from.
 
     Parameters
     ----------
-    points : at least one
+    samples : at least one
     classes : names of the class codes
     """
-    n_columns = 1 if len(points) == 1 or is_phone() else 2
-    n_rows = -(-len(points) // n_columns)
+    n_columns = 1 if len(samples) == 1 or is_phone() else 2
+    n_rows = -(-len(samples) // n_columns)
     width = fitting(NARROW if n_columns == 1 else WIDE)
     panel, step = width / n_columns, TITLE + HEIGHT + FOOT
     height = n_rows * step
     figure = Figure(figsize=(width, height))
-    for place, point in enumerate(points):
+    for place, sample in enumerate(samples):
         left = (place % n_columns) * panel + EDGE
         bottom = height - (place // n_columns + 1) * step + FOOT
-        if point.image is not None:
+        if sample.image is not None:
             box = (left / width, (bottom + 0.1) / height, IMAGE / width, (HEIGHT - 0.1) / height)
-            _draw_image(figure.add_axes(box), point.image)
-        start = left + AXIS + (IMAGE if point.image is not None else 0)
+            _draw_image(figure.add_axes(box), sample.image)
+        start = left + AXIS + (IMAGE if sample.image is not None else 0)
         box = (start / width, bottom / height, (panel - EDGE - start + left - EDGE) / width,
                HEIGHT / height)  # fmt: skip
-        _draw_boxes(figure.add_axes(box), point, classes)
+        _draw_boxes(figure.add_axes(box), sample, classes)
         figure.text(
-            left / width, (bottom + HEIGHT + 0.1) / height, _title(point, classes),
-            weight="bold", fontsize=9, color=VERMILLION if point.deferred else INK,
+            left / width, (bottom + HEIGHT + 0.1) / height, _title(sample, classes),
+            weight="bold", fontsize=9, color=VERMILLION if sample.deferred else INK,
         )  # fmt: skip
     return figure
 
 
-def describe_prediction(point: ExplainedSample, classes: Sequence[str]) -> str:
+def describe_prediction(sample: ExplainedSample, classes: Sequence[str]) -> str:
     """Describe the ensemble's prediction for a sample in words."""
-    n_members = len(point.probabilities)
-    text = f"vote {class_name(classes, point.vote)}, {point.n_agree} of {n_members} members"
-    return f"{text}; defer to a human" if point.deferred else text
+    n_members = len(sample.probabilities)
+    text = f"vote {class_name(classes, sample.vote)}, {sample.n_agree} of {n_members} members"
+    return f"{text}; defer to a human" if sample.deferred else text
 
 
-def _title(point: ExplainedSample, classes: Sequence[str]) -> str:
-    true = "" if point.true is None else f", true {shortened(class_name(classes, point.true), 8)}"
+def _title(sample: ExplainedSample, classes: Sequence[str]) -> str:
+    true = "" if sample.true is None else f", true {shortened(class_name(classes, sample.true), 8)}"
     between = ":\n" if is_phone() else ": "  # no room for it in one line
-    return f"{shortened(point.name, 24)}{true}{between}{describe_prediction(point, classes)}"
+    return f"{shortened(sample.name, 24)}{true}{between}{describe_prediction(sample, classes)}"
 
 
 def _draw_image(axes: Axes, image: np.ndarray) -> None:
@@ -125,18 +125,19 @@ def _draw_image(axes: Axes, image: np.ndarray) -> None:
     axes.set_anchor("C")
 
 
-def _draw_boxes(axes: Axes, point: ExplainedSample, classes: Sequence[str]) -> None:
-    n_members, n_classes = point.probabilities.shape
+def _draw_boxes(axes: Axes, sample: ExplainedSample, classes: Sequence[str]) -> None:
+    n_members, n_classes = sample.probabilities.shape
     half = 0.36
     grid_lines(axes)
     boxes = [
-        (float(code), point.probabilities[:, code], code == point.vote) for code in range(n_classes)
+        (float(code), sample.probabilities[:, code], code == sample.vote)
+        for code in range(n_classes)
     ]
     add_boxes(axes, boxes, half)
-    # Side by side, as points one above the other would hide each other.
+    # Side by side, as samples one above the other would hide each other.
     offsets = np.linspace(-0.7, 0.7, n_members) * half if n_members > 1 else np.zeros(1)
     axes.scatter(
-        (np.arange(n_classes) + offsets[:, None]).ravel(), point.probabilities.ravel(),
+        (np.arange(n_classes) + offsets[:, None]).ravel(), sample.probabilities.ravel(),
         s=max(2.0, min(9.0, 90 / n_members)), color=INK, alpha=0.7, lw=0, zorder=4, gid="members",
         clip_on=False,
     )  # fmt: skip
@@ -212,8 +213,8 @@ def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = 
 
     Parameters
     ----------
-    certainty : float array of shape (n_points,), in [0, 1]
-    is_right : bool array of shape (n_points,)
+    certainty : float array of shape (n_samples,), in [0, 1]
+    is_right : bool array of shape (n_samples,)
     """
     bins = np.clip(np.ceil(certainty * n_bins).astype(int) - 1, 0, n_bins - 1)
     n_samples = np.bincount(bins, minlength=n_bins)
@@ -226,7 +227,7 @@ def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = 
 
 
 def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None) -> Figure:
-    """Share of right answers in bins of certainty, how sure it is, and of how many points."""
+    """Share of right answers in bins of certainty, how sure it is, and of how many samples."""
     bins = calibration_bins(certainty, is_right)
     there = bins.n_samples > 0
     figure = Figure(figsize=(fitting(NARROW), 4.6), layout="constrained")
@@ -266,7 +267,7 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
 
 
 def kept_errors(certainty: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Error among the most certain points, for every share of points kept.
+    """Error among the most certain samples, for every share of samples kept.
 
     Points of equal certainty are kept or deferred together.
 
@@ -370,7 +371,7 @@ def member_losses(losses: Mapping[int, Sequence[float]], best: int | None) -> Fi
 
 
 def parallel_coordinates(candidates: pd.DataFrame, parameters: Sequence[str]) -> Figure:
-    """A line for each candidate through its hyper-parameters, to its error.
+    """Draw a line for each candidate through its hyper-parameters, to its error.
 
     Parameters
     ----------

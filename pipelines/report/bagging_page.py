@@ -54,7 +54,7 @@ class BaggingRun(Run[BaggingRecord]):
     """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
 
     ``members`` is the table of the members, ``sizes`` the errors of subsets of
-    them; ``explained`` has the points of each group (disagreement, chosen, own).
+    them; ``explained`` has the samples of each group (disagreement, chosen, own).
     """
 
     members: pd.DataFrame | None
@@ -95,13 +95,13 @@ def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list
             raise ValueError("arrays of different lengths")
         n_members, n_known, n_classes = probabilities.shape
         if n_known != n_samples or not n_members or not ((vote >= 0) & (vote < n_classes)).all():
-            raise ValueError("probabilities of other points or classes")
+            raise ValueError("probabilities of other samples or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
         images = None if shape is None else X.reshape(n_samples, *shape)
         groups: dict[str, list[ExplainedSample]] = {}
         for i in range(n_samples):
-            point = ExplainedSample(
+            sample = ExplainedSample(
                 str(name[i]),
                 int(true[i]) if true[i] >= 0 else None,
                 None if images is None else images[i],
@@ -109,7 +109,7 @@ def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list
                 int(vote[i]),
                 bool(deferred[i]),
             )
-            groups.setdefault(str(group[i]), []).append(point)
+            groups.setdefault(str(group[i]), []).append(sample)
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None
     return groups
@@ -125,14 +125,14 @@ GROUPS = {
 
 
 def _certainty(run: BaggingRun, group: str) -> Made:
-    points = run.explained.get(group, [])[:MOST_POINTS]
-    if not points:
+    samples = run.explained.get(group, [])[:MOST_POINTS]
+    if not samples:
         return None
     words = "; ".join(
-        f"{point.name}: {describe_prediction(point, run.classes)}" for point in points
+        f"{sample.name}: {describe_prediction(sample, run.classes)}" for sample in samples
     )
     alt = f"Box plots of every member's certainty of every class, for {GROUPS[group]}. {words}."
-    return certainty_panels(points, run.classes), alt
+    return certainty_panels(samples, run.classes), alt
 
 
 def _ensemble_size(run: BaggingRun) -> Made:
@@ -270,7 +270,7 @@ def _answer(run: BaggingRun) -> list[Part]:
     boxes += ", and so is the title where the rule defers the sample to a human." if rule else "."
     captions = {
         "own": "Your own images, as the members see them.",
-        "chosen": "The points you chose.",
+        "chosen": "The samples you chose.",
         "disagreement": "The test samples on which the members disagree most.",
     }
     return [
@@ -288,9 +288,9 @@ def _sections(run: BaggingRun) -> list[Section]:
         "ensemble_size": "Test error of the vote of so many members; the band goes from the best "
         "to the worst subset that was drawn.",
         "selective_prediction": "Error among the predictions that are kept when the least certain "
-        "are deferred to a human; the orange point is the rule of this page.",
+        "are deferred to a human; the orange sample is the rule of this page.",
         "calibration": "Share of right answers among the test samples of about equal certainty, in "
-        "15 bins, and its 95 % interval; the lower part counts the points.",
+        "15 bins, and its 95 % interval; the lower part counts the samples.",
     }
     searches = (
         "Mean validation error of every candidate over its folds; the one of the smallest "
@@ -334,7 +334,7 @@ def _guarantee_words(run: BaggingRun) -> list[str]:
         words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
     if (sets := record.prediction_sets) is not None and sets.coverage is not None:
         words.append(
-            f"The prediction set that a point may have holds {sets.mean_size or 0:.2f} on average "
+            f"The prediction set that a sample may have holds {sets.mean_size or 0:.2f} on average "
             f"and the true one for {percent(sets.coverage)} of the test samples, "
             f"{percent(sets.least_coverage or 0)} of the class that fares worst; "
             f"{percent(sets.confidence)} of each class were asked for."

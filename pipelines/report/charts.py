@@ -63,7 +63,7 @@ def add_boxes(axes: Axes, boxes: Sequence[tuple[float, np.ndarray, bool]], half:
 
 
 def mark_failed(axes: Axes, places: np.ndarray | Sequence[float], size: float) -> None:
-    """A cross at the top for each of what failed, which has no height."""
+    """Mark each failure by a cross at the top, as it has no height."""
     axes.scatter(
         places, np.full(len(places), 0.97), s=size, marker="x", color=VERMILLION, lw=1,
         transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, gid="failed",
@@ -77,7 +77,7 @@ def grid_lines(axes: Axes) -> None:
 
 
 def title_and_key(figure: Figure, title: str, handles: Sequence[Patch | Line2D]) -> None:
-    """The title, and under it what the marks mean; a legend, so that neither covers the other."""
+    """Set the title, and under it a legend of the marks, so that neither covers the other."""
     figure.legend(
         handles=list(handles), title=title, title_fontproperties={"weight": "bold", "size": 11.5},
         alignment="left", loc="outside upper left",

@@ -45,7 +45,7 @@ def confusion_counts(true: np.ndarray, predicted: np.ndarray, n_classes: int) ->
 
 
 def class_name(classes: Sequence[str], code: int) -> str:
-    """The name of a class code, or the code itself where it has no name."""
+    """Return the name of a class code, or the code itself where it has no name."""
     return classes[code] if 0 <= code < len(classes) else str(code)
 
 
@@ -97,7 +97,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
 
 
 def _top_of_scale(counts: np.ndarray) -> float:
-    """A little above the most frequent error; a lone error is no alarm."""
+    """Return a little above the most frequent error; a lone error is no alarm."""
     return max(4.0, 1.15 * int((counts - np.diag(np.diag(counts))).max()))
 
 
@@ -117,7 +117,7 @@ def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
 
 
 def wrong_test_samples(wrong: WrongImages, classes: Sequence[str]) -> Figure:
-    """The first 40 wrong test samples, each titled ``row: true → predicted``."""
+    """Draw the first 40 wrong test samples, each titled ``row: true → predicted``."""
     shown = min(MOST_IMAGES, len(wrong.row))
     titles = [
         (
@@ -160,7 +160,7 @@ SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
 def wrong_samples(run: Run[Any]) -> pd.DataFrame | None:
-    """The wrong test samples, the surest first; None where nothing was predicted."""
+    """Return the wrong test samples, the surest first; None where nothing was predicted."""
     if run.predictions is None:
         return None
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
@@ -185,7 +185,7 @@ def wrong_images(run: Run[Any]) -> WrongImages | None:
 
 
 def wrong_table(run: Run[Any]) -> Table:
-    """A row for each of them: its image where it has one, and how sure it was of its class."""
+    """Build a table of wrong samples: image, if any, classes and certainty."""
     wrong, images = wrong_samples(run), run.wrong_images
     if wrong is None:
         return Table.of((), [])
@@ -211,7 +211,7 @@ def wrong_table(run: Run[Any]) -> Table:
 
 
 def _image_uri(pixels: np.ndarray, brightest: float) -> str:
-    """A small image, ink dark on light, as the figures show it."""
+    """Return a small image, ink dark on light, as the figures show it."""
     shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
     file = BytesIO()
     Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
@@ -244,7 +244,7 @@ def images_note(run: Run[Any]) -> str:
 
 
 def class_table(run: Run[Any]) -> Table:
-    """A row for each class that is there or was predicted, and one of their means."""
+    """Return a row for each class that is there or was predicted, and one of their means."""
     names = ("class", "test samples", "found", "recall", "precision", "F1")
     if run.predictions is None or run.predictions.empty:
         return Table.of(names, [])
@@ -272,7 +272,7 @@ def class_table(run: Run[Any]) -> Table:
 
 
 def test_section(run: Run[Any]) -> Section:
-    """The section of the test samples of any classifier."""
+    """Return the section of the test samples of any classifier."""
     table = class_table(run)
     classes: list[Part] = [Text("Classes", "h3"), Listing("Classes", table)]
     wrong: list[Part] = [

@@ -71,7 +71,7 @@ def _number(value: float | None) -> float:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Compared]:
-    """The runs in these folders, named as briefly as tells them apart.
+    """Return the runs in these folders, named as briefly as tells them apart.
 
     Raises
     ------
@@ -189,14 +189,14 @@ def _row(compared: Compared, page: Path) -> list[Value]:
 
 
 def _link(report: Path, page: Path) -> str:
-    """The page of a run as the comparison reaches it; none where there is none."""
+    """Return the page of a run as the comparison reaches it; none where there is none."""
     if not report.is_file():
         return ""
     return quote(os.path.relpath(report.resolve(), page.resolve().parent))
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """The options that are not the same in all runs, with their value in each."""
+    """Return the options that are not the same in all runs, with their value in each."""
     names = dict.fromkeys(name for each in options for name in each)
     found = []
     for name in names:
@@ -207,7 +207,7 @@ def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
 
 
 def _shared_cells(runs: Sequence[Compared]) -> list[str]:
-    """A sentence for each run after the first, on the cells both have computed."""
+    """Return a sentence for each run after the first, on the cells both have computed."""
     first, *others = runs
     sentences = []
     for other in others:
@@ -277,7 +277,7 @@ def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
 
 
 def paired_table(runs: Sequence[Compared]) -> Table:
-    """A row for each two runs whose best candidates were scored on the same folds.
+    """Return a row for each two runs whose best candidates were scored on the same folds.
 
     The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
     p is corrected for the number of pairs after Holm (1979).
@@ -328,7 +328,7 @@ def same_folds(first: Compared, second: Compared) -> bool:
 
 
 def errors_of_best(compared: Compared) -> pd.Series:
-    """The error, or else 1 less the score, of the best candidate on each fold."""
+    """Return the error, or else 1 less the score, of the best candidate on each fold."""
     cells, best = compared.run.cells, compared.run.record.best
     place = [name for name in compared.kind.place if name in cells and name != "fold"]
     values: dict[str, Any] = {} if best is None else best.model_dump()

@@ -90,7 +90,7 @@ def scores_of(runs: Sequence[ValidationRun]) -> pd.DataFrame | None:
 
 
 def draw(ranks: Ranks) -> tuple[Figure, str]:
-    """The diagram of the critical difference, and what it shows in words."""
+    """Draw the diagram of the critical difference, and what it shows in words."""
     best = min(ranks.means, key=lambda name: ranks.means[name])
     words = (
         f"Mean ranks of {len(ranks.means)} algorithms over {ranks.n_sets} data sets, the best is "

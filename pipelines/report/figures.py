@@ -75,7 +75,7 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def embedded(name: str, figure: Figure, alt: str, saved: Path | None = None) -> Drawn:
-    """A figure as the page takes it, drawn now or saved as SVG before."""
+    """Return a figure as the page takes it, drawn now or saved as SVG before."""
     width, height = figure.get_size_inches()
     svg = svg_of(figure) if saved is None else saved.read_bytes()
     return Drawn(name, round(96 * width), round(96 * height), alt, _data_uri(svg))
@@ -126,12 +126,12 @@ def _of_timeline(run: Run[Any], colour_by: str) -> Made:
 
 
 def worker_addresses(run: Run[Any]) -> list[str]:
-    """The workers of a run, in the order of ``run.json``; see ``workers_of``."""
+    """Return the workers of a run, in the order of ``run.json``; see ``workers_of``."""
     return workers_of(run.tasks, [worker.address for worker in run.record.cluster.workers])
 
 
 def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:
-    """The figures that do not depend on the command.
+    """Return the figures that do not depend on the command.
 
     ``colour_by`` names the column of positive numbers that tells one task from another.
     """

@@ -36,7 +36,7 @@ def read_graph_run(folder: Path) -> GraphRun:
 
 
 def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
-    """The L1 norm of the change against the iteration.
+    """Draw the L1 norm of the change against the iteration.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ WORTH_SAYING = 0.5  # seconds of compilation
 
 
 def template(name: str) -> jinja2.Template:
-    """A template that escapes what it is given and refuses what it is not."""
+    """Return a template that escapes what it is given and refuses what it is not."""
     return _environment().get_template(name)
 
 
@@ -125,7 +125,7 @@ def _state(kind: Kind, run: Run[Any]) -> str:
 
 
 def _answers(run: Run[Any]) -> list[Answer]:
-    """The large figures that every run has."""
+    """Return the large figures that every run has."""
     answers, record = [], run.record
     if record.wall_seconds is not None:
         cells = "" if record.n_cells is None else f"for {count(record.n_cells, 'cell')}, "
@@ -263,7 +263,7 @@ def file_table(folder: Path) -> Table:
 
 
 def _recorded_errors(run: Run[Any]) -> list[Answer]:
-    """The errors that a run recorded."""
+    """Return the errors that a run recorded."""
     best, answers = run.record.best, []
     if best is not None and best.error_mean is not None:
         answers.append(Answer("cv error", percent(best.error_mean), "mean over the folds"))
@@ -273,7 +273,7 @@ def _recorded_errors(run: Run[Any]) -> list[Answer]:
 
 
 def _sections(run: Run[Any]) -> list[Section]:
-    """The test samples, and the tables as they are."""
+    """Return the test samples, and the tables as they are."""
     sections = [test_section(run)]
     for name, frame in (("Candidates", run.candidates), ("Cells", run.cells)):
         shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "
@@ -299,7 +299,7 @@ KINDS = {
 
 
 def kind_of(record: Record) -> Kind:
-    """The kind of a run, by the command in its ``run.json`` and what it predicts."""
+    """Return the kind of a run, by the command in its ``run.json`` and what it predicts."""
     if record.command not in KINDS:
         return ANY
     module, name = KINDS[record.command]

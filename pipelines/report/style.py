@@ -105,18 +105,18 @@ def is_phone() -> bool:
 
 
 def fitting(width: float) -> float:
-    """A figure's width in inches, on the screen for which it is drawn."""
+    """Return a figure's width in inches, on the screen for which it is drawn."""
     return min(width, PHONE) if is_phone() else width
 
 
 def one_axes(height: float, width: float = NARROW, **what: Any) -> tuple[Figure, Axes]:
-    """A figure of that size, in inches, and its axes, of which ``what`` gives labels and scales."""
+    """Create a figure of that size in inches, and its axes with labels and scales of ``what``."""
     figure = Figure(figsize=(fitting(width), height), layout="constrained")
     return figure, figure.add_subplot(**what)
 
 
 def svg_of(figure: Figure) -> bytes:
-    """A figure as SVG, which is dark where its reader has asked for that."""
+    """Return a figure as SVG, which is dark where its reader has asked for that."""
     file = BytesIO()
     with warnings.catch_warnings():
         # A class named in a script our font lacks is drawn as boxes; the page has its name.
@@ -161,7 +161,7 @@ def spans_a_decade(errors: np.ndarray) -> bool:
 
 
 def error_norm(errors: np.ndarray) -> Normalize:
-    """The colour scale of finite errors: logarithmic where they span a decade."""
+    """Return the colour scale of finite errors: logarithmic where they span a decade."""
     if spans_a_decade(errors):
         return LogNorm(errors[errors > 0].min(), errors.max(), clip=True)
     low, high = (errors.min(), errors.max()) if errors.size else (0.0, 1.0)
@@ -171,7 +171,7 @@ def error_norm(errors: np.ndarray) -> Normalize:
 
 
 def percent_y_axis(axes: Axes, errors: np.ndarray) -> None:
-    """Scale, limits and percent labels of a y axis that shows these finite errors.
+    """Set scale, limits and percent labels of a y axis for these finite errors.
 
     Where they span a decade the scale is logarithmic; an error of 0 then has
     its own place under the smallest other one.
@@ -202,7 +202,7 @@ def percent_labels(axis: Axis, ticks: Sequence[float] | None = None) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """The 1, 2, 5 of each decade from low to high; the 1 alone where that is many."""
+    """Return the 1, 2, 5 of each decade from low to high; the 1 alone where that is many."""
     digits = (1, 2, 5) if high < 2000 * low else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]

@@ -217,7 +217,7 @@ def _columns(n_panels: int) -> int:
 
 
 def grid_values(present: pd.Series, every: Sequence[float] = ()) -> np.ndarray:
-    """The grid's values in order: every one of them, if those present are among them."""
+    """Return the grid's values in order: every one of them, if those present are among them."""
     values = np.unique(present.to_numpy(dtype=float))
     grid = np.unique(np.asarray(every, dtype=float))
     if grid.size and np.allclose(grid[nearest(grid, values)], values, rtol=1e-6):
@@ -349,7 +349,7 @@ def read_svm_run(folder: Path) -> SvmRun:
 
 
 def candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """The candidates of a run that has ranked none, best first."""
+    """Return the candidates of a run that has ranked none, best first."""
     if cells.empty:
         return pd.DataFrame(columns=list(SvmCandidate.columns()), dtype=float)
     accuracy = 1 - cells["error"]  # a run begun before there were scorings has errors alone
@@ -377,7 +377,7 @@ def _by_scoring(run: SvmRun) -> str:
 
 
 def _grid(ends: Sequence[float] | None, n_samples: int | None) -> list[float]:
-    """The whole grid of C or gamma as the options say it; empty where they do not."""
+    """Return the whole grid of C or gamma as the options say it; empty where they do not."""
     if ends is None or len(ends) != 2 or not n_samples or n_samples > MOST_POINTS:
         return []
     if max(map(abs, ends)) > 300:  # beyond what a double can hold
@@ -473,7 +473,7 @@ def _within_one_standard_error(run: SvmRun) -> str:
 
 
 def _candidates(run: SvmRun) -> Table:
-    """A row for each candidate, best first; the score has a column where it is not accuracy."""
+    """Build the table of candidates, best first; a score other than accuracy has a column."""
     with_score = run.scoring != ACCURACY and "score_mean" in run.candidates
     names = ("rank", "C", "gamma", *([f"cv {run.scoring}"] if with_score else []), "cv error",
              "standard deviation", "folds with a score", "support vectors", "fit time (s)",

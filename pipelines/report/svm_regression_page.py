@@ -57,7 +57,7 @@ def read_regression_run(folder: Path) -> RegressionRun:
 
 
 def score_map(candidates: pd.DataFrame, scoring: str) -> Figure:
-    """The mean score over log10 C and log10 gamma, each by its best epsilon; the best is framed.
+    """Draw the mean score over log10 C and log10 gamma at the best epsilon; the best framed.
 
     Parameters
     ----------

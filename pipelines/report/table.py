@@ -38,7 +38,7 @@ class Table:
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Iterable[Sequence[Value]]) -> Table:
-        """A table of these columns; one whose cells all are numbers is one of numbers."""
+        """Return a table of these columns; one whose cells all are numbers is one of numbers."""
         cells = [[cell(value) for value in row] for row in rows]
         are_numbers = [all(one.is_number for one in column) for column in zip(*cells, strict=True)]
         kinds = ["number" if one else "text" for one in are_numbers] or ["text"] * len(names)
@@ -49,7 +49,7 @@ class Table:
 
 
 def cell(value: Value) -> Cell:
-    """A value as a cell; a number that is not known, or not finite, comes last in a sort."""
+    """Return a value as a cell; a number that is not known, or not finite, comes last in a sort."""
     if isinstance(value, Cell):
         return value
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def cell(value: Value) -> Cell:
 
 
 def number_cell(value: float, text: str, missing: str = "–") -> Cell:
-    """A cell of a number and its text, another where there is none."""
+    """Return a cell of a number and its text, another where there is none."""
     there = math.isfinite(value)
     return Cell(text if there else missing, float(value) if there else "", is_number=True)
 

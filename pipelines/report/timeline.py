@@ -22,7 +22,7 @@ MOST_LABELS = 40
 
 
 def worker_name(address: str) -> str:
-    """A worker's address without its protocol, short enough for a label."""
+    """Return a worker's address without its protocol, short enough for a label."""
     if address.startswith("inproc://"):  # what stands between says only that it is this machine
         return f"threads {address.rpartition('/')[2]}"
     return shortened(address.rpartition("://")[2] or "unknown", 24)
@@ -103,7 +103,7 @@ def _time_unit(seconds: float) -> tuple[float, str]:
 
 
 def _round_step(length: float) -> float:
-    """A step of 1, 2 or 5 times a power of ten that cuts the length into 5 to 12 parts."""
+    """Return a step of 1, 2 or 5 times a power of ten that cuts the length into 5 to 12 parts."""
     power = 10.0 ** np.floor(np.log10(length / 5))
     return float(power * max(digit for digit in (1, 2, 5) if digit * power <= length / 5))
 

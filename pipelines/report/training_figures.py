@@ -35,7 +35,7 @@ ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of traini
 
 
 def convergence(epochs: pd.DataFrame, goal: float | None) -> Figure:
-    """The validation loss against epochs, steps and seconds.
+    """Draw the validation loss against epochs, steps and seconds.
 
     Parameters
     ----------

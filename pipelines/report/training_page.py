@@ -51,7 +51,7 @@ def _convergence(run: TrainingRun) -> Made:
 
 
 def times_of(run: TrainingRun) -> pd.DataFrame:
-    """A row for each strategy and number of ranks: milliseconds of a step, rows a second.
+    """Return a row for each strategy and number of ranks: milliseconds of a step, rows a second.
 
     The first epoch of each training is left out where there are others: ranks warm up in it.
     """
@@ -83,7 +83,7 @@ def times_of(run: TrainingRun) -> pd.DataFrame:
 
 
 def _middle(numbers: pd.Series) -> float | None:
-    """The median, or None where there is no number."""
+    """Return the median, or None where there is no number."""
     return None if numbers.isna().all() else float(numbers.median())
 
 

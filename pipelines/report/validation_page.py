@@ -103,7 +103,7 @@ MOST_CURVES = 9
 
 
 def algorithm_boxes(scores: Mapping[str, np.ndarray], scoring: str) -> Figure:
-    """A box of scores over the folds for the best candidate of each algorithm, best first.
+    """Draw a box of scores over the folds for the best candidate of each algorithm, best first.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def algorithm_boxes(scores: Mapping[str, np.ndarray], scoring: str) -> Figure:
 
 
 def validation_curves(curves: Sequence[tuple[str, str, pd.DataFrame]], scoring: str) -> Figure:
-    """The score against each parameter that has several values, the others at their best.
+    """Draw the score against each parameter that has several values, the others at their best.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _curve(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def learning_curve(table: pd.DataFrame, scoring: str) -> Figure:
-    """The score against the number of training rows, a line for each algorithm.
+    """Draw the score against the number of training rows, a line for each algorithm.
 
     Parameters
     ----------

@@ -10,12 +10,12 @@ from pipelines.run_folder.statistics import WithinOneStandardError, interval
 
 
 def log10(value: float) -> str:
-    """The logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
+    """Return the logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
     return f"{math.log10(value):.2f}".replace("-", "−")
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction in percent, two decimals: ``0.0125`` is ``1.25 %``."""
+    """Return a fraction in percent, two decimals: ``0.0125`` is ``1.25 %``."""
     if fraction is None or not math.isfinite(fraction):
         return "–"
     return f"{100 * fraction:.2f} %"
@@ -49,7 +49,7 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: ``1 worker``, ``1,437 rows``."""
+    """Return a number and its noun: ``1 worker``, ``1,437 rows``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
@@ -71,7 +71,7 @@ def describe_ties(found: WithinOneStandardError, best: str, simplest: str) -> st
 
 
 def timestamp(text: object) -> str:
-    """An ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
+    """Return an ISO-8601 time as ``2025-11-20 10:13 UTC``; the text itself if it is none."""
     try:
         time = datetime.fromisoformat(str(text))
     except ValueError:
@@ -82,7 +82,7 @@ def timestamp(text: object) -> str:
 
 
 def shortened(name: str, length: int) -> str:
-    """The name, cut with an ellipsis where it is longer than ``length``."""
+    """Return the name, cut with an ellipsis where it is longer than ``length``."""
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
@@ -110,7 +110,7 @@ def scaling_in_words(scaling: object) -> str:
 
 
 def plain(value: object) -> str:
-    """An option's value as it is typed."""
+    """Return an option's value as it is typed."""
     if isinstance(value, list | tuple):
         return " ".join(map(plain, value))
     return "–" if value is None else str(value)

@@ -56,7 +56,7 @@ class Cluster:
 
 
 def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
-    """The kind of cluster the options mean; to be called before anything that happens once.
+    """Return the kind of cluster the options mean; to be called before anything that happens once.
 
     Where the program was started on several ranks, one alone comes back from here, unless
     it is a dry run.
@@ -75,7 +75,7 @@ def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
 
 
 def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool]) -> str:
-    """The kind of cluster once the run is planned: what is over soon waits for no processes.
+    """Return the kind of cluster once the run is planned: what is over soon waits for no processes.
 
     ``auto`` then takes threads of this one, unless more is asked of the cluster than to compute.
     """

@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The git commit this program runs from, with ``+changes`` where files differ from it."""
+    """Return the git commit of this program, with ``+changes`` if files differ from it."""
     here = Path(__file__).resolve().parent
     try:
         head = _git(here, "rev-parse", "HEAD")

@@ -112,7 +112,7 @@ def estimate_run(pilot: PilotRun, tasks_for: TasksFor, n_workers: int) -> RunEst
 def most_workers(
     pilot: PilotRun, tasks_for: TasksFor, efficiency: float = EFFICIENCY, most: int | None = None
 ) -> RunEstimate:
-    """The most workers that are kept at work for that share of the time.
+    """Return the most workers that are kept at work for that share of the time.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ class RunOptions(PlaceOptions):
 def options_of_resumed_run(
     kind: type[Chosen], recorded: dict[str, Any], given: dict[str, Any], folder: Path
 ) -> Chosen:
-    """The recorded options of a run, with those given now that only say how to carry it out.
+    """Return the recorded options of a run, with those given now that only say how to carry it out.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def _damaged_options(folder: Path, problem: str) -> InputError:
 
 
 def deciding_results(options: RunOptions) -> dict[str, Any]:
-    """The options that change results, those that only say how to carry out a run left out."""
+    """Return the options that change results, without those of how a run is carried out."""
     return {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(options)

@@ -22,7 +22,7 @@ def program(command: str) -> str:
 
 
 def group_of(kind: type[Any], name: str) -> str:
-    """The group of an option: that of the dataclass which declares it, else of the command."""
+    """Return the group of an option: that of its dataclass, else that of the command."""
     owner = next(one for one in kind.__mro__ if name in get_annotations(one))
     return str(vars(owner).get("group") or vars(kind).get("group", "options"))
 
@@ -48,7 +48,7 @@ class Formatter(argparse.HelpFormatter):
 
 
 def _command(line: str, width: int) -> list[str]:
-    """A command, indented; where it is too long it goes on after a backslash, as a shell reads."""
+    """Indent a command, and break a long one after backslashes."""
     first, *more = _wrapped(line, width - 6)
     return ["  " + " \\\n      ".join([first, *more])]
 
@@ -59,6 +59,6 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def examples(command: str, lines: Sequence[str]) -> str:
-    """The end of ``--help``: what is typed for some uses of a command, one in a line."""
+    """Return the end of ``--help``: what is typed for some uses of a command, one in a line."""
     called = program(command)
     return "\n".join(["examples:", *(f"  {called} {line}" for line in lines)]) if lines else ""

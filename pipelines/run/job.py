@@ -70,7 +70,7 @@ class Job(ABC, Generic[Chosen]):
 
     @classmethod
     def run(cls, **options: Any) -> Path:
-        """The command from Python: its flags are the keywords, ``n_c=12`` for ``--n-c 12``.
+        """Run the command from Python: its flags are the keywords, ``n_c=12`` for ``--n-c 12``.
 
         Returns
         -------

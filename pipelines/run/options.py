@@ -35,7 +35,7 @@ def option(
     changes_results: bool = True,
     path: str | None = None,
 ) -> Any:
-    """A dataclass field that is a command-line option.
+    """Return a dataclass field that is a command-line option.
 
     ``check`` returns the rule a value breaks ("at least 2"), or None. A ``path`` is
     ``"folder"``, or ``"file"`` for what may be the name of one: it is made
@@ -52,7 +52,7 @@ def option(
 
 
 def at_least(minimum: float, maximum: float = math.inf) -> Check:
-    """A check that a number is not smaller than ``minimum``, nor a slip above ``maximum``."""
+    """Return a check that a number is between ``minimum`` and ``maximum``."""
 
     def check(value: float) -> str | None:
         if not value >= minimum:
@@ -63,12 +63,12 @@ def at_least(minimum: float, maximum: float = math.inf) -> Check:
 
 
 def inside_unit_interval(value: float) -> str | None:
-    """A check that a number lies strictly between 0 and 1."""
+    """Check that a number lies strictly between 0 and 1."""
     return None if 0 < value < 1 else "between 0 and 1"
 
 
 def increasing_log10(bounds: tuple[float, float]) -> str | None:
-    """A check of two log10 bounds: finite, in order, and powers that one can compute with."""
+    """Check two log10 bounds: finite, increasing, and within what float64 can hold."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         return "two finite numbers, the smaller first"
@@ -76,12 +76,12 @@ def increasing_log10(bounds: tuple[float, float]) -> str | None:
 
 
 def positive(value: float) -> str | None:
-    """A check of what must be above 0, and below what is a slip of the pen."""
+    """Return a check of what must be above 0, and below what is a slip of the pen."""
     return None if 0 < value < 1e6 else "above 0 and below 1000000"
 
 
 def finite(value: float) -> str | None:
-    """A check that a number is neither infinite nor NaN."""
+    """Check that a number is neither infinite nor NaN."""
     return None if math.isfinite(value) else "a finite number"
 
 
@@ -227,7 +227,7 @@ def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
 
 
 def with_keywords(error: InputError, kind: type[Any]) -> InputError:
-    """An error that names options by their keywords in the place of their flags."""
+    """Return an error that names options by their keywords in the place of their flags."""
     message = str(error)
     for name in sorted((field.name for field in dataclasses.fields(kind)), key=len, reverse=True):
         message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
@@ -254,5 +254,5 @@ def _absolute(value: str, path: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """An option's value as it is typed."""
+    """Return an option's value as it is typed."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -94,7 +94,7 @@ class Results:
 def measured(
     work: Work, shared: Any, task: AnyTask, needed: list[Any], line: Line | None = None
 ) -> dict[str, Any]:
-    """The task: the task's result, with where and when it was computed.
+    """Run the task; return its result, with where and when it was computed.
 
     With a ``line`` the work can tell how far it is. What numba finds in its cache it does not
     compile; that is so from the second run on.
@@ -132,7 +132,7 @@ def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
                 report(self.n)
 
         def on_end(self, event: Any) -> None:
-            """The next begins, or the task tells of its fits."""
+            """Send the time so far when the next batch begins, or when fits are reported."""
 
     with install_listener("numba:compile", Count()):
         yield
@@ -162,7 +162,7 @@ def _here() -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An exception as one short line for a row's status."""
+    """Return an exception as one short line for a row's status."""
     if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
         return "out of memory"
     if type(error).__name__ == "KilledWorker":

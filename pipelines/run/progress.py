@@ -30,7 +30,7 @@ class Progress:
         """Count one more finished task."""
 
     def update(self, task: Task, share: float, compiled: int = 0) -> None:
-        """A task at work has done that share of its cost; or it compiles so many functions."""
+        """Record the share of a running task that is done, or how many functions it compiles."""
 
     def best(self, text: str) -> None:
         """Show the best candidate so far."""
@@ -61,7 +61,7 @@ class _View(Progress):
                     self.look()
 
     def look(self) -> None:
-        """A second has passed."""
+        """Redraw after a second."""
         raise NotImplementedError
 
     def advance(self, task: Task, failed: bool) -> None:
@@ -71,7 +71,7 @@ class _View(Progress):
             self.done()
 
     def done(self) -> None:
-        """A task is done."""
+        """Count a finished task."""
         raise NotImplementedError
 
     def update(self, task: Task, share: float, compiled: int = 0) -> None:
@@ -82,7 +82,7 @@ class _View(Progress):
                 self.began_to_compile()
 
     def began_to_compile(self) -> None:
-        """A task has not found all that it needs compiled."""
+        """Note that a task compiles functions."""
 
     def best(self, text: str) -> None:
         with self._guard:

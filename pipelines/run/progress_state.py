@@ -51,7 +51,7 @@ class ProgressState:
         self._cost_done += task.cost
 
     def update(self, task: Task, share: float, compiled: int = 0) -> None:
-        """A task at work has done a share, between 0 and 1; or it compiles so many functions."""
+        """Record the share of a running task that is done, in [0, 1], or how much it compiles."""
         self.compiled = compiled
         if compiled and not share:
             return

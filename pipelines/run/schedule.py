@@ -90,7 +90,7 @@ def course(queue: Queue, lifetimes: WorkerLifetimes) -> tuple[Seconds, Seconds]:
 
 
 def _plain(queue: Queue, n_workers: int) -> float:
-    """The same for equal workers and tasks that need nothing, in a third of the time."""
+    """Simulate equal workers and tasks without needs, in a third of the time."""
     free = [0.0] * min(n_workers, len(queue.seconds))
     replace, per_task, handed_out = heapq.heapreplace, queue.per_task, 0.0
     for one in queue.seconds.tolist():

@@ -59,7 +59,7 @@ def wall_time(record: Mapping[str, Any]) -> str:
 
 
 def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
-    """A line for each status other than "ok", with the first cells that have it.
+    """Return a line for each status other than "ok", with the first cells that have it.
 
     ``parameters`` are the columns that name a cell.
     """

@@ -333,7 +333,7 @@ class OnCluster(_Runner):
 
 
 def _fetched(data: Any) -> None:
-    """A task that is done when its worker has the data."""
+    """Do nothing: the task ends when its worker has the data."""
 
 
 Runner = InProcess | OnCluster

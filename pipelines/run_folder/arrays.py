@@ -21,7 +21,7 @@ DAMAGE = (
 
 
 def read_array(path: Path) -> np.ndarray:
-    """An array that ``numpy.save`` wrote.
+    """Return an array that ``numpy.save`` wrote.
 
     Raises
     ------

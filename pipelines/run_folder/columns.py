@@ -29,7 +29,7 @@ class Column:
 
     @classmethod
     def of(cls, field: FieldInfo) -> Column:
-        """The column of a field of a row."""
+        """Return the column of a field of a row."""
         kinds, rules = set(), list(field.metadata)
         for kind in get_args(field.annotation) or (field.annotation,):
             if get_origin(kind) is Annotated:
@@ -56,12 +56,12 @@ class Row(Part):
 
     @classmethod
     def columns(cls) -> dict[str, Column]:
-        """The columns of a table of such rows."""
+        """Return the columns of a table of such rows."""
         return {name: Column.of(field) for name, field in cls.model_fields.items()}
 
     @classmethod
     def required(cls) -> list[str]:
-        """The columns without which a table is none of these rows."""
+        """Return the columns without which a table is none of these rows."""
         return [name for name, field in cls.model_fields.items() if field.is_required()]
 
 

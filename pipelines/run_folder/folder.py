@@ -112,7 +112,7 @@ class RunFolder:
         return self.path / JOURNAL
 
     def journal(self, write: bool = True) -> Journal:
-        """The journal of the run, opened for more records by this process alone, or to read."""
+        """Open the journal of the run, to append by this process alone, or to read."""
         rows = ROWS.get(self.record["command"], Row)
         return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
 
@@ -180,7 +180,7 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 
 
 def iso_now() -> str:
-    """The time, in ISO 8601 and UTC."""
+    """Return the time, in ISO 8601 and UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

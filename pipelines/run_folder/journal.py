@@ -44,7 +44,7 @@ class TaskRecord(Part, Generic[AnyRow]):
 def read_records(
     content: bytes, rows: type[Row] = Row, fingerprint: str | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """The records of a journal's whole lines, and how many are of another run.
+    """Return the records of a journal's whole lines, and how many are of another run.
 
     A line that is damaged costs its own task, not those that follow it. So does one that
     does not bear the run's fingerprint, where the run has one.
@@ -67,7 +67,7 @@ def read_records(
 def read_journal(
     path: Path, rows: type[Row] = Row, fingerprint: str | None = None
 ) -> list[dict[str, Any]]:
-    """The records of a run that another process may be writing; none where there is no file.
+    """Return the records of a run that another process may be writing; none where there is no file.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class Journal:
 
 
 def _locked(path: Path) -> FileIO:
-    """The file, open and locked; of two processes that want it at once one gets it."""
+    """Open and lock the file; of two processes at once, one gets it."""
     while True:
         file = open(path, "ab+", buffering=0)  # noqa: SIM115  open as long as the journal
         try:

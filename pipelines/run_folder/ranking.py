@@ -15,7 +15,7 @@ VALUES = ["error", "score"]
 
 
 def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) -> pd.DataFrame:
-    """The candidates of a table of cells, best first; see ``ranked``.
+    """Return the candidates of a table of cells, best first; see ``ranked``.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def read_run(
 
 
 def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
-    """The cells of a run that ended before it wrote its table; one tried again counts once.
+    """Return the cells of a run that ended before it wrote its table; one tried again counts once.
 
     A row whose fold is -1 is no cell but a refit.
     """
@@ -191,7 +191,7 @@ def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -
 
 
 def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
-    """The records of a journal as tasks, in the order in which they began."""
+    """Return the records of a journal as tasks, in the order in which they began."""
     tasks = [
         FinishedTask(
             record["task"], str(record.get("worker", "")), record["started"], record["seconds"],
@@ -214,7 +214,7 @@ def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame
 
 
 def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
-    """The wrong test points of an image data set; None where there is no such file.
+    """Return the wrong test points of an image data set; None where there is no such file.
 
     Raises
     ------

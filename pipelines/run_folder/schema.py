@@ -29,7 +29,7 @@ class Part(BaseModel):
 
 
 def one_line(problem: object) -> str:
-    """An error in one line: the first rule that is broken, and where."""
+    """Return an error in one line: the first rule that is broken, and where."""
     if isinstance(problem, ValidationError):
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -40,7 +40,7 @@ def one_line(problem: object) -> str:
 
 
 def damaged(path: Path, rule: str, problem: object) -> InputError:
-    """The error of a file in the folder that breaks its rule."""
+    """Return the error of a file in the folder that breaks its rule."""
     return InputError(
         f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): "
         "remove that file to draw the rest, or resume the run to write it again"
@@ -48,7 +48,7 @@ def damaged(path: Path, rule: str, problem: object) -> InputError:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content.
+    """Return a file's content.
 
     Raises
     ------

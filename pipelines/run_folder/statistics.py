@@ -33,7 +33,7 @@ def standard_error(std: float, n_folds: int) -> float:
 
 
 def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
-    """The 95 % interval of an error rate after Wilson (JASA 22, 1927): none wrong is not 0 %."""
+    """Return the 95 % interval of an error rate by Wilson (JASA 22, 1927)."""
     if not n_points:
         return 0.0, 1.0
     share, z2 = n_wrong / n_points, NORMAL_95**2
@@ -44,7 +44,7 @@ def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
 
 
 def interval(n_wrong: int, n_points: int) -> str:
-    """The same in words: ``95 % interval 0 to 11.35 %``."""
+    """Return the same in words: ``95 % interval 0 to 11.35 %``."""
     low, high = (_percent(end) for end in wilson(n_wrong, n_points))
     return f"95 % interval {low} to {high} %"
 
@@ -57,7 +57,7 @@ def _percent(share: float) -> str:
 def corrected_t(
     differences: NDArray[np.float64], ratio: float
 ) -> tuple[float, float, float, float, float]:
-    """The corrected resampled t-test of a mean difference over folds, which share training rows.
+    """Return the corrected resampled t-test of a mean difference over overlapping folds.
 
     Nadeau and Bengio, Inference for the generalization error (Machine Learning 52, 2003).
 
@@ -174,7 +174,7 @@ class GridBoundary:
 
 
 def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
-    """Ends of the grid at which the best is better than its neighbour by a standard error.
+    """Return the ends of the grid where the best beats its neighbour by a standard error.
 
     Elsewhere the errors level off, and a wider grid would hardly have a better candidate.
     """
@@ -196,7 +196,7 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
 
 
 def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary]) -> str:
-    """The command of a run whose grid goes on, in equal steps, beyond these edges.
+    """Return the command of a run whose grid goes on, in equal steps, beyond these edges.
 
     It has half as many values more, so that the cells of this grid are among those of the other.
     """
@@ -213,7 +213,7 @@ def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoun
 
 
 def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:
-    """A command line without some flags and the values that follow them."""
+    """Return a command line without some flags and the values that follow them."""
     kept, skip = [], 0
     for word in argv:
         flag, has_value = word.split("=")[0], "=" in word

@@ -16,7 +16,7 @@ MOST_CELLS = 10**8  # rows times columns
 
 
 def read_table(path: Path, rows: type[Row]) -> pd.DataFrame | None:
-    """A Parquet or CSV file of such rows; None where there is none.
+    """Return a Parquet or CSV file of such rows; None where there is none.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
-    """The table in the dtypes of its rows, and what else it has.
+    """Return the table in the dtypes of its rows, and what else it has.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
 
 
 def _column(values: pd.Series, column: Column) -> pd.Series:
-    """The values in the dtype of their column."""
+    """Return the values in the dtype of their column."""
     name = values.name
     if not column.may_lack and values.isna().any():
         raise ValueError(f"{name} has a missing value")

@@ -34,12 +34,12 @@ class IdlePeriod:
 
 
 def all_workers(tasks: Iterable[FinishedTask]) -> set[str]:
-    """The workers that the journal names."""
+    """Return the workers that the journal names."""
     return {worker for task in tasks for worker in task.workers}
 
 
 def workers_of(tasks: Sequence[FinishedTask], known: Sequence[str]) -> list[str]:
-    """The workers that ``run.json`` knows, in its order, those that ran no task among them.
+    """Return the workers that ``run.json`` knows, in its order, those that ran no task among them.
 
     None, where the journal names no worker that ``run.json`` knows: then the two speak of
     different runs.
@@ -50,7 +50,7 @@ def workers_of(tasks: Sequence[FinishedTask], known: Sequence[str]) -> list[str]
 def worker_timelines(
     tasks: Sequence[FinishedTask], workers: Sequence[str] = ()
 ) -> list[WorkerTimeline]:
-    """The tasks of each worker: the known workers first, then those only the journal names."""
+    """Return the tasks of each worker: known workers first, then those of the journal alone."""
     own: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
     for task in tasks:
         for worker in task.workers:
@@ -74,7 +74,7 @@ def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> fl
 
 
 def idle_periods(tasks: Sequence[FinishedTask]) -> list[IdlePeriod]:
-    """The times without any unit that are longer than all the others together.
+    """Return the times without any unit that are longer than all the others together.
 
     A resumed run has such a time between its parts; drawn to scale it would
     leave no room for the work.
@@ -129,7 +129,7 @@ def _present_seconds(own: Sequence[FinishedTask], parts: Sequence[tuple[float, f
 
 
 def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """The times at which at least one of the tasks ran, in order."""
+    """Return the times at which at least one of the tasks ran, in order."""
     spans: list[tuple[float, float]] = []
     for task in sorted(tasks, key=lambda task: task.started):
         if spans and task.started <= spans[-1][1]:

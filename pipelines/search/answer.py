@@ -28,7 +28,7 @@ from pipelines.search.tasks import SEARCH, Problem, Row, finite
 def compare_algorithms(
     cells: pd.DataFrame, best: Mapping[str, int], ratio: float, rope: float
 ) -> pd.DataFrame:
-    """The best candidates of all algorithms, pair by pair; see ``comparison``."""
+    """Return the best candidates of all algorithms, pair by pair; see ``comparison``."""
     scores = {
         name: cells[cells["candidate"] == candidate].sort_values("fold")["score"].to_numpy()
         for name, candidate in best.items()

@@ -91,7 +91,7 @@ class CandidateScorer:
         self, response: Response, estimator: Any, X: Any, truth: Any, part: str,
         params: Mapping[str, Any],
     ) -> Any:  # fmt: skip
-        """The score of a part of the rows: a number, or one for each name.
+        """Return the score of a part of the rows: a number, or one for each name.
 
         Where scorers are known by their names, one that fails gives the reason, a ``str``.
 
@@ -120,7 +120,7 @@ class CandidateScorer:
         return {name: _scored(one, seen, X, known) for name, one in self._by_name.items()}
 
     def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
-        """The result of a fit that gave nothing, as ``_fit_and_score`` has it.
+        """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class CandidateScorer:
 
 
 def _scored(scorer: Any, estimator: Any, X: Any, truth: Any) -> float | str:
-    """A score; or why there is none."""
+    """Return a score; or why there is none."""
     try:
         with warnings.catch_warnings():
             # A class that is never predicted is no news in a corner of the grid.
@@ -202,7 +202,7 @@ class PredictedEstimator:
         return codes if self._labels is None else self._labels[codes]
 
     def score(self, X: Any, y: Any = None, **weights: Any) -> float:
-        """The estimator's own score, from these predictions where it is a usual one."""
+        """Return the estimator's own score, from these predictions where it is a usual one."""
         from sklearn.base import ClassifierMixin, RegressorMixin
 
         from pipelines.search.shared import shared_fit_of

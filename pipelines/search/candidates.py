@@ -56,7 +56,7 @@ def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def with_labels(argv: Sequence[str]) -> list[str]:
-    """A command line whose ``--param`` say which ``--estimator`` they are of.
+    """Return a command line whose ``--param`` say which ``--estimator`` they are of.
 
     >>> with_labels(["--estimator", "knn", "--param", "n_neighbors=1,3"])
     ['--estimator', 'knn', '--param', 'knn:n_neighbors=1,3']
@@ -156,7 +156,7 @@ def read_yaml(path: str, must_be: str) -> Any:
 
 
 def read_grid(path: str) -> dict[str, Grid]:
-    """The grids of a YAML file: ``estimator: {parameter: value or [value, ...]}``.
+    """Return the grids of a YAML file: ``estimator: {parameter: value or [value, ...]}``.
 
     Raises
     ------

@@ -62,7 +62,7 @@ class SearchJob(job.Job[Chosen]):
         return [key for key in self.splits if key[0] in ("search", "inner")]
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """The tasks of the search; those that need the best of it are not known before."""
+        """Return the tasks of the search; those that need the best of it are not known before."""
         from pipelines.search.running import tasks_for_workers
 
         on_gpu = kind == "cuda" or self.options.device == "gpu"

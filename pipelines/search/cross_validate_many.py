@@ -104,12 +104,12 @@ def cross_validate_many(
 
 
 def ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """The candidates of such a table with their means over the folds, best first."""
+    """Return the candidates of such a table with their means over the folds, best first."""
     return rank(table, table["fold"].nunique())
 
 
 def compared(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
-    """The best candidates of all algorithms, pair by pair and fold by fold.
+    """Return the best candidates of all algorithms, pair by pair and fold by fold.
 
     Parameters
     ----------

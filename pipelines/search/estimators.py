@@ -27,7 +27,7 @@ class Entry:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def path(self, task: str) -> str | None:
-        """The import path for the task."""
+        """Return the import path for the task."""
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
@@ -72,7 +72,7 @@ WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgb
 
 
 def listing() -> list[str]:
-    """A line for each short name."""
+    """Return a line for each short name."""
     width = max(map(len, CATALOGUE))
     return [
         f"{name:{width}}  " + ", ".join(filter(None, (entry.classifier, entry.regressor)))
@@ -81,7 +81,7 @@ def listing() -> list[str]:
 
 
 def estimator_of(name: str, task: str, seed: int) -> Any:
-    """An unfitted estimator by its short name or import path, with the seed of the run.
+    """Return an unfitted estimator by its short name or import path, with the seed of the run.
 
     Raises
     ------

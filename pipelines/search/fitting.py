@@ -156,11 +156,11 @@ def _widest(
 
 
 def ignore_result(split: int, candidate: int, result: CellResult) -> None:
-    """The default ``on_result``."""
+    """Do nothing: the default ``on_result``."""
 
 
 def ignore_progress(fraction: float) -> None:
-    """The default ``report``."""
+    """Do nothing: the default ``report``."""
 
 
 def fit_group(
@@ -325,7 +325,7 @@ class WholeRows:
         self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def alone(self, split: int) -> WholeRows:
-        """The rows of one split that shares no array with others."""
+        """Return the rows of one split that shares no array with others."""
         number = self.numbers[split]
         return WholeRows(
             self.data, (self.name, number), [self.splits[number]], [0], self.scorer,
@@ -400,7 +400,7 @@ class WholeRows:
 
 
 def _with_train(split: Split) -> Split:
-    """A split that asks about its training rows as well."""
+    """Return a split that asks about its training rows as well."""
     train, test = split
     return train, np.concatenate([test, train])
 
@@ -436,7 +436,7 @@ class PreparedRows:
 
 
 def _fitted_whole(estimator: Any, steps: Sequence[tuple[str, Any]], final: Any) -> Any:
-    """The fitted pipeline; of what is none, its last step."""
+    """Return the fitted pipeline; of what is none, its last step."""
     if not steps:
         return final
     done = dict(steps)

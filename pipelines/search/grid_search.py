@@ -131,7 +131,7 @@ class GridSearch(GridSearchCV):
 
 
 def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
-    """A function of scikit-learn's that finds something else under a global name.
+    """Return a function of scikit-learn's that finds something else under a global name.
 
     Its search has no place to say how the list of its fits is carried out but the name
     ``Parallel``; all else, from checks to callbacks and ``cv_results_``, stays its own.
@@ -238,7 +238,7 @@ class SharedParallel:
         self._parallel.__exit__(*error)
 
     def __call__(self, delayed_calls: Iterable[Any]) -> list[dict[str, Any]]:
-        """The results of the fits, in their order."""
+        """Return the results of the fits, in their order."""
         calls = [_arguments(one) for one in delayed_calls]
         if not calls:
             return []

@@ -24,7 +24,7 @@ Known = TypeVar("Known", bound=Record)
 
 
 def record_of(run: Path, kind: type[Known], command: str) -> Known:
-    """The record of a run.
+    """Return the record of a run.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:
 
 
 def _frame(path: Path, metadata: TableMetadata) -> pd.DataFrame:
-    """The table's columns under the names that the run knows."""
+    """Return the table's columns under the names that the run knows."""
     frame, layout = read_frame(path, header=not metadata.without_header)
     if layout is not None and metadata.without_header and metadata.target.isdecimal():
         n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)

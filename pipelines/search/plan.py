@@ -54,7 +54,7 @@ def make_splits(
     data: Dataset, cv: str, n_folds: int, n_repeats: int, seed: int, nested: int | None,
     learning_curve: bool,
 ) -> dict[tuple[str, float], list[Split]]:  # fmt: skip
-    """The splits of every stage.
+    """Return the splits of every stage.
 
     ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
     training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one

@@ -25,7 +25,7 @@ def kinds_of(data: Dataset) -> Kinds | None:
 
 
 def unscaled(data: Dataset) -> FoldedData:
-    """The rows as estimators take them: pixels scaled, columns of tables as they came."""
+    """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
     rows = [data.X_train, data.X_test]
     if data.image_shape is not None:
         fitted = data.scaling.fit(data.X_train)
@@ -34,7 +34,7 @@ def unscaled(data: Dataset) -> FoldedData:
 
 
 def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
-    """The estimator, behind what its rows need.
+    """Return the estimator, behind what its rows need.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
 
 
 def parameter_name(estimator: Any, name: str) -> str:
-    """A parameter as the pipeline is told it: that of its last step, if no other is named."""
+    """Return a parameter's name in the pipeline: of the last step, if none is named."""
     if not hasattr(estimator, "steps") or type(estimator).__name__ != "Pipeline":
         return name
     steps = [step for step, _ in estimator.steps[:-1]]

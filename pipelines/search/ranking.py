@@ -64,7 +64,7 @@ def results_frame(
 def reduce_scores(
     results: pd.DataFrame, parameters: Sequence[str], n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
-    """The candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
+    """Return the candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def tabulate(
 
 
 def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:
-    """The candidates of a table of cells with their algorithm and parameters, best first."""
+    """Return the candidates of a table of cells with their algorithm and parameters, best first."""
     ranked = reduce_scores(cells, ("candidate",), n_folds, client)
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
@@ -144,7 +144,7 @@ def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.
 
 
 def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
-    """The best candidate of every algorithm that has one with a score, in the order of rank."""
+    """Return the best candidate of every algorithm that has a score, in order of rank."""
     scored = ranked[ranked["score_mean"].notna()]
     first = scored.drop_duplicates("algorithm")
     return dict(zip(first["algorithm"], first["candidate"].astype(int), strict=True))

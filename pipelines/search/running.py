@@ -26,7 +26,7 @@ from pipelines.search.tasks import (
 def tasks_for_workers(
     problem: Problem, stages: Sequence[tuple[str, float]], n_workers: int
 ) -> list[Task]:
-    """The tasks of some stages; the longest are cut into their splits where workers would else
+    """Return the tasks of some stages; the longest are cut into splits if workers would else
     idle at the end."""
     tasks = [task for stage in stages for task in make_tasks(problem, *stage, n_workers=n_workers)]
     if any(group.shared and group.shared.one_launch for group in problem.groups):
@@ -64,7 +64,7 @@ class PartialRows:
             yield told, rows
 
     def rest(self, outcome: Outcome[Task], rows: list[Row]) -> tuple[Outcome[Task], list[Row]]:
-        """A task that is done, and those of its rows that were not given before."""
+        """Return a task that is done, and those of its rows that were not given before."""
         left = outcome.task.without(self._given)
         new = self._new(rows)
         if len(new) == len(rows):

@@ -28,7 +28,7 @@ OF_TWO = {
 
 
 def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
-    """The names of the scorers of any estimators, by default that of the task.
+    """Return the names of the scorers of any estimators, by default that of the task.
 
     Raises
     ------

@@ -140,7 +140,7 @@ def _load(path: str, name: str) -> Any:
 def shorter(
     split: Split, share: float, y: np.ndarray, task: str, in_order: bool, seed: int
 ) -> Split:
-    """The split with a share of its training rows; classes keep their proportions.
+    """Return the split with a share of its training rows; classes keep their proportions.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def inner_splits(
     outer: Sequence[Split], kind: str, n_folds: int, n_repeats: int, seed: int, X: Any,
     y: np.ndarray, groups: np.ndarray | None, task: str, classes: np.ndarray | None,
 ) -> list[list[Split]]:  # fmt: skip
-    """The same cross-validation within the training rows of every outer fold."""
+    """Return the same cross-validation within the training rows of every outer fold."""
     found = []
     for train, _ in outer:
         rows = rows_of(X, train)

@@ -55,7 +55,7 @@ class Substitute:
 
 
 def substitute(estimator: Any, device: str, intel: bool = False) -> Substitute:
-    """The implementation to use on a device.
+    """Return the implementation to use on a device.
 
     Parameters
     ----------

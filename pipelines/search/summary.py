@@ -30,7 +30,7 @@ def of_plan(
 
 
 def of_run(record: Mapping[str, Any]) -> list[str]:
-    """The best, how it compares, what was shared, the time, what failed."""
+    """Return the best, how it compares, what was shared, the time, what failed."""
     best, first = record["best"], record["scoring"][0]
     lines = [f"best       {best['algorithm']}: {as_recorded(best['parameters'])}"]
     if best["score_mean"] is not None:

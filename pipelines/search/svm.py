@@ -116,7 +116,7 @@ def grid_problem(
     settings: Settings,
     scorer: CandidateScorer,
 ) -> Problem:
-    """The search of every C and gamma, of a regression of every epsilon too, in that order.
+    """Return the search of every C and gamma, of a regression of every epsilon too, in that order.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def answer(
 
 
 def _refit(problem: Problem, refit: Refit, solver: str, settings: Settings) -> Tested:
-    """The task of the refit."""
+    """Return the task of the refit."""
     return refit_and_test(problem.data, refit, solver, settings)
 
 
@@ -212,7 +212,7 @@ def scores_of_numbers(truth: np.ndarray, predicted: np.ndarray) -> dict[str, flo
 
 
 def candidates_in(path: Path) -> pd.DataFrame:
-    """The candidates of a finished run, best first."""
+    """Return the candidates of a finished run, best first."""
     from pipelines.run_folder.tables import read_table
 
     found = read_table(path / names.CANDIDATES, columns.SvmCandidate)
@@ -232,7 +232,7 @@ def grid_line(
 
 
 def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
-    """The answer, how sure it is, the time, and what failed."""
+    """Return the answer, how sure it is, the time, and what failed."""
     best, n_folds = record["best"], record["options"]["folds"]
     scoring = record["options"].get("scoring") or "accuracy"
     found = [f"{name} = {best[name]:.3g}" for name in (*PARAMETERS, "epsilon") if name in best]
@@ -269,7 +269,7 @@ def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[s
 
 
 def nested_lines(record: Mapping[str, Any], scoring: str) -> list[str]:
-    """The estimate of a nested cross-validation, where there is one."""
+    """Return the estimate of a nested cross-validation, where there is one."""
     nested = record.get("nested")
     if not nested:
         return []

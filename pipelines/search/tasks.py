@@ -32,7 +32,7 @@ Splits = Mapping[tuple[str, float], Sequence[Split]]
 
 
 def ignore_rows(fraction: float, rows: Sequence[Row] = ()) -> None:
-    """The default ``report``."""
+    """Do nothing: the default ``report``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Task:
         ]
 
     def without(self, done: Collection[Place]) -> Task | None:
-        """The task less the candidates and splits that are all done; None: nothing is left."""
+        """Return the task without finished candidates and splits; None if nothing is left."""
         left = [place for place in self.places if place not in done]
         if not left:
             return None
@@ -145,7 +145,7 @@ def make_tasks(
     only: Mapping[int, Collection[int]] | None = None,
     n_workers: int = 1,
 ) -> list[Task]:
-    """The tasks of a stage, for so many workers.
+    """Return the tasks of a stage, for so many workers.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class _Progress:
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
-    """The rows of a task that gave none."""
+    """Return the rows of a task that gave none."""
     nothing: dict[str, Any] = {
         "fit_time": None,
         "score_time": None,
@@ -347,7 +347,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def finite(score: Any) -> float | None:
-    """A number, or None where it is none."""
+    """Return a number, or None where it is none."""
     if score is None or isinstance(score, str):
         return None
     value = float(score)

@@ -10,7 +10,7 @@ JOBS = "n_jobs"
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:
-    """The estimator with every ``n_jobs`` in it set.
+    """Return the estimator with every ``n_jobs`` in it set.
 
     Parameters
     ----------

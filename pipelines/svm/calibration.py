@@ -28,7 +28,7 @@ class Calibration:
 
     @classmethod
     def of(cls, calibrated: Any) -> Calibration:
-        """The parameters of a ``CalibratedClassifierCV(method="sigmoid", ensemble=False)``."""
+        """Return the parameters of ``CalibratedClassifierCV(method="sigmoid", ensemble=False)``."""
         (only,) = calibrated.calibrated_classifiers_
         return cls(
             np.array([sigmoid.a_ for sigmoid in only.calibrators], dtype=np.float64),

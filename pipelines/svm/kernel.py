@@ -29,7 +29,7 @@ class Kernel:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {self.name!r}")
 
     def at(self, gamma: float) -> Kernel:
-        """The kernel of one gamma."""
+        """Return the kernel of one gamma."""
         return replace(self, gamma=gamma)
 
     @property
@@ -46,7 +46,7 @@ class Kernel:
         return self.name not in ("sigmoid", PRECOMPUTED)
 
     def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """The kernel of every row of ``X`` with every row of ``Z``, to the last digit that of
+        """Return the kernel between the rows of ``X`` and of ``Z``, to the last digit that of
         scikit-learn's ``pairwise_kernels``, whose import takes longer than most predictions.
 
         Parameters

@@ -110,7 +110,7 @@ class _SupportVectors:
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
-        """The machine in the content of a file.
+        """Return the machine in the content of a file.
 
         Raises
         ------

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
-    """The binary problems of a multi-class SVM.
+    """Return the binary problems of a multi-class SVM.
 
     Returns
     -------

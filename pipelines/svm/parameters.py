@@ -70,7 +70,7 @@ def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> d
 def rows_that_count(
     X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows of a weight above 0, and their weights; None where all weigh 1.
+    """Return the rows of a weight above 0, and their weights; None where all weigh 1.
 
     Raises
     ------

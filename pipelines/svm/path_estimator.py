@@ -130,7 +130,7 @@ class PathEstimator(BaseEstimator):
         return rows, y
 
     def _called(self, X: Any) -> np.ndarray:
-        """The kernel that a callable gives between rows and those of the fit."""
+        """Return the kernel that a callable gives between rows and those of the fit."""
         assert callable(self.kernel)
         values: np.ndarray = check_array(self.kernel(X, self._rows_of_fit), dtype=np.float64)
         return values
@@ -151,7 +151,7 @@ class PathEstimator(BaseEstimator):
         return np.asarray(X.toarray())
 
     def gamma_of(self, X: np.ndarray) -> float:
-        """The number that ``gamma`` stands for on these rows."""
+        """Return the number that ``gamma`` stands for on these rows."""
         if self._is_given:
             return 1.0
         if self.gamma == "auto":

@@ -72,7 +72,7 @@ class PathResult:
 def checked(
     X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """A call's labels, gammas, C's and folds as arrays, after a look at them and at ``X``."""
+    """Validate a call's labels, gammas, C's and folds, and return them as arrays."""
     y, gammas = np.asarray(y), np.atleast_1d(np.asarray(gammas, dtype=np.float64))
     Cs = np.asarray(Cs, dtype=np.float64)
     folds = [(np.asarray(train), np.asarray(validation)) for train, validation in folds]

@@ -206,7 +206,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return self._keep(found, rows, classes, gamma, used[found.support])
 
     def _fit_calibrated(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """A fit without probabilities, and sigmoids from rows that other fits did not see."""
+        """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
         plain = clone(self).set_params(probability=False)
         calibrated = CalibratedClassifierCV(plain, method="sigmoid", cv=5, ensemble=False)
         calibrated.fit(X, y, sample_weight=sample_weight)

@@ -62,7 +62,7 @@ def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
 
 
 def first_validation_fold(folds: Sequence[tuple[np.ndarray, np.ndarray]], n: int) -> np.ndarray:
-    """The number of the first fold that validates each row (-1: none)."""
+    """Return the number of the first fold that validates each row (-1: none)."""
     fold_of = np.full(n, -1, np.int64)
     for number in reversed(range(len(folds))):
         fold_of[folds[number][1]] = number
@@ -85,7 +85,7 @@ def fold_weights(folds: Sequence[tuple[np.ndarray, np.ndarray]], order: np.ndarr
 
 
 def problems_of(n_classes: int, decision: str) -> list[Problem]:
-    """The binary problems of a multi-class fit, in scikit-learn's order.
+    """Return the binary problems of a multi-class fit, in scikit-learn's order.
 
     Two classes make one problem under either decision.  Its first class is the
     one whose decision value is positive: under ``ovo`` as in LIBSVM, the lower

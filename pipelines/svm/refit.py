@@ -91,7 +91,7 @@ def refit_and_test(data: FoldedData, refit: Refit, solver: str, settings: Settin
 
 
 def _refit_regression(data: FoldedData, refit: Refit, settings: Settings) -> Tested:
-    """The regression on standardised targets."""
+    """Return the regression on standardised targets."""
     assert refit.epsilon is not None
     from pipelines.svm.cpu.regression import fit_regression
     from pipelines.svm.path_svr import target_scaling

@@ -46,7 +46,7 @@ class Form:
     coef0: float = 0.0
 
     def at(self, gamma: float = 1.0) -> Kernel:
-        """The kernel, of one gamma."""
+        """Return the kernel, of one gamma."""
         return Kernel(self.kernel, self.degree, self.coef0, gamma)
 
     def settings(self, Cs: np.ndarray) -> Settings:
@@ -64,7 +64,7 @@ class Settings:
     class_weight: ClassWeight = None
 
     def limit(self, n: int) -> int:
-        """The largest number of iterations for one C of a problem of n rows.
+        """Return the largest number of iterations for one C of a problem of n rows.
 
         LIBSVM's own where none is given.
         """
@@ -96,7 +96,7 @@ class Search:
     only: Sequence[int] | None = None
 
     def at(self, gamma: float) -> Search:
-        """The search of one gamma."""
+        """Return the search of one gamma."""
         return replace(self, kernel=self.kernel.at(gamma))
 
     @property
@@ -147,7 +147,7 @@ def search_folds(
     y: np.ndarray, Cs: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], form: Form,
     sample_weight: np.ndarray | None = None, **more: Any,
 ) -> tuple[Search, np.ndarray]:  # fmt: skip
-    """The search of a cross-validation, and the order in which its C's ascend.
+    """Return the search of a cross-validation, and the order in which its C's ascend.
 
     Rows are sorted by class and by the fold that validates them; ``more`` are further fields.
     """
@@ -169,7 +169,7 @@ def search_folds(
 def search_all_rows(
     y: np.ndarray, Cs: np.ndarray, gamma: float, form: Form, sample_weight: np.ndarray | None
 ) -> Search:
-    """The search of one fit, which trains on all rows and validates none."""
+    """Return the search of one fit, which trains on all rows and validates none."""
     layout = sort_rows(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     return Search(

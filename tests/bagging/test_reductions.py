@@ -30,19 +30,19 @@ def test_reductions_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("pipelines.bagging.reductions.POINTS_PER_CHUNK", 8)
     p = drawn()
     found = reduce_members(as_dask_array(list(p)))
-    for point in range(p.shape[1]):
-        counts = [int(np.sum(p[:, point].argmax(axis=1) == code)) for code in range(4)]
-        mean = p[:, point].astype(float).mean(axis=0)
+    for sample in range(p.shape[1]):
+        counts = [int(np.sum(p[:, sample].argmax(axis=1) == code)) for code in range(4)]
+        mean = p[:, sample].astype(float).mean(axis=0)
         most = [code for code in range(4) if counts[code] == max(counts)]
         vote = max(most, key=lambda code: mean[code])
-        assert found.votes[point].tolist() == counts
-        assert found.vote[point] == vote
-        assert found.by_mean[point] == mean.argmax()
-        np.testing.assert_allclose(found.mean[point], mean, atol=1e-12)
-        assert found.certainty[point] == pytest.approx(mean[vote])
-        assert found.disagreement[point] == pytest.approx(1 - counts[vote] / len(p))
+        assert found.votes[sample].tolist() == counts
+        assert found.vote[sample] == vote
+        assert found.by_mean[sample] == mean.argmax()
+        np.testing.assert_allclose(found.mean[sample], mean, atol=1e-12)
+        assert found.certainty[sample] == pytest.approx(mean[vote])
+        assert found.disagreement[sample] == pytest.approx(1 - counts[vote] / len(p))
         np.testing.assert_allclose(
-            found.quantiles[point].T, np.quantile(p[:, point].astype(float), QUANTILES, axis=0)
+            found.quantiles[sample].T, np.quantile(p[:, sample].astype(float), QUANTILES, axis=0)
         )
     assert len(np.unique(found.vote)) == 4
 

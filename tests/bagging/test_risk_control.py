@@ -62,7 +62,7 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
     nothing = find_threshold(certainty[:50], is_wrong[:50], 0.01)
     assert nothing.threshold is None
     assert not nothing.keeps(certainty).any()
-    assert "every point is deferred to a human" in nothing.line
+    assert "every sample is deferred to a human" in nothing.line
     assert find_threshold(np.empty(0), np.empty(0, dtype=bool), 0.1).threshold is None
 
 

@@ -23,7 +23,7 @@ def shuffled(n_rows: int, generator: np.random.Generator) -> Permutation:
 def buffered_shuffle(
     sizes: Sequence[int], n_together: int, generator: np.random.Generator
 ) -> Iterator[Permutation]:
-    """A shuffle of a file that is read group by group, through a buffer that stays full.
+    """Yield a shuffle of a file that is read group by group, through a buffer that stays full.
 
     The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it
     has are drawn from the buffer, and it takes their places. At the end what is left comes in
@@ -56,5 +56,5 @@ def buffer_size(sizes: Sequence[int], n_together: int) -> int:
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:
-    """The rows of a union batch that are a rank's: parts differ by one row at the most."""
+    """Return the rows of a union batch that are a rank's: parts differ by one row at the most."""
     return slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)

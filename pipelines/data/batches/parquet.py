@@ -216,7 +216,7 @@ class ParquetRows:
                 begin = end
 
     def _blocks(self, groups: Sequence[int]) -> Iterator[Arrays]:
-        """The rows of some row groups, in this order, as they are decoded: a few at a time.
+        """Yield the rows of some row groups, in this order, as they are decoded: a few at a time.
 
         What lies in a file is read bit by bit, too: less than a row group is in memory.
         """
@@ -260,7 +260,7 @@ def _in_turn(read: Iterable[Arrays]) -> Iterator[_Piece]:
 
 
 def _rows_as_one(array: np.ndarray) -> np.ndarray:
-    """A view in which a row of two axes is one element: numpy copies those faster."""
+    """Return a view in which a row of two axes is one element: numpy copies those faster."""
     if array.ndim == 1 or not array.shape[1]:
         return array
     return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]

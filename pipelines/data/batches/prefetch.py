@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def prefetch(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
-    """The same items, made by a thread of this name; it ends with whoever takes them.
+    """Yield the same items, made by a thread of this name; it ends with whoever takes them.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class HostRows(_InMemory):
         self._device = device
 
     def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number."""
+        """Return rows by number."""
         found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
         return to_device_columns(found, self._device)
 
@@ -110,7 +110,7 @@ class DeviceRows(_InMemory):
         self.n_rows = _length(self._columns)
 
     def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number."""
+        """Return rows by number."""
         return {
             name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
         }
@@ -136,7 +136,7 @@ def to_device_columns(columns: Columns, device: str) -> Columns:
 
 
 def _tensor_of(one: Any) -> torch.Tensor:
-    """An array's memory as a tensor; a copy of one that must not be written, as torch asks."""
+    """Return an array's memory as a tensor; a copy if it is read-only, as torch requires."""
     import torch
 
     if isinstance(one, torch.Tensor):

@@ -39,7 +39,7 @@ __all__ = [
 def make_preprocessor(
     kinds: Kinds, *, scale: bool = True, missing: Missing = "impute"
 ) -> TablePreprocessor:
-    """A transformer of raw rows, ``RawTable.X``, to fit on the training rows of each fold.
+    """Return a transformer of raw rows, ``RawTable.X``, to fit on the training rows of each fold.
 
     Parameters
     ----------

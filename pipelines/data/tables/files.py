@@ -89,7 +89,7 @@ def _how(layout: Layout) -> dict[str, Any]:
 
 
 def _read_with_cudf(path: Path, layout: Layout | None) -> pd.DataFrame | None:
-    """The table in host memory, or None where cudf cannot be used or cannot read it."""
+    """Return the table in host memory, or None where cudf cannot be used or cannot read it."""
     try:
         import cudf
 

@@ -110,7 +110,7 @@ def find_kinds(
 
 
 def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
-    """The kind of a column, why it is left out, and the number of levels of a category."""
+    """Return the kind of a column, why it is left out, and the number of levels of a category."""
     import pandas as pd
 
     types = pd.api.types
@@ -159,7 +159,7 @@ def _is_id(column: pd.Series, place: int) -> bool:
 
 
 def to_numbers(column: pd.Series) -> NDArray[np.float64]:
-    """A column as float64, missing values and what is no number as NaN."""
+    """Return a column as float64, missing values and what is no number as NaN."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column.dtype):  # bool too
@@ -169,7 +169,7 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
 
 
 def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
-    """The columns that are learned from, by name, in one form whatever the file's.
+    """Return the columns that are learned from, by name, in one form whatever the file's.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path) -> pd.DataFrame:
 
 
 def level_of(value: object) -> str:
-    """A level as text that does not depend on how a file was read: 1, 1.0 and "1" are one."""
+    """Return a level as text, however the file was read: 1, 1.0 and "1" are equal."""
     text = str(value).strip()
     if text.lower() in ("true", "false"):
         return text.capitalize()

@@ -77,7 +77,7 @@ def notice_layout(path: Path, header: bool | None = None) -> Layout | None:
 
 
 def refuse_one_name_twice(names: list[str], path: Path) -> None:
-    """A column that is there twice would be told from its double by a name nobody wrote.
+    """Raise an error for two columns of one name: a reader would rename one of them.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def refuse_one_name_twice(names: list[str], path: Path) -> None:
 
 
 def _split(path: Path) -> tuple[str, Cells]:
-    """The separator, and the cells of the first lines, stripped."""
+    """Return the separator, and the cells of the first lines, stripped."""
     found = []
     for separator in SEPARATORS:
         rows = _rows(path, separator)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_npz(path: Path, label: str | None = None) -> pd.DataFrame:
-    """``X`` as columns x0, x1, ..., and after them, if asked for, the array ``label``.
+    """Read ``X`` as columns x0, x1, ..., followed by the array ``label`` if given.
 
     Raises
     ------

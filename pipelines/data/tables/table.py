@@ -93,7 +93,7 @@ class RawTable:
         return not self.kinds.categories and not self.n_missing
 
     def matrix(self) -> NDArray[np.float64]:
-        """The numbers of a plain table: shape (n_rows, n_features), C-contiguous."""
+        """Return the numbers of a plain table: shape (n_rows, n_features), C-contiguous."""
         return np.ascontiguousarray(self.X[list(self.kinds.numbers)].to_numpy())
 
     def lines(self) -> list[str]:

@@ -23,7 +23,7 @@ FEW = 20  # different whole numbers that may be classes
 def choose_target(
     frame: pd.DataFrame, target: str | None, path: Path, task: Task | None = None
 ) -> tuple[str, str]:
-    """The column to predict, and how it was chosen where it was not named.
+    """Return the column to predict, and how it was chosen where it was not named.
 
     Parameters
     ----------

@@ -25,12 +25,12 @@ def listed(names: Iterable[object], most: int = 10) -> str:
 
 
 def counted(n: int, word: str, words: str | None = None) -> str:
-    """A number with its noun: ``1 row``, ``1,200 rows``."""
+    """Return a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{n:,} {word if n == 1 else words or word + 's'}"
 
 
 def empty(path: Path) -> InputError:
-    """A file without a row."""
+    """Return a file without a row."""
     return InputError(
         f"{opt('dataset')} must hold at least one row of data, '{path}' has none; check that it "
         f"was written in full"
@@ -38,7 +38,7 @@ def empty(path: Path) -> InputError:
 
 
 def unreadable(path: Path, why: object) -> InputError:
-    """A file that no reader takes."""
+    """Return a file that no reader takes."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
         f"{opt('dataset')} must be a readable {path.suffix.lower()} file, '{path}' is not "

@@ -40,7 +40,7 @@ class Bubble:
 
 
 def split(steps: Sequence[Sequence[Actions]], ideal: float) -> Bubble:
-    """The bubble of some steps; ``steps[i][rank]`` are the actions of a rank, in order."""
+    """Return the bubble of some steps; ``steps[i][rank]`` are the actions of a rank, in order."""
     measured, without, seconds, compute = (np.zeros(len(steps)) for _ in range(4))
     for i, ranks in enumerate(steps):
         busy = float(np.mean([(one[:, 4] - one[:, 3]).sum() for one in ranks]))

@@ -71,7 +71,7 @@ class StagedModel(FlatModel):
                 one[own] = state[name][whole]
 
     def whole(self, group: Group) -> dict[str, torch.Tensor]:
-        """The state of the whole network, on every rank; raises as ``Group.sum``."""
+        """Return the state of the whole network, on every rank; raises as ``Group.sum``."""
         import torch
 
         mine, found = self.state(), dict[str, torch.Tensor]()

@@ -142,7 +142,7 @@ class StagedRank(Rank):
         model.step(self._settings.rate(now.step, 1))
 
     def _broken(self, error: RuntimeError) -> Exception:
-        """A message that did not come is the loss of a rank; what else fails is the work's."""
+        """Turn a missing message into the loss of a rank; any other error is the work's."""
         text = str(error)
         if not any(word in text for word in ("gloo", "Connection", "Timed out", "timed out")):
             return error
@@ -150,7 +150,7 @@ class StagedRank(Rank):
         return ProcessGroupError(text.splitlines()[0])
 
     def _filled_up(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """A batch of as many rows as all micro-batches have."""
+        """Return a batch of as many rows as all micro-batches have."""
         X, y = batch.columns["X"], batch.columns["y"]
         missing = self._in_micro * self._plan.n_micro - len(y)
         self._n_union, self._filled = batch.n_union, missing > 0
@@ -177,7 +177,7 @@ class StagedRank(Rank):
         super()._end_epoch(spent, communication, wait, equal)
 
     def _all_steps(self) -> list[list[Actions]]:
-        """The actions of every rank, of the last steps."""
+        """Return the actions of every rank, of the last steps."""
         most = 6 * self._plan.n_micro  # two stages, three kinds
         torch, n_ranks = self._torch, self._group.n_ranks
         sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=torch.float64)
@@ -229,7 +229,7 @@ class StagedRank(Rank):
             self._kept = self._state() | self._best, asdict(self._progress)
 
     def kept_bytes(self) -> bytes | None:
-        """The whole network, as it was put together last; None before that."""
+        """Return the whole network, as it was put together last; None before that."""
         if self._kept is None:
             return None
         state, progress = self._kept

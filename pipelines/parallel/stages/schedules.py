@@ -80,7 +80,7 @@ class Plan:
             )
 
     def among(self, n_ranks: int) -> Plan:
-        """The plan of fewer ranks, after a loss; gpipe where this schedule cannot be kept."""
+        """Return the plan for fewer ranks after a loss; gpipe if this schedule is impossible."""
         plan = Plan(self.schedule, n_ranks, self.n_micro)
         try:
             plan.refuse_impossible()

@@ -22,7 +22,7 @@ class StageTrace:
         self._zero = time.perf_counter()
 
     def enter(self, kind: int, stage: int, micro: int, began: float) -> None:
-        """An action ends now."""
+        """Record the end of an action."""
         now = time.perf_counter() - self._zero
         self.rows.append((kind, stage, micro, began - self._zero, now))
 

@@ -215,7 +215,7 @@ class PlainFits(SharedEstimators):
     one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``."""
+        """Fit as ``SharedEstimators.fit`` says."""
         return [estimator.fit(X, y, **weights) for estimator in estimators]
 
 
@@ -287,5 +287,5 @@ def _copies(estimators: Sequence[Any]) -> list[Any]:
 
 
 def parameters_of(estimators: Sequence[Any], name: str) -> list[Any]:
-    """A parameter of each."""
+    """Return a parameter of each."""
     return [getattr(estimator, name) for estimator in estimators]

@@ -33,14 +33,14 @@ class Prefixes(SharedEstimators):
         return (self.size,)
 
     def accepts(self, estimator: Any) -> bool:
-        """A number of members, and nothing that depends on members to come."""
+        """Return a number of members, and nothing that depends on members to come."""
         size = getattr(estimator, self.size)
         # Rows out of the bag are estimated for all members at once.
         of_all = any(getattr(estimator, name, False) for name in ("warm_start", "oob_score"))
         return isinstance(size, int) and size > 0 and not of_all
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``."""
+        """Fit as ``SharedEstimators.fit`` says."""
         largest = max(estimators, key=self.size_of)
         largest.fit(X, y, **weights)
         return [self.cut(largest, self.size_of(one)) for one in estimators]
@@ -50,7 +50,7 @@ class Prefixes(SharedEstimators):
         return int(getattr(estimator, self.size))
 
     def cut(self, largest: Any, n: int) -> Any:
-        """The estimator of the first ``n`` members."""
+        """Return the estimator of the first ``n`` members."""
         smaller = copy.copy(largest)
         setattr(smaller, self.size, n)
         for name in self.lists:
@@ -155,7 +155,7 @@ class HistogramBoosting(Boosting):
         return Prefixes.accepts(self, estimator) and estimator.early_stopping in (False, "auto")
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``.
+        """Fit as ``SharedEstimators.fit`` says.
 
         Raises
         ------

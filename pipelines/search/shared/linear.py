@@ -27,7 +27,7 @@ class Ridges(SharedEstimators):
     takes_weights = False
 
     def accepts(self, estimator: Any) -> bool:
-        """A solver that gives the exact solution, and one alpha above 0."""
+        """Return a solver that gives the exact solution, and one alpha above 0."""
         return (
             estimator.solver in ("auto", "cholesky", "svd")
             and not estimator.positive
@@ -74,7 +74,7 @@ class Paths(SharedEstimators):
     one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``."""
+        """Fit as ``SharedEstimators.fit`` says."""
         fitted: list[Any] = [None] * len(estimators)
         order = sorted(range(len(estimators)), key=lambda i: self.strength(estimators[i]))
         walker = copy.copy(estimators[order[-1]]).set_params(warm_start=True)
@@ -109,7 +109,7 @@ class Logistic(Paths):
     shared = ("C",)
 
     def accepts(self, estimator: Any) -> bool:
-        """Solvers without chance: they end at the optimum whatever the order of the rows."""
+        """Return whether the solver is deterministic: it ends at the optimum in any row order."""
         return (
             estimator.solver in ("lbfgs", "newton-cg", "newton-cholesky")
             and not estimator.warm_start

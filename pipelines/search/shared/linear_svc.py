@@ -33,7 +33,7 @@ class LinearSVCs(SharedEstimators):
     one_fit = False
 
     def accepts(self, estimator: Any) -> bool:
-        """The loss and the penalty that have a Hessian, one class against the rest."""
+        """Return whether loss and penalty have a Hessian, with one class against the rest."""
         return (
             estimator.loss == "squared_hinge"
             and estimator.penalty == "l2"
@@ -42,7 +42,7 @@ class LinearSVCs(SharedEstimators):
         )
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``.
+        """Fit as ``SharedEstimators.fit`` says.
 
         Raises
         ------
@@ -109,7 +109,7 @@ def _objective(X: np.ndarray, signs: np.ndarray, C: np.ndarray, w: np.ndarray) -
 
 
 def _fitted(one: Any, X: Any, classes: np.ndarray, w: np.ndarray, n_steps: int) -> Any:
-    """The estimator as ``LinearSVC.fit`` would have left it."""
+    """Return the estimator as ``LinearSVC.fit`` would have left it."""
     fitted = copy.copy(one)
     fitted.classes_, fitted.n_iter_ = classes, n_steps
     fitted.coef_, fitted.intercept_ = w, np.zeros(len(w))

@@ -26,7 +26,7 @@ class Neighbors(SharedEstimators):
     takes_weights = False
 
     def accepts(self, estimator: Any) -> bool:
-        """A number of neighbours, and distances between rows."""
+        """Return a number of neighbours, and distances between rows."""
         k = estimator.n_neighbors
         return isinstance(k, int | np.integer) and bool(k > 0) and estimator.metric != "precomputed"
 
@@ -88,7 +88,7 @@ class Query:
         return np.flatnonzero(self.distances[:, k - 1] == self.distances[:, k])
 
     def ask(self, estimator: Any, method: str) -> np.ndarray:
-        """The estimator's own reduction of its neighbours."""
+        """Let the estimator respond from the neighbours that were queried before."""
         distances, indices = self.of(estimator, estimator.n_neighbors)
         stand_in = copy.copy(estimator)
 
@@ -118,7 +118,7 @@ class Votes:
         return counts / k
 
     def winner(self, k: int, estimator: Any) -> np.ndarray:
-        """The class with the most votes among the first k; of several the smallest."""
+        """Return the class with the most votes among the first k; of several the smallest."""
         counts, tied = self._first(k), self.query.tied(k)
         if len(tied):
             first, second = np.sort(counts[tied], axis=1)[:, :-3:-1].T

@@ -77,7 +77,7 @@ class Rows:
 
 
 def decompose(estimator: Any) -> tuple[list[Step], Any] | None:
-    """The first steps of a pipeline and its last; None for one that has to stay whole.
+    """Return the first steps of a pipeline and its last; None for one that has to stay whole.
 
     An estimator that is no pipeline is its own last step.
     """
@@ -213,7 +213,7 @@ def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
 
 
 def _narrower(pca: Any, rows: Rows, width: int, before: Any) -> tuple[Any, Rows]:
-    """An analysis with fewer components: the first of those that were found."""
+    """Return an analysis with fewer components: the first of those that were found."""
     cut, rank, most = copy.copy(pca), min(np.shape(before)), pca.n_components_
     cut.n_components = cut.n_components_ = width
     for name in ("components_", "explained_variance_", "explained_variance_ratio_",

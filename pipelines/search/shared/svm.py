@@ -42,7 +42,7 @@ class SVMParameters:
     epsilon: float | None = None
 
     def as_estimator(self) -> Any:
-        """An unfitted estimator with these parameters, for scorers that look at one."""
+        """Return an unfitted estimator with these parameters, for scorers that look at one."""
         kernel = self.settings.kernel
         options: dict[str, Any] = {
             "C": self.C, "gamma": self.gamma, "kernel": kernel.name, "degree": kernel.degree,
@@ -72,7 +72,7 @@ def settings_of(estimator: Any) -> Settings:
 
 
 def gamma_of(estimator: Any, X: Any) -> float:
-    """The number that ``gamma`` stands for on some training rows; 1 where the kernel has none."""
+    """Return the number that ``gamma`` stands for; 1 if the kernel has no gamma."""
     if isinstance(estimator, SVMParameters):
         return estimator.gamma
     if estimator.kernel in ("linear", PRECOMPUTED) or callable(estimator.kernel):
@@ -95,7 +95,7 @@ class KernelMachines(SharedFit):
     path: ClassVar[Sequence[str]] = ("C",)  # the parameters that one walk goes along
 
     def accepts(self, estimator: Any) -> bool:
-        """A kernel with a name, and numbers that a backend takes."""
+        """Return a kernel with a name, and numbers that a backend takes."""
         if isinstance(estimator, SVMParameters):
             return True
         return (
@@ -322,7 +322,7 @@ def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float
 
 
 def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cells]:
-    """The cells as calls of a backend: gammas with the same C on the same splits go together."""
+    """Batch cells into backend calls: gammas with the same C on the same splits."""
     splits, Cs = defaultdict(set), defaultdict(set)
     for C, gamma, split in members:
         splits[gamma].add(split)
@@ -455,7 +455,7 @@ class SVRs(KernelMachines):
 
 
 def _part_of(values: np.ndarray, rows: SplitRows, split: int, method: str, part: str) -> np.ndarray:
-    """A part of predictions, of test rows and perhaps of training rows."""
+    """Return a part of predictions, of test rows and perhaps of training rows."""
     return values[rows.part(split, part)]
 
 

@@ -36,13 +36,13 @@ DEFAULT = {"cpu": "path", "gpu": "path"}
 
 
 def load_backend(name: str, device: str) -> Backend:
-    """The solver of that name in ``BACKENDS`` for ``"cpu"`` or ``"gpu"``."""
+    """Return the solver of that name in ``BACKENDS`` for ``"cpu"`` or ``"gpu"``."""
     solver: Backend = importlib.import_module(BACKENDS[name][device].module).BACKEND
     return solver
 
 
 def resolve_backend(name: str, device: str) -> str:
-    """The solver that ``name`` stands for on ``device``.
+    """Return the solver that ``name`` stands for on ``device``.
 
     Parameters
     ----------

@@ -110,11 +110,11 @@ OnSplit = Callable[[int, int, list[CellFit]], None]
 
 
 def ignore_split(g: int, split: int, fits: list[CellFit]) -> None:
-    """The default ``on_split``."""
+    """Do nothing: the default ``on_split``."""
 
 
 def ignore_progress(fraction: float) -> None:
-    """The default ``report``."""
+    """Do nothing: the default ``report``."""
 
 
 class Backend(ABC):
@@ -231,7 +231,7 @@ class Backend(ABC):
 
     @abstractmethod
     def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The numbers of what ``fit`` gave, in the form of ``KernelMachine``.
+        """Return the numbers of what ``fit`` gave, in the form of ``KernelMachine``.
 
         Returns
         -------

@@ -163,7 +163,7 @@ def worker_options(settings: Settings) -> dict[str, Any]:
 
 
 def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:
-    """The cells of a gamma on a split, for every C."""
+    """Return the cells of a gamma on a split, for every C."""
     assert result.predictions is not None
     n_classes, found = len(result.classes), []
     for c in range(len(result.Cs)):

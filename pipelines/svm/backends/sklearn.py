@@ -18,7 +18,7 @@ class SklearnBackend(Backend):
     """Any class that behaves as ``sklearn.svm.SVC`` does."""
 
     def svc(self) -> type:
-        """The class to fit with."""
+        """Return the class to fit with."""
         return SVC
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:

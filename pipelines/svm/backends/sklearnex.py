@@ -19,7 +19,7 @@ class SklearnexBackend(SklearnBackend):
     """``SklearnBackend`` with oneDAL as its solver."""
 
     def svc(self) -> type:
-        """The class to fit with."""
+        """Return the class to fit with."""
         return SVC
 
 

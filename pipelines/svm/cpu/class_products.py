@@ -81,7 +81,7 @@ class ClassProducts:
 def products_by_class(
     search: Search, rows: np.ndarray, resources: Resources
 ) -> ClassProducts | None:
-    """The products of a search one-vs-one, made once for all its gammas.
+    """Return the products of a search one-vs-one, made once for all its gammas.
 
     Returns None where they have no room beside a pair's kernel for every thread.
     """

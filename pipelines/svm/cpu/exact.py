@@ -133,7 +133,7 @@ class ExactKernel:
             return self._all
 
     def between(self, places: np.ndarray) -> np.ndarray:
-        """The kernel of some rows against all, float64 (m, n)."""
+        """Return the kernel of some rows against all, float64 (m, n)."""
         some = np.asarray(self._rows[places], np.float64)
         values = np.empty((len(some), len(self._rows)))
         for at in range(0, len(self._rows), _ROWS_AT_ONCE):
@@ -144,7 +144,7 @@ class ExactKernel:
 
 
 def exact_values(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """The kernel between two sets of rows, float64 (len(rows), len(others)).
+    """Return the kernel between two sets of rows, float64 (len(rows), len(others)).
 
     For ``rbf`` the rows are best centred, as ``prepare_rows`` does.
     """

@@ -102,7 +102,7 @@ def _append_from(
 
 @compiled()
 def append(kernel: np.ndarray, shift: float, carried: Carried, f: int, new: np.ndarray) -> int:
-    """The rows ``new`` become the last free ones; returns how many are free then.
+    """Return the rows ``new`` become the last free ones; returns how many are free then.
 
     Four at a time, so that the factor is read a quarter as often.
     """
@@ -154,7 +154,7 @@ def _turn_four(
 
 @compiled()
 def _remove(carried: Carried, f: int, at: int) -> int:
-    """The free row at place ``at`` is pinned; plane rotations mend the factor."""
+    """Pin the free row at place ``at``; plane rotations update the factor."""
     factor, free, turns = carried.factor, carried.free, carried.turns
     cosines, sines = turns[0], turns[1]
     free[at : f - 1] = free[at + 1 : f]
@@ -187,7 +187,7 @@ def _remove(carried: Carried, f: int, at: int) -> int:
 
 @compiled()
 def factorise(kernel: np.ndarray, shift: float, carried: Carried, f: int) -> None:
-    """The factor of the free block, by LAPACK, or row by row where it is not definite."""
+    """Factorise the free block by LAPACK, or row by row if it is not definite."""
     factor, ones, free, ridge = carried.factor, carried.sides[0], carried.free, carried.ridge[0]
     definite = True
     block = np.empty((f, f))
@@ -209,7 +209,7 @@ def factorise(kernel: np.ndarray, shift: float, carried: Carried, f: int) -> Non
 
 @compiled()
 def solve_forward(residual: np.ndarray, carried: Carried, f: int) -> None:
-    """The second of the sides, from the residuals of the free rows."""
+    """Solve for the second right-hand side, from the residuals of the free rows."""
     factor, free, found = carried.factor, carried.free, carried.sides[1]
     for p in range(f):
         found[p] = (residual[free[p]] - dot(factor[p, :p], found[:p])) / factor[p, p]

@@ -111,7 +111,7 @@ def _solve(search: Search, rows: np.ndarray, resources: Resources) -> Solutions:
 
 
 def _nothing_more(fold: int) -> None:
-    """A fit scores nothing."""
+    """Do nothing: a single fit has no scores."""
 
 
 def model_of(

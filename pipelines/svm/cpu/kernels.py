@@ -164,7 +164,7 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
 def kernel_values(
     shared: np.ndarray, kernel: Kernel, out: np.ndarray | None = None, pool: Executor | None = None
 ) -> np.ndarray:
-    """The kernel of one gamma from the shared products.
+    """Return the kernel of one gamma from the shared products.
 
     ``rbf`` is returned minus 1: multipliers sum to 0, so a constant changes
     neither the dual problem nor a decision value, and ``exp(-x) - 1`` keeps in

@@ -15,7 +15,7 @@ _DOUBLE = ir.DoubleType()
 
 
 def _extremum(llvm_name: str) -> Any:
-    """A float64 maximum or minimum that may assume its arguments are not NaN."""
+    """Return a float64 maximum or minimum that may assume its arguments are not NaN."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def extremum(typing_context: Any, a: Any, b: Any) -> Any:
@@ -35,7 +35,7 @@ smaller = _extremum("llvm.minnum")
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits_of(typing_context: Any, x: Any) -> Any:
-    """The 64 bits of a float64 as an int64 (no conversion)."""
+    """Return the 64 bits of a float64 as an int64 (no conversion)."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))

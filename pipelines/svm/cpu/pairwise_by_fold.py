@@ -130,7 +130,7 @@ class _OneGamma:
         solve_pair(search, number, fold, some, opened, self.out)
 
     def _values(self, some: np.ndarray) -> np.ndarray:
-        """The kernel of some rows, increasing, with all."""
+        """Return the kernel of some rows, increasing, with all."""
         if self.products is None:
             values = cross_products(self.rows[some], self.rows, self.search.kernel)
         else:

@@ -41,7 +41,7 @@ def cross_validate_path(
     on_progress: Callable[[float], None] | None = None,
     **form: Any,
 ) -> PathResult:
-    """Validate C-SVC for every gamma and C on every fold.
+    """Cross-validate C-SVC for every gamma and C on every fold.
 
     Parameters
     ----------

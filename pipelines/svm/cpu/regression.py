@@ -195,7 +195,7 @@ def cross_validate_regression(
 def _train_rows(
     train: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows to train on, and what multiplies C for each."""
+    """Return the distinct rows to train on, and what multiplies C for each."""
     rows, counts = np.unique(train, return_counts=True)
     if sample_weight is None:
         return rows, counts.astype(np.float64)
@@ -215,7 +215,7 @@ def _open_solver(
     n_threads: int | None,
     memory_bytes: int,
 ) -> Iterator[_Solver]:
-    """A solver with as many threads as the memory allows."""
+    """Open a solver with as many threads as the memory allows."""
     check_size(np.asarray(X))
     largest, threads = max(map(len, trains)), n_threads or len(os.sched_getaffinity(0))
     # Half of the memory is for rows in double precision. Of the rest each path takes the kernel of
@@ -255,7 +255,7 @@ class _Solver:
             kernel_values(self.values, kernel, self.values, resources.pool)
 
     def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
-        """The path of one tube; its ``betas`` are float64 (n_C, n_train), one for each row.
+        """Return the path of one tube; its ``betas`` are float64 (n_C, n_train), one for each row.
 
         train, weight : sorted numbers of rows, and factors of C
         """

@@ -79,7 +79,7 @@ def _solve_members(
     limit: int,
     factor: Carried | None,
 ) -> tuple[int, int, float]:
-    """An inner solve on the m members, and its effect on every row's residual.
+    """Return an inner solve on the m members, and its effect on every row's residual.
 
     finest : the tolerance of the whole problem
     factor : of Newton's method, which finishes it; None for SMO alone, and then Newton's method

@@ -45,7 +45,7 @@ class _Members:
 def _worst(
     residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, largest: int
 ) -> np.ndarray:
-    """The rows that violate most, half of them to rise and half to fall."""
+    """Return the rows that violate most, half of them to rise and half to fall."""
     half = largest // 2
     rise, fall = np.flatnonzero(beta < upper), np.flatnonzero(beta > lower)
     if rise.size > half:

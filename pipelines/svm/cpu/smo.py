@@ -72,7 +72,7 @@ def pick_partner(
     k_ii: float,
     fall: np.ndarray,
 ) -> np.int64:
-    """The row whose pair with row i promises the largest decrease of the dual."""
+    """Return the row whose pair with row i promises the largest decrease of the dual."""
     best = np.int64(0)
     for k in range(residual.size):
         gap = larger(r_i - (residual[k] + fall[k]), 0.0)

@@ -34,7 +34,7 @@ def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
 
 
 def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
-    """A fold without rows of one side: every row is decided for the other."""
+    """Write the solution of a fold that lacks one side: every row gets the other."""
     out.intercepts[fold, number] = sign
     out.status[fold, number] = CONVERGED
 

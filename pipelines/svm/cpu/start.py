@@ -46,7 +46,7 @@ def _fill_heavy(
 
 @compiled()
 def plan_start(C: float, problem: BinaryProblem, state: State) -> int:
-    """A feasible start for a small C, close to its solution: the first trial.
+    """Return a feasible start for a small C, close to its solution: the first trial.
 
     Without pulls its multipliers are 0.  Else every multiplier of the lighter class is
     at its bound, and the heavier class takes as much in its most eager rows.  The classes'
@@ -154,7 +154,7 @@ def seed(
     n_bounded: int,
     scale_share: float,
 ) -> tuple[int, bool]:
-    """Make the last solution a start for C number c, and a trial beside it.
+    """Scale the last solution to a start for C number c, and prepare a trial beside it.
 
     scale_share : ``rules.SCALE_SHARE``, or what a solver other than SMO wants
 

@@ -77,7 +77,7 @@ def _count_support(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tu
 
 @compiled()
 def _repeat(c: int, out: Path) -> None:
-    """Every C after number c has its solution."""
+    """Repeat the solution for every C after number c."""
     for d in range(c + 1, out.intercepts.size):
         out.betas[d] = out.betas[c]
         if out.residuals.shape[0]:

@@ -17,7 +17,7 @@ from pipelines.svm.kernel import Kernel
 
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
-    """A pool of ``n_threads`` (None: every core this process may use)."""
+    """Open a pool of ``n_threads`` (None: one for every core of this process)."""
     threads = n_threads or len(os.sched_getaffinity(0))
     # BLAS's own threads spin between calls and take the cores from ours.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:

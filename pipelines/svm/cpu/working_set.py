@@ -88,7 +88,7 @@ def optimality(
 def intercept_of(
     residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> float:
-    """The b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
+    """Return the b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
 
     The mean residual of the free multipliers; with none free, the middle of the
     interval that the rows at their bounds leave.

@@ -123,7 +123,7 @@ def check_block_size(block_size: int) -> None:
 
 
 def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
-    """Let a kernel have dynamic shared memory, and its blocks stand beside each other.
+    """Grant a kernel dynamic shared memory, so that several of its blocks run at once.
 
     More than the common 48 KiB must be asked for. How much of a multiprocessor's memory is
     shared memory, and how much is cache, is the driver's guess unless it is told: it might

@@ -157,7 +157,7 @@ def inner_solver(name: str):
 
     @device
     def weigh(p, padded, k_ip, r_i, k_ii, near, matrix, best, at):
-        """Pass B for one member: the decrease of the dual its pair with i promises.
+        """Return the decrease of the dual that the pair of member p and row i promises.
 
         In single precision: it only ranks the candidates.
         """

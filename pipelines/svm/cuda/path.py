@@ -270,7 +270,7 @@ class _Grid:
         return Scores.of([found], np.argsort(np.concatenate(order)))
 
     def _row_blocks(self) -> Iterator[tuple[Any, int]]:
-        """Shared products with all rows, of all rows or of blocks of them, and the first row."""
+        """Yield the shared products of blocks of rows with all rows, and each block's first row."""
         if self.plan.whole:
             yield self.whole, 0
             return

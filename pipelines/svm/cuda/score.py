@@ -32,7 +32,7 @@ def kernel_block(
 
 
 def second_of(pair: Problem) -> int:
-    """The second class of a pair; a class against the rest has none."""
+    """Return the second class of a pair; a class against the rest has none."""
     assert pair.second is not None
     return pair.second
 
