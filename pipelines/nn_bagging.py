@@ -76,7 +76,7 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
     )  # fmt: skip
     defer_error: float | None = share(
         None,
-        "keep only answers of which, by left-out training rows, at most this share is wrong; the "
+        "keep only answers of which, by out-of-bag training rows, at most this share is wrong; the "
         "others are deferred to a human, beside those of the three-in-four rule",
         changes_results=False,
     )

@@ -45,7 +45,7 @@ class MemberFiles:
             return False
 
     def _out_of_bag(self, member: int) -> Path:
-        return self.path / f"member-{member:02d}-left-out.npz"
+        return self.path / f"member-{member:02d}-out-of-bag.npz"
 
     def save(
         self,

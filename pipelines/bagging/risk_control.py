@@ -59,12 +59,12 @@ class RiskControl:
         )
         if self.threshold is None:
             return (
-                f"{asked}, is proved of no certainty by {self.n_out_of_bag:,} left-out rows: every "
+                f"{asked}, is proved of no certainty by {self.n_out_of_bag:,} out-of-bag rows: every "
                 "sample is deferred to a human"
             )
         return (
             f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
-            f"{self.n_kept:,} left-out rows are wrong, of {self.n_out_of_bag:,} in all"
+            f"{self.n_kept:,} out-of-bag rows are wrong, of {self.n_out_of_bag:,} in all"
         )
 
 

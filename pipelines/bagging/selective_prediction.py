@@ -162,7 +162,7 @@ class SelectivePrediction:
         out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{name}"] for name in ("mean", "vote", "truth")))
         n, is_image, stored = len(out_of_bag.mean), bool(about["is_image"]), about["risk_control"]
         if out_of_bag.vote.shape != (n,) or out_of_bag.truth.shape != (n,):
-            raise ValueError("its left-out rows do not belong together")
+            raise ValueError("its out-of-bag rows do not belong together")
         return cls(
             out_of_bag,
             ConformalNoveltyDetector(arrays["novelty.rows"], is_image, arrays["novelty.apart"]),

@@ -40,7 +40,7 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert back is not None
     np.testing.assert_array_equal(back.rows, [1, 4])
     np.testing.assert_array_equal(back.probabilities, said[:2])
-    (tmp_path / "members" / "member-00-left-out.npz").write_bytes(b"garbage")
+    (tmp_path / "members" / "member-00-out-of-bag.npz").write_bytes(b"garbage")
     assert files.out_of_bag(0) is None
     assert files.has(0)
     stored = Ensemble.load(files.weights(3))
