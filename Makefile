@@ -7,6 +7,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
 
+# Words of an earlier language of the project's own, which the field's have replaced.
+FORMER_WORDS := Ledger|Teller|muster|strangers|referral|class_sets|gangs?|GangBroken|Judgement|Diary|aloud|would_use|asks_again|give_back_memory|judge_unit|LeftOut|let_go|hand_over|queue_of|settle_rare|gone_of
+
 .PHONY: demo test test-all lint docs notebooks bench slurm-demo chaos chaos-ranks gpu-check test-gpu-install test-release constraints clean
 
 demo: .venv/.base  ## run the main job on the handwritten digits
@@ -26,6 +29,7 @@ lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	! grep -rnwE --include=*.py '$(FORMER_WORDS)' pipelines cluster_setup benchmarks tests
 
 docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

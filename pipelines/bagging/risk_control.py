@@ -59,8 +59,8 @@ class RiskControl:
         )
         if self.threshold is None:
             return (
-                f"{asked}, is proved of no certainty by {self.n_out_of_bag:,} out-of-bag rows: every "
-                "sample is deferred to a human"
+                f"{asked}, cannot be shown for any threshold by {self.n_out_of_bag:,} out-of-bag "
+                "rows: every sample is deferred to a human"
             )
         return (
             f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
