@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
+from multiprocessing import current_process
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -133,6 +134,11 @@ def open_cluster(
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
     options, module = _resolve(kind, workers, more)
+    if getattr(current_process(), "_inheriting", False):
+        raise ClusterError(
+            "a cluster cannot be opened by a process that is only importing the script; put what "
+            'opens it under a line of its own: if __name__ == "__main__":'
+        )
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
     # Another port is taken then, and the dashboard's address is always said.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")

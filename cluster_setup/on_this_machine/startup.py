@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import signal
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from functools import cache
-from multiprocessing import resource_tracker
-from typing import Any
+from multiprocessing import resource_tracker, spawn
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from cluster_setup import shutdown
 from cluster_setup.errors import ClusterError
 
+if TYPE_CHECKING:
+    import psutil
+
 STARTS = 3  # of a cluster whose workers die before the first has registered
 SECONDS_TO_START = 300  # on a busy machine a minute is usual
+SECONDS_AFTER_A_SIGNAL = 4  # that a start has before its workers are killed
+WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nannies' processes
 
 
 @contextmanager
@@ -22,7 +29,7 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     """Start a cluster of this machine, again where its workers die meanwhile; close it at the end.
 
     SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
-    close half of one.
+    close half of one; a start that takes long is ended by killing its workers.
 
     Parameters
     ----------
@@ -35,9 +42,21 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     ClusterError
         Its workers die while they start.
     """
+    import psutil
+
+    before = set(psutil.Process().children())
     signals: list[int] = []
-    with shutdown.handle_signals(lambda number, frame: signals.append(number)):
-        cluster = _start(kind, start, signals)
+    too_long = threading.Timer(SECONDS_AFTER_A_SIGNAL, _kill_workers, (before,))
+    too_long.daemon = True
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if not signals:
+            too_long.start()
+        signals.append(number)
+
+    with shutdown.handle_signals(note):
+        cluster = _start(kind, start, signals, before)
+    too_long.cancel()
     try:
         for number in signals:
             signal.raise_signal(number)
@@ -46,13 +65,12 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         shutdown.close_or_kill(cluster)
 
 
-def _start(kind: str, start: Callable[[], Any], signals: list[int]) -> Any:
-    import psutil
-
-    me = psutil.Process()
+def _start(
+    kind: str, start: Callable[[], Any], signals: list[int], before: Set[psutil.Process]
+) -> Any:
     cause: BaseException | None = None
+    leave_main_module_alone()
     for _ in range(STARTS):
-        before = set(me.children())
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
         try:
             # Before SIGINT is blocked: the thread that starts it has that unblocked afterwards.
@@ -67,10 +85,7 @@ def _start(kind: str, start: Callable[[], Any], signals: list[int]) -> Any:
             cause = error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for process in set(me.children()) - before:  # workers that the failed start has left
-            with suppress(psutil.Error):  # it has ended
-                if any("spawn_main" in word for word in process.cmdline()):
-                    process.kill()
+        _kill_workers(before)  # those that the failed start has left
         if signals:
             raise KeyboardInterrupt
     while cause is not None and cause.__cause__ is not None:
@@ -80,6 +95,37 @@ def _start(kind: str, start: Callable[[], Any], signals: list[int]) -> Any:
         f"--cluster {kind} needs workers that start, but they ended before they registered, "
         f"{STARTS} times in a row ({reason}); is there memory enough for --workers?"
     )
+
+
+def _kill_workers(before: Set[psutil.Process]) -> None:
+    """Kill the processes that were spawned since ``before``."""
+    import psutil
+
+    for process in set(psutil.Process().children()) - before:
+        with suppress(psutil.Error):  # it has ended
+            if any("spawn_main" in word for word in process.cmdline()):
+                process.kill()
+
+
+@cache
+def leave_main_module_alone() -> None:
+    """Let workers start without the program's main module, which Python would import there.
+
+    A script that runs a command in its outermost lines, without ``if __name__ == "__main__"``,
+    would begin the run again in every worker. Nothing in that module is missed: what a task has
+    of it, Dask sends by value.
+    """
+    prepare = spawn.get_preparation_data
+
+    def without_main(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        if name.startswith(WORKER_PROCESS):
+            for key in ("init_main_from_name", "init_main_from_path"):
+                data.pop(key, None)
+        return data
+
+    # multiprocessing looks it up by this name, each time.
+    spawn.get_preparation_data = without_main
 
 
 @cache

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
@@ -82,6 +85,80 @@ def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
     with pytest.raises(KeyboardInterrupt), started("local", start):
         pytest.fail("it was not interrupted")
     assert start.call_count == 1
+
+
+# Its outermost lines open a cluster, and a class of its own goes to the workers.
+SCRIPT = """
+from cluster_setup import open_cluster
+print("begins")
+
+class Doubled:
+    def __init__(self, x):
+        self.x = 2 * x
+
+with open_cluster("local", 2, dashboard="off") as client:
+    print(sum(one.x for one in client.gather(client.map(Doubled, range(4)))))
+"""
+
+
+@pytest.mark.parametrize("typed", [True, False], ids=["file", "stdin"])
+def test_a_script_without_a_main_guard_runs_once(tmp_path: Path, typed: bool) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py") if typed else "-"],
+        input=None if typed else SCRIPT, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr) == (["begins", "12"], "")
+
+
+SPAWNS = """
+import multiprocessing
+import sys
+from cluster_setup import open_cluster
+
+def nothing():
+    pass
+
+if "--multiprocessing-fork" in sys.orig_argv:
+    with open_cluster("local", 1):
+        pass
+process = multiprocessing.get_context("spawn").Process(target=nothing)
+process.start()
+process.join()
+"""
+
+
+def test_a_process_that_imports_the_script_opens_no_cluster(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SPAWNS)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+
+
+HANGS = """
+import sys, time
+if "--multiprocessing-fork" in sys.orig_argv:
+    time.sleep(600)
+"""
+
+
+def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HANGS)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.getcwd()}", "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    parent = psutil.Process(process.pid)
+    while not (workers := [one for one in parent.children() if "spawn_main" in str(one.cmdline())]):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.wait()  # for ever, if the start went on
+    psutil.wait_procs(workers)
 
 
 @pytest.mark.slow
