@@ -180,7 +180,8 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
     assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
     after = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
     assert after[:3] == lines
-    assert [{row["fold"] for row in one["rows"]} for one in after[3:]] == [{0, 2}]
+    # On a busy machine the two folds may be a line each, as those of a long task are.
+    assert {row["fold"] for one in after[3:] for row in one["rows"]} == {0, 2}
     pd.testing.assert_frame_equal(cells(folder), cells(finished[0]))
 
 
