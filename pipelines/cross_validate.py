@@ -138,6 +138,7 @@ class CrossValidation(SearchJob[Options]):
             session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
             self.options.rope, cluster.threads,
         )  # fmt: skip
+        metadata |= self.compare_with_baseline(session.path, metadata)
         return metadata | self.estimates(session.path)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:

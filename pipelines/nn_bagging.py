@@ -192,12 +192,18 @@ class Bagging(job.Job[Options]):
         """Votes and certainty of the members, and how good they are on the test rows."""
         from pipelines.bagging.answer import answer
         from pipelines.bagging.train_members import stored
+        from pipelines.data.baseline import baseline_of, remarks_on
 
-        return answer(
+        metadata = answer(
             cluster and cluster.client, session.path, self.dataset, stored(self.refits),
             self.asked, n_folds=self.options.folds, seed=self.options.seed,
             defer_error=self.options.defer_error, confidence=self.options.confidence,
         )  # fmt: skip
+        baseline = baseline_of(self.dataset)
+        remarks = remarks_on(
+            self.dataset, baseline, test_error=metadata["vote_test_error"], option=""
+        )
+        return metadata | {"baseline": baseline, "remarks": remarks}
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Errors of members, vote and mean, what is deferred, and what failed."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset
@@ -40,6 +40,9 @@ from pipelines.search.svm import (
 from pipelines.search.tasks import Problem
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
@@ -202,8 +205,8 @@ class Search(SearchJob[Options]):
         return cost < SHORT * available_cores()
 
     @property
-    def labels(self) -> Any:
-        """The labels that class codes stand for; None of numbers."""
+    def labels(self) -> np.ndarray | None:
+        """See ``SearchJob``."""
         return self.dataset.classes if self.dataset.task == CLASSIFICATION else None
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
@@ -228,6 +231,7 @@ class Search(SearchJob[Options]):
             session.path, cluster.runner, self.problem, self.dataset,
             resolve_backend(self.solver, cluster.device), settings, self.options.probability,
         )  # fmt: skip
+        metadata |= self.compare_with_baseline(session.path, metadata)
         return metadata | self.estimates(session.path)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:

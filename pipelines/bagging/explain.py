@@ -49,7 +49,7 @@ class Asked:
         Raises
         ------
         InputError
-            There are not so many test rows, a image cannot be read, or the data are no images.
+            There are not so many test rows, an image cannot be read, or the data are no images.
         """
         rows, shape = _rows(explain, len(dataset.y_test)), dataset.image_shape
         form = None if shape is None else ImageFormat.of(dataset.X_train, shape)

@@ -1,9 +1,9 @@
-"""A image of one's own -> a row in the form of the training images.
+"""An image of one's own -> a row in the form of the training images.
 
 Large data sets of digits were made in one way: the ink is brought to a box
 of fixed size with its proportions kept, and its centre of mass to the centre of
 the image (LeCun et al., Gradient-based learning applied to document recognition,
-1998). A image gets the same treatment; the size of the box, and the
+1998). An image gets the same treatment; the size of the box, and the
 brightest pixel, are those of the training images.
 """
 
@@ -75,7 +75,7 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     Raises
     ------
     InputError
-        The file cannot be read as a image, or it is of one colour.
+        The file cannot be read as an image, or it is of one colour.
     """
     grey = _read_grey(path)
     border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
@@ -109,7 +109,7 @@ def _read_grey(path: Path) -> np.ndarray:
     ) as error:  # fmt: skip
         reason = getattr(error, "strerror", None) or "it is no image that can be read"
         raise InputError(
-            f"{opt('image')} must be a image such as a .png or .jpg file, got {path}: {reason}; "
+            f"{opt('image')} must be an image such as a .png or .jpg file, got {path}: {reason}; "
             "check the path, or save the image again as .png"
         ) from None
     # Composed on white: most images with transparent parts are drawn for a light page.

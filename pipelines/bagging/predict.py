@@ -30,13 +30,13 @@ from pipelines.search.new_rows import NewRows, record_of
 def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
     """Print what the ensemble says of every image, and draw its certainty; or ask of a table.
 
-    A image that cannot be read is named on stderr, and the others are answered. The parameters
+    An image that cannot be read is named on stderr, and the others are answered. The parameters
     are those of the command line, see ``parse_predict``.
 
     Returns
     -------
     int
-        Exit status: 0, 1 (a image has no answer) or 2 (none has one).
+        Exit status: 0, 1 (an image has no answer) or 2 (none has one).
 
     Raises
     ------

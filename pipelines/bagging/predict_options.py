@@ -10,7 +10,7 @@ from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 RULE_OF_PICTURES = (
-    "A image becomes grey; where its border is light it is inverted, as ink is bright in the "
+    "An image becomes grey; where its border is light it is inverted, as ink is bright in the "
     "data; the border's level is taken away. The ink is cut out, scaled to the size it has in the "
     "training images with its proportions kept, and put with its centre of mass in the centre."
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.summary import failed_fits, wall_time
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder.statistics import interval
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         f"deferral   {n_test - kept:,} test samples are deferred to a human; "
         f"error of the others {wrong}",
         *_of_guarantee(record),
+        *baseline_lines(record),
         wall_time(record),
         *failed_fits(record, ("member", "candidate", "fold")),
         *_of_lost_members(record),

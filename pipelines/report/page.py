@@ -63,7 +63,7 @@ def write_page(folder: Path) -> Path:
         sentence=_sentence(kind, run),
         state=_state(kind, run),
         answers=kind.answers(run) + _answers(run),
-        warnings=kind.warnings(run),
+        warnings=[*((_as_sentence(one), "") for one in run.record.remarks), *kind.warnings(run)],
         figures=figures,
         workers=_workers(run),
         answer=kind.answer(run),
@@ -124,9 +124,19 @@ def _state(kind: Kind, run: Run[Any]) -> str:
     )
 
 
+def _as_sentence(remark: str) -> str:
+    return f"{remark[0].upper()}{remark[1:]}{'' if remark.endswith(('?', '.')) else '.'}"
+
+
 def _answers(run: Run[Any]) -> list[Answer]:
     """Return the large figures that every run has."""
     answers, record = [], run.record
+    if (baseline := record.baseline) is not None:
+        if (error := baseline.test_error) is not None:
+            answers.append(Answer("baseline", percent(error), f"test error of {baseline.words}"))
+        elif baseline.score_mean is not None:
+            note = f"cross-validated {baseline.scoring} of {baseline.words}"
+            answers.append(Answer("baseline", f"{baseline.score_mean:.4f}", note))
     if record.wall_seconds is not None:
         cells = "" if record.n_cells is None else f"for {count(record.n_cells, 'cell')}, "
         note = f"{cells}to the answer; imports and this page come on top"

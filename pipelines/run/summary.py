@@ -50,6 +50,24 @@ def first_rows(dataset: Data) -> list[str]:
     ]
 
 
+def baseline_lines(record: Mapping[str, Any]) -> list[str]:
+    """Return a line on the baseline, and one for each remark on the result."""
+    baseline = record.get("baseline")
+    if not baseline:
+        return []
+    parts, mean = [], baseline.get("score_mean")
+    if mean is not None and baseline["scoring"] == "accuracy":
+        parts.append(f"cv error {100 * (1 - mean):.2f} %")
+    elif mean is not None:
+        parts.append(f"cv {baseline['scoring']} {mean:.4f}")
+    if (error := baseline.get("test_error")) is not None:
+        parts.append(f"test error {100 * error:.2f} %")
+    return [
+        f"baseline   {baseline['words']}: {', '.join(parts) or 'not scored'}",
+        *(f"attention  {remark}" for remark in record.get("remarks", ())),
+    ]
+
+
 def wall_time(record: Mapping[str, Any]) -> str:
     """Return how long the run took, and the share of it that its workers were busy."""
     busy, compiled = record.get("busy_share"), record.get("compile_seconds") or 0.0

@@ -14,6 +14,9 @@ from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from pipelines.data import Dataset
     from pipelines.search.shared.base import Split
     from pipelines.search.tasks import Place, Problem, Row, Task
 
@@ -23,10 +26,12 @@ class SearchJob(job.Job[Chosen]):
 
     Attributes
     ----------
+    dataset : after ``plan``
     splits : for each stage and share of the training rows, its splits; after ``plan``
     """
 
     candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
+    dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
 
     @abstractmethod
@@ -37,6 +42,11 @@ class SearchJob(job.Job[Chosen]):
     @abstractmethod
     def scored_by(self) -> str:
         """The name of the scoring by which the best candidate is chosen."""
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The labels that scorers see in place of class codes; None for codes or numbers."""
+        return None
 
     def restore(self, session: Session) -> None:
         """Rows that were computed before; a failed fit gets another try."""
@@ -153,3 +163,16 @@ class SearchJob(job.Job[Chosen]):
             metadata["nested"] = nested_estimate(rows, chosen)
             tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
         return metadata
+
+    def compare_with_baseline(self, path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the baseline and remarks on the result; entries for ``run.json``."""
+        import pandas as pd
+
+        from pipelines.data.baseline import baseline_of, remarks_on
+
+        found = baseline_of(
+            self.dataset, self.splits["search", 1.0], self.scored_by, labels=self.labels
+        )
+        scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
+        remarks = remarks_on(self.dataset, found, scores.tolist(), metadata.get("test_error"))
+        return {"baseline": found, "remarks": remarks}

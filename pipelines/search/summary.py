@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
-from pipelines.run.summary import wall_time
+from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder.statistics import interval
 from pipelines.search.candidates import Candidate
 from pipelines.search.plan import as_recorded
@@ -56,6 +56,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
             f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
             f"{interval(n_wrong, n_test)})"
         )
+    lines += baseline_lines(record)
     lines.append(
         f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
         + (

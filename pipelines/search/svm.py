@@ -15,7 +15,7 @@ from pipelines.data.dataset import REGRESSION
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
-from pipelines.run.summary import failed_fits, wall_time
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import columns, names
 from pipelines.run_folder.statistics import (
@@ -263,6 +263,7 @@ def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[s
     return [
         *lines,
         *_probability_lines(record),
+        *baseline_lines(record),
         wall_time(record),
         *failed_fits(record, columns.SVM_CELL),
     ]
@@ -296,7 +297,8 @@ def _rival_lines(candidates: pd.DataFrame, n_folds: int) -> list[str]:
     if found is None or (n := int(found.within.sum())) == 1:
         return []
     tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""
-    lines = [f"           {n - 1:,} others are within one standard error{tied}"]
+    others = "1 other is" if n == 2 else f"{n - 1:,} others are"
+    lines = [f"           {others} within one standard error{tied}"]
     if found.has_simpler:
         C, gamma = found.simplest["C"], found.simplest["gamma"]
         lines.append(f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}")

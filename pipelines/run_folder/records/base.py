@@ -88,6 +88,18 @@ class NestedMetadata(Part):
     n_outer: Count
 
 
+class BaselineMetadata(Part):
+    """An estimator that always gives the same answer, which a result should beat."""
+
+    answer: str | None = None
+    words: str = ""
+    share: Share | None = None
+    scoring: str | None = None
+    score_mean: Number | None = None
+    test_error: Share | None = None
+    n_test_errors: Count | None = None
+
+
 class Record(Part):
     """The fields of ``run.json`` that all runs have; a missing one is not known yet."""
 
@@ -120,6 +132,8 @@ class Record(Part):
     best: BestMetadata | None = None
     test_error: Share | None = None
     n_test_errors: Count | None = None
+    baseline: BaselineMetadata | None = None
+    remarks: list[str] = []
     test_log_loss: Number | None = None
     test_calibration_error: Number | None = None
 

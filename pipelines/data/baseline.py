@@ -1,0 +1,170 @@
+"""The baseline of a result, which always gives the same answer, and remarks that follow from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, rows_of
+
+IMBALANCED = 0.8  # share of a class from which accuracy misleads
+TELLS_ALL = 0.999  # score of a single column from which it is as good as the target
+ROWS_TRIED, COLUMNS_TRIED = 2000, 200  # in search of such a column
+AS_GOOD = 1e-12  # by how much rounding may tell two means of the same scores apart
+
+
+def baseline_of(
+    data: Dataset,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    scoring: str | None = None,
+    labels: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """Score scikit-learn's dummy estimator: the most frequent class, or the mean of the target.
+
+    Parameters
+    ----------
+    data : Dataset
+    splits : training and validation rows of a cross-validation
+    scoring : the name of the scorer of the cross-validation
+    labels : that the scorer is to see in place of class codes
+
+    Returns
+    -------
+    dict
+        ``answer``: what it always answers, and ``words`` on it; ``share``: of the training
+        rows, for classes;
+        ``scoring`` and ``score_mean``: of the splits, None where it cannot be scored so;
+        ``test_error`` and ``n_test_errors``: for classes.
+    """
+    found: dict[str, Any] = {"scoring": scoring, "score_mean": None}
+    if data.task == CLASSIFICATION:
+        counts = np.bincount(data.y_train, minlength=data.n_classes)
+        code = int(counts.argmax())
+        answer = str(data.classes[code])
+        found |= {"answer": answer, "share": float(counts[code] / counts.sum())}
+        found["words"] = f"always answering {answer!r}"
+        if len(data.y_test):
+            n_wrong = int(np.sum(data.y_test != code))
+            found |= {"test_error": n_wrong / len(data.y_test), "n_test_errors": n_wrong}
+    else:
+        found["answer"] = f"{float(np.mean(data.y_train)):.4g}"
+        found["words"] = f"always answering the mean, {found['answer']}"
+    if scoring is not None and len(splits):
+        y = data.y_train if labels is None else labels[data.y_train]
+        found["score_mean"] = _score_mean(data.task, y, splits, scoring)
+    return found
+
+
+def _score_mean(
+    task: str, y: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], scoring: str
+) -> float | None:
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.metrics import get_scorer
+
+    nothing = np.zeros((len(y), 1))
+    scores = []
+    with warnings.catch_warnings():  # a class that is never predicted has no precision
+        warnings.simplefilter("ignore")
+        for train, validation in splits:
+            dummy = DummyRegressor() if task == REGRESSION else DummyClassifier(strategy="prior")
+            dummy.fit(nothing[train], y[train])
+            try:
+                score = get_scorer(scoring)(dummy, nothing[validation], y[validation])
+            except (ValueError, TypeError, AttributeError):  # it needs what a dummy does not have
+                return None
+            scores.append(float(score))
+    mean = float(np.mean(scores))
+    return mean if np.isfinite(mean) else None
+
+
+def remarks_on(
+    data: Dataset,
+    baseline: dict[str, Any],
+    scores: Sequence[float] = (),
+    test_error: float | None = None,
+    option: str = "--scoring balanced_accuracy",
+) -> list[str]:
+    """Return sentences on a result that is no better than the baseline, or too good.
+
+    Parameters
+    ----------
+    data : Dataset
+    baseline : see ``baseline_of``
+    scores : mean score of each candidate, by the scorer of the baseline
+    test_error : of the best candidate
+    option : what to try where accuracy misleads; empty where nothing else can be chosen
+    """
+    remarks = []
+    known = np.asarray([score for score in scores if np.isfinite(score)])
+    mean = baseline["score_mean"]
+    if mean is not None and len(known) and known.max() <= mean + AS_GOOD:
+        remarks.append(
+            f"no candidate beats {baseline['words']} ({baseline['scoring']} {mean:.4f}): the "
+            "columns tell nothing of the target, or the candidates do not fit; widen the search"
+        )
+    elif test_error is not None and test_error >= (error := baseline["test_error"]):
+        remarks.append(
+            f"on the test rows the best is no better than {baseline['words']}, which errs on "
+            f"{100 * error:.2f} %"
+        )
+    if len(known) > 1 and np.ptp(known) == 0:
+        remarks.append(f"all {len(known):,} candidates score the same: widen the search")
+    share = baseline.get("share", 0.0)
+    if share >= IMBALANCED and (baseline["scoring"] in (None, "accuracy")):
+        rest = f": try {option}" if option else ""
+        remarks.append(
+            f"the classes are imbalanced, {100 * share:.0f} % of the rows are "
+            f"{baseline['answer']!r}: accuracy misleads{rest}"
+        )
+    for name in _telling_columns(data):
+        remarks.append(
+            f"column {name} alone predicts the target: is it known before the target is? "
+            f"If not, --leave-out {name}"
+        )
+    return remarks
+
+
+def _telling_columns(data: Dataset) -> list[str]:
+    """Return the names of a table's columns each of which predicts the target by itself."""
+    names = data.feature_names
+    if data.image_shape is not None or names is None or not 1 < len(names) <= COLUMNS_TRIED:
+        return []
+    generator = np.random.default_rng(0)
+    n = min(ROWS_TRIED, len(data.y_train))
+    rows = generator.choice(len(data.y_train), n, replace=False)
+    X, y = rows_of(data.X_train, rows), data.y_train[rows]
+    if len(np.unique(y)) < 2 or n < 50:
+        return []
+    found = []
+    for place, name in enumerate(names):
+        column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
+        if _alone(column, y, data.task) >= TELLS_ALL:
+            found.append(str(name))
+    return found
+
+
+def _alone(column: Any, y: np.ndarray, task: str) -> float:
+    """Return how well one column predicts: 1 is without error, on rows not seen before."""
+    import pandas as pd
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    values = pd.Series(np.asarray(column))
+    if not pd.api.types.is_numeric_dtype(values):
+        values = pd.Series(pd.factorize(values)[0])
+    x = values.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
+    if task == REGRESSION:
+        tree: Any = DecisionTreeRegressor(random_state=0)
+    elif np.bincount(y).max() >= TELLS_ALL * len(y):
+        return 0.0
+    else:
+        # As deep as the classes need: more would find a rule in any order of rows.
+        tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(y)), random_state=0)
+    half = len(y) // 2
+    score = float(tree.fit(x[:half], y[:half]).score(x[half:], y[half:]))
+    if task == REGRESSION:  # of few rows a tree misses the ends of a line
+        monotone = pd.Series(x[:, 0]).corr(pd.Series(y), method="spearman")
+        return max(score, abs(monotone))
+    return score
