@@ -203,7 +203,7 @@ class DataParallel(job.Job[Options]):
     ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
-        from pipelines.parallel.train import TrainingPlan
+        from pipelines.parallel.rank import TrainingPlan
 
         said = time.monotonic()
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.train import TrainingPlan, train
+from pipelines.parallel.rank import Rank, Send, TrainingPlan
+from pipelines.parallel.stages.rank import StagedRank
+from pipelines.process_group.group import Group, ProcessGroupError
 from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
@@ -24,7 +26,6 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client
 
-Send = Callable[[Mapping[str, Any]], None]
 MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
 
@@ -63,6 +64,27 @@ class Trained:
     restarts: list[Restart]
     members: list[str]
     seconds: float
+
+
+def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
+    """Train until the end; the same call on each rank.
+
+    Returns
+    -------
+    The last checkpoint.
+
+    Raises
+    ------
+    ProcessGroupError
+        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
+    """
+    staged = order.settings.stages > 1 and group.n_ranks > 1
+    rank = (StagedRank if staged else Rank)(problem, order, group, send)
+    try:
+        return rank.train()
+    except ProcessGroupError as error:
+        error.kept = rank.kept_bytes()
+        raise
 
 
 def train_on(

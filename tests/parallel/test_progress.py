@@ -21,10 +21,11 @@ from pipelines.parallel.checkpoint import (
     to_bytes,
     write,
 )
+from pipelines.parallel.elastic import train
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import TrainingPlan, train
 from pipelines.process_group.group import Group, ProcessGroupError
 from tests.process_group.ranks import on_ranks
 

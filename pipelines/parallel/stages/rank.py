@@ -15,12 +15,12 @@ from pipelines.data.batches import Batch
 from pipelines.parallel.checkpoint import Progress, to_bytes
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import CLASSES, Problem
+from pipelines.parallel.rank import Rank, Send, TrainingPlan
 from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
 from pipelines.parallel.stages.model import StagedModel
 from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import TrainingStep
-from pipelines.parallel.train import Rank, Send, TrainingPlan
 from pipelines.process_group.group import Group, ProcessGroupError
 
 if TYPE_CHECKING:

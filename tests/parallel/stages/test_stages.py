@@ -13,12 +13,13 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.elastic import train
 from pipelines.parallel.networks import Network
 from pipelines.parallel.problem import CLASSES, Problem, approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD, span
 from pipelines.parallel.stages.schedules import SCHEDULES
-from pipelines.parallel.train import TrainingPlan, train
 from pipelines.process_group.group import Group
 from tests.process_group.processes import on_processes
 

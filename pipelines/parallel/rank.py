@@ -16,7 +16,7 @@ from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import TrainingStep, strategy_of
-from pipelines.process_group.group import Group, ProcessGroupError
+from pipelines.process_group.group import Group
 
 if TYPE_CHECKING:
     import torch
@@ -49,34 +49,6 @@ class TrainingPlan:
     start: bytes | None
     checkpoint: str
     rows: str = ""
-
-
-def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
-    """Train until the end; the same call on each rank.
-
-    Returns
-    -------
-    The last checkpoint.
-
-    Raises
-    ------
-    GangBroken
-        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
-    """
-    rank = _rank_of(problem, order, group, send)
-    try:
-        return rank.train()
-    except ProcessGroupError as error:
-        error.kept = rank.kept_bytes()
-        raise
-
-
-def _rank_of(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> Rank:
-    if order.settings.stages > 1 and group.n_ranks > 1:
-        from pipelines.parallel.stages.rank import StagedRank
-
-        return StagedRank(problem, order, group, send)
-    return Rank(problem, order, group, send)
 
 
 class Rank:
