@@ -20,9 +20,9 @@ from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
+    from pipelines.parallel.answer import Training
     from pipelines.parallel.elastic import Trained
     from pipelines.parallel.problem import Problem
-    from pipelines.parallel.trainings import Training
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -126,7 +126,7 @@ class DataParallel(job.Job[Options]):
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """On how many ranks."""
         from cluster_setup.workers import forecast_workers
-        from pipelines.parallel.trainings import Training
+        from pipelines.parallel.answer import Training
 
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
@@ -256,7 +256,7 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel import answer
 
         ended = {training: self.ended[training.name] for training in self.trainings}
-        return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
+        return answer.write(session.path, self.problem, self.options.seed, ended)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """The last epoch of each training, what was lost, the time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPTIMIZERS = ("sgd", "adamw")  # by name; see optimizers.py
+OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
 HOMES = ("device", "host", "parquet")
 
