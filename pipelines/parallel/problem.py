@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.data.batches.batches import share
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network
 
@@ -119,8 +120,6 @@ class Problem:
     ) -> tuple[float, float]:
         """Mean loss and metric of rows that every rank has; each rank takes its part of them."""
         import torch
-
-        from pipelines.data.batches.order import share
 
         n_rows = len(columns["y"])
         mine = share(n_rows, group.rank, group.n_ranks)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches.order import generator_of, share
+import numpy as np
+
 from pipelines.data.batches.prefetch import prefetch
-from pipelines.data.batches.storage import CachedRows, Columns, Map, Rows
+from pipelines.data.batches.storage import Columns, Map, Rows, cached
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -163,4 +164,14 @@ class Batches:
         """The home, or what its rows become."""
         if not self._cache:
             return self._home
-        return CachedRows(self._home, self._map or (lambda columns: columns))
+        return cached(self._home, self._map or (lambda columns: columns))
+
+
+def generator_of(seed: int, epoch: int) -> np.random.Generator:
+    """What shuffles an epoch: it knows nothing but these two numbers."""
+    return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+
+
+def share(n_rows: int, rank: int, n_ranks: int) -> slice:
+    """The rows of a union batch that are a rank's: parts differ by one row at the most."""
+    return slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)
