@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -12,13 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pipelines.data.batches import Batch
-from pipelines.parallel.checkpoint import Progress, to_bytes
-from pipelines.parallel.flat import with_weights
+from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
+from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
-from pipelines.parallel.stages.model import StagedModel
 from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import TrainingStep
 from pipelines.process_group.group import Group, ProcessGroupError
@@ -96,9 +96,9 @@ class StagedRank(Rank):
             self._between.append(outputs.detach().requires_grad_())
 
     def _make_schedule(self, torch_group: Any) -> None:
-        from pipelines.parallel.stages.timed import StageTrace, TimedStage
+        from pipelines.parallel.stages.timed import TimedStage
 
-        self._diary = StageTrace()
+        self._diary: list[tuple[int, int, int, float, float]] = []
         stages = []
         assert isinstance(self._model, StagedModel)
         for s, network in zip(self._mine, self._model.stages, strict=True):
@@ -128,7 +128,8 @@ class StagedRank(Rank):
         X, y = self._filled_up(batch)
         losses: list[torch.Tensor] = []
         given = (X,) if self._is_first else ()
-        self._diary.open()
+        self._diary.clear()
+        began = time.perf_counter()
         try:
             self._schedule.step(
                 *given, target=y if self._is_last else None,
@@ -138,7 +139,11 @@ class StagedRank(Rank):
             raise self._broken(error) from None
         if losses:
             self._loss += self._torch.stack(losses).detach().sum() * batch.n_union
-        self._note_actions()
+        if not self._is_first_step:  # in which sockets open and buffers are made
+            actions = np.array(self._diary).reshape(-1, WIDTH)
+            actions[:, 3:] -= began
+            self._steps = [*self._steps, actions][-STEPS_LOOKED_AT:]
+        self._is_first_step = False
         model.step(self._settings.rate(now.step, 1))
 
     def _broken(self, error: RuntimeError) -> Exception:
@@ -159,13 +164,6 @@ class StagedRank(Rank):
             X = self._torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
             y = self._torch.cat([y, y.new_full((missing,), nobody)])
         return X, y
-
-    def _note_actions(self) -> None:
-        if self._is_first_step:  # in which sockets open and buffers are made
-            self._is_first_step = False
-            return
-        self._steps.append(np.array(self._diary.rows).reshape(-1, WIDTH))
-        del self._steps[:-STEPS_LOOKED_AT]
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
         steps = self._all_steps()
@@ -230,10 +228,7 @@ class StagedRank(Rank):
 
     def kept_bytes(self) -> bytes | None:
         """The whole network, as it was put together last; None before that."""
-        if self._kept is None:
-            return None
-        state, progress = self._kept
-        return to_bytes(state, Progress(**progress))
+        return None if self._kept is None else super().kept_bytes()
 
     def _write_in_time(self) -> None:
         """After a step nothing is written: the whole network is in no rank."""
@@ -251,6 +246,82 @@ class StagedRank(Rank):
         self._keep()
         self._write_if_first()
         self._group.sum(said)  # rank 0 has written
+
+
+class StagedModel(FlatModel):
+    """The layers of a rank's stages, with the optimiser of their weights alone.
+
+    Parameters
+    ----------
+    network : torch.nn.Sequential
+        The whole; its other layers are left as they are.
+    mine : layers of each of the rank's stages, by place
+    settings, optimizer, device : see ``FlatModel``
+
+    Attributes
+    ----------
+    stages : the rank's stages as networks, in the order of ``mine``
+    """
+
+    def __init__(
+        self, network: torch.nn.Sequential, mine: Sequence[range], settings: Settings,
+        optimizer: str, device: str,
+    ) -> None:  # fmt: skip
+        from torch import nn
+
+        layers = list(network.named_children())
+        own = OrderedDict(layers[i] for some in mine for i in some)
+        super().__init__(nn.Sequential(own), settings, optimizer, device)
+        self.stages = [nn.Sequential(OrderedDict(layers[i] for i in some)) for some in mine]
+        self._sizes = [sum(one.numel() for one in layer.parameters()) for _, layer in layers]
+        self._mine = [i for some in mine for i in some]
+        self._buffers_of_all = {
+            f"buffer {name}": one
+            for name, one in network.named_buffers()
+            if one.is_floating_point()
+        }
+
+    @property
+    def n_weights(self) -> int:
+        """Of the whole network."""
+        return sum(self._sizes)
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Take its part of a whole network's state."""
+        for name, one in self.state().items():
+            if one.ndim == 0 or name.startswith("buffer"):
+                one.copy_(state[name])
+                continue
+            for own, whole in self._layers_in(one, state[name]):
+                own.copy_(whole)
+
+    def whole(self, group: Group) -> dict[str, torch.Tensor]:
+        """The state of the whole network, on every rank; raises as ``Group.sum``."""
+        import torch
+
+        mine, found = self.state(), dict[str, torch.Tensor]()
+        for name, one in mine.items():
+            if name.startswith("buffer"):
+                continue
+            if one.ndim == 0:  # a count of steps
+                found[name] = one.clone()
+                continue
+            found[name] = torch.zeros(self.n_weights, dtype=one.dtype, device=one.device)
+            for own, whole in self._layers_in(one, found[name]):
+                whole.copy_(own)
+            group.sum(found[name])
+        for name, like in self._buffers_of_all.items():
+            found[name] = mine[name].clone() if name in mine else torch.zeros_like(like)
+            group.sum(found[name])
+        return found
+
+    def _layers_in(
+        self, own: torch.Tensor, whole: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Views of each of its layers, in a vector of its own and in one of the whole network."""
+        layers = whole.split(self._sizes)
+        own_layers = own.split([self._sizes[i] for i in self._mine])
+        return zip(own_layers, [layers[i] for i in self._mine], strict=True)
 
 
 def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, int]:
