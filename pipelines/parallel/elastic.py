@@ -31,37 +31,14 @@ SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on th
 
 
 @dataclass(frozen=True)
-class Restart:
-    """A process group that followed another.
-
-    Attributes
-    ----------
-    reason : what broke the one before
-    ranks_before, ranks_after : how many
-    step : that it began from
-    steps_lost : done before and to be done again, as far as was told
-    seconds : from the loss being noticed to the new ranks' beginning
-    """
-
-    reason: str
-    ranks_before: int
-    ranks_after: int
-    step: int
-    steps_lost: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Trained:
-    """A training at its end: the last checkpoint, what it did on test rows, what it went through.
+    """A training at its end: what it did, on test rows too.
 
     ``members`` are the workers of the last process group, ``seconds`` those of all process groups.
     """
 
-    content: bytes
     progress: Progress
     tested: Mapping[str, float]
-    restarts: list[Restart]
     members: list[str]
     seconds: float
 
@@ -95,7 +72,9 @@ def train_on(
 
     A new process group begins at the last point at which all ranks were equal, from the memory of
     a rank that is left, or else from the last checkpoint on disk; so does a first one that finds
-    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart.
+    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart: the reason, the ranks
+    before and after, the step that it began from, the steps done before and to be done again, as
+    far as was told, and the seconds from the loss being noticed to the new ranks' beginning.
 
     Raises
     ------
@@ -117,9 +96,8 @@ def train_on(
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
-            content, seconds = ended.result, time.perf_counter() - began
-            progress = progress_of(content)
-            return Trained(content, progress, ear.tested, ear.restarts, members, seconds)
+            seconds = time.perf_counter() - began
+            return Trained(progress_of(ended.result), ear.tested, members, seconds)
         before = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)
         failures = 0 if _step_of(newest) > before else failures + 1
@@ -135,24 +113,24 @@ class _Listener:
     def __init__(self, on_message: Send) -> None:
         self.n_ranks = 0
         self.tested: dict[str, float] = {}
-        self.restarts: list[Restart] = []
         self._told, self._step = on_message, 0
-        self._lost: tuple[Ended, int] | None = (
-            None  # the first process group lost, the last step told
-        )
+        # The first process group that was lost since one trained, and the last step it told.
+        self._lost: tuple[Ended, int] | None = None
 
     def on_message(self, message: Mapping[str, Any]) -> None:
         step = int(message.get("step", 0))
         if message["kind"] == "begun" and self._lost is not None:
             ended, reached = self._lost
-            self.restarts.append(
-                Restart(
-                    ended.lost or "", len(ended.members), self.n_ranks, step,
-                    max(0, reached - step), time.time() - ended.detected,
-                )
-            )  # fmt: skip
+            self._told({
+                "kind": "restart",
+                "reason": ended.lost,
+                "ranks_before": len(ended.members),
+                "ranks_after": self.n_ranks,
+                "step": step,
+                "steps_lost": max(0, reached - step),
+                "seconds": time.time() - ended.detected,
+            })  # fmt: skip
             self._lost = None
-            self._told({"kind": "restart", **dataclasses.asdict(self.restarts[-1])})
         if message["kind"] == "tested":
             self.tested = {"loss": message["loss"], "metric": message["metric"]}
         self._step = max(self._step, step)

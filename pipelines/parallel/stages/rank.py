@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -224,7 +224,7 @@ class StagedRank(Rank):
 
     def _keep(self) -> None:
         if self._whole_state is not None:
-            self._kept = self._state() | self._best, asdict(self._progress)
+            self._kept = self._state() | self._best, replace(self._progress)
 
     def kept_bytes(self) -> bytes | None:
         """The whole network, as it was put together last; None before that."""
