@@ -55,7 +55,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    staged = order.settings.stages > 1 and group.n_ranks > 1
+    staged = order.settings.plan is not None and group.n_ranks > 1
     rank = (StagedRank if staged else Rank)(problem, order, group, send)
     try:
         return rank.train()
@@ -83,7 +83,7 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
+    staged = ["torch.distributed.pipelining"] if order.settings.plan is not None else []
     load_on_workers(client, ["torch", *staged])
     ear, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True

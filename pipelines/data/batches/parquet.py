@@ -244,10 +244,7 @@ def buffered_shuffle(
 
 def buffer_size(sizes: Sequence[int], n_together: int) -> int:
     """Rows in the buffer of ``buffered_shuffle`` at the most."""
-    n_held = sum(sizes[:n_together])
-    for size in sizes[n_together:]:
-        n_held = max(n_held, size)
-    return n_held
+    return max(sum(sizes[:n_together]), *sizes)
 
 
 def _rows_as_one(array: np.ndarray) -> np.ndarray:

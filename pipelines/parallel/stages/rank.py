@@ -19,7 +19,6 @@ from pipelines.parallel.rank import Rank, Send, TrainingPlan
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
-from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import TrainingStep
 from pipelines.process_group.group import Group, ProcessGroupError
 
@@ -38,10 +37,9 @@ class StagedRank(Rank):
     """
 
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
-        settings = order.settings
-        plan = Plan(settings.schedule, settings.stages, settings.micro_batches)
-        self._plan = plan.among(group.n_ranks)
-        self._in_micro = -(-settings.batch_size // self._plan.n_micro)
+        assert order.settings.plan is not None
+        self._plan = order.settings.plan.among(group.n_ranks)
+        self._in_micro = -(-order.settings.batch_size // self._plan.n_micro)
         self._n_union, self._filled = 0, False
         self._steps: list[Actions] = []
         self._is_first_step = True
@@ -176,16 +174,15 @@ class StagedRank(Rank):
 
     def _all_steps(self) -> list[list[Actions]]:
         """The actions of every rank, of the last steps."""
-        most = 6 * self._plan.n_micro  # two stages, three kinds
-        torch, n_ranks = self._torch, self._group.n_ranks
-        sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=torch.float64)
-        for i, rows in enumerate(self._steps):
-            sheet[i, self._group.rank, : len(rows)] = torch.from_numpy(rows)
-        if len(sheet):
-            self._group.sum(sheet)
+        import torch.distributed as dist
+
+        of_ranks: list[Any] = [None] * self._group.n_ranks
+        try:
+            dist.all_gather_object(of_ranks, self._steps)
+        except RuntimeError as error:
+            raise self._broken(error) from None
         self._steps = []
-        # An action ends after its step began: what has no end is none.
-        return [[one[one[:, 4] > 0] for one in step] for step in sheet.numpy()]
+        return [list(step) for step in zip(*of_ranks, strict=True)]
 
     def _account(self, steps: Sequence[Sequence[Actions]]) -> dict[str, Any]:
         """What the report shows beside the bubble: the cuts, the memory, one step as it was."""
