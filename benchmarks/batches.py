@@ -180,7 +180,8 @@ def mixing(n_together: int, n_groups: int = 64, batch_size: int = 128) -> float:
     """
     import numpy as np
 
-    from pipelines.data.batches.order import buffered_shuffle, generator_of
+    from pipelines.data.batches.batches import generator_of
+    from pipelines.data.batches.parquet import buffered_shuffle
 
     size, generator = 1024, generator_of(0, 0)
     groups = generator.permutation(n_groups)

@@ -20,9 +20,9 @@ from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
+    from pipelines.parallel.answer import Training
     from pipelines.parallel.elastic import Trained
     from pipelines.parallel.problem import Problem
-    from pipelines.parallel.trainings import Training
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -32,7 +32,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
     """Options of ``data_parallel``."""
 
     def check(self) -> None:
-        """Hold options against each other."""
+        """Check options against each other."""
         super().check()
         self.refuse_meaningless()
         if self.network != "approximator":
@@ -62,7 +62,7 @@ class DataParallel(job.Job[Options]):
     )
 
     def load(self, kind: str) -> Problem:
-        """Rows, and the network that is to learn them."""
+        """Load the rows, and the network that is to learn them."""
         if kind == "threads":
             raise InputError(
                 f"{opt('cluster')} must be of processes, as each holds one rank of torch, got "
@@ -88,7 +88,7 @@ class DataParallel(job.Job[Options]):
         )  # fmt: skip
 
     def plan(self, data: Problem) -> list[str]:
-        """Plan the trainings: data, architecture, ways and number of repetitions."""
+        """Plan the trainings: data, architecture, strategies and number of repetitions."""
         options, self.problem = self.options, data
         network = data.network.make(0)  # an error of the user's file shows now
         self.settings = options.settings()
@@ -112,7 +112,7 @@ class DataParallel(job.Job[Options]):
         ]
 
     def restore(self, session: Session) -> None:
-        """Trainings that ended before."""
+        """Read the trainings that ended before."""
         self.ended: dict[str, list[dict[str, Any]]] = {
             record["task"]: record["rows"]
             for record in session.journal.records
@@ -126,7 +126,7 @@ class DataParallel(job.Job[Options]):
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the number of ranks."""
         from cluster_setup.workers import forecast_workers
-        from pipelines.parallel.trainings import Training
+        from pipelines.parallel.answer import Training
 
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
@@ -203,7 +203,7 @@ class DataParallel(job.Job[Options]):
     ) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
-        from pipelines.parallel.train import TrainingPlan
+        from pipelines.parallel.rank import TrainingPlan
 
         last_line = time.monotonic()
 
@@ -239,7 +239,7 @@ class DataParallel(job.Job[Options]):
         )  # fmt: skip
 
     def _refuse_unshared(self, session: Session, cluster: Cluster) -> None:
-        """Checkpoints are written by a worker: have every one look for a file that is there."""
+        """Refuse a folder that workers do not share: checkpoints are written by one of them."""
         from os.path import exists
 
         path = (session.path / names.CHECKPOINTS).resolve()
@@ -256,7 +256,7 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel import answer
 
         ended = {training: self.ended[training.name] for training in self.trainings}
-        return answer.write(session.path, self.problem, self.settings, self.options.seed, ended)
+        return answer.write(session.path, self.problem, self.options.seed, ended)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""

@@ -1,7 +1,8 @@
-"""Write the results of trainings: a table of epochs, the best network, each one's end."""
+"""The trainings of a run, and what they leave: a table of epochs and the best network."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,54 @@ import pandas as pd
 
 from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import best_of, from_bytes
-from pipelines.parallel.flat import FlatModel
+from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import CLASSES, Problem
-from pipelines.parallel.settings import Settings
-from pipelines.parallel.strategies import strategy_of
-from pipelines.parallel.trainings import Training
 from pipelines.process_group.group import Group
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import EpochRow
 from pipelines.run_folder.tables import as_table
 
 
+@dataclass(frozen=True)
+class Training:
+    """One network trained once; hashable.
+
+    Attributes
+    ----------
+    strategy : as it is typed
+    ranks : asked for
+    repeat : from 0; it decides the seed, so that strategies begin with the same weights
+    """
+
+    strategy: str
+    ranks: int
+    repeat: int
+    cost: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.strategy} on {self.ranks}, repeat {self.repeat + 1}"
+
+    @property
+    def file(self) -> str:
+        """The file name of its checkpoint."""
+        return f"{self.strategy}-on-{self.ranks}-{self.repeat + 1}.safetensors"
+
+    def seed(self, seed: int) -> int:
+        """The seed of its first weights and of the order of its rows."""
+        spawned = np.random.SeedSequence(seed).spawn(self.repeat + 1)[-1]
+        return int(spawned.generate_state(1)[0])
+
+    def rows(self, epochs: list[dict[str, Any]], status: str = "ok") -> list[dict[str, Any]]:
+        """Return its epochs as rows of the run's table; one row without numbers if it failed."""
+        mine = {"strategy": self.strategy, "ranks": self.ranks, "repeat": self.repeat}
+        return [{**mine, **row, "status": status} for row in epochs or [{"epoch": 0}]]
+
+
 def write(
-    folder: Path, problem: Problem, settings: Settings, seed: int,
-    trainings: dict[Training, list[dict[str, Any]]],
+    folder: Path, problem: Problem, seed: int, trainings: dict[Training, list[dict[str, Any]]]
 ) -> dict[str, Any]:  # fmt: skip
-    """Write tables and the model with the lowest validation loss; entries for ``run.json``.
+    """Write tables and the model with the lowest validation loss; return entries for ``run.json``.
 
     Parameters
     ----------
@@ -48,7 +81,7 @@ def write(
     if not whole:
         return found
     best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
-    return found | _store(folder, problem, settings, best, best.seed(seed))
+    return found | _store(folder, problem, best, best.seed(seed))
 
 
 def _best_epoch(rows: list[dict[str, Any]]) -> Any:
@@ -65,34 +98,34 @@ def _metadata(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: last.get(name) for name in kept} | steps | of_best
 
 
-def _store(
-    folder: Path, problem: Problem, settings: Settings, best: Training, seed: int
-) -> dict[str, Any]:
-    """Return the best network under its own names, and what it says of the test rows."""
+def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[str, Any]:
+    """Store the best network and its predictions of the test rows; return its test scores."""
     import torch
 
-    strategy = strategy_of(best.strategy)
-    model = FlatModel(
-        problem.network.make(seed), settings, strategy.inner or settings.optimizer, "cpu"
-    )
-    model.load(best_of(from_bytes((folder / names.CHECKPOINTS / best.file).read_bytes())[0]))
+    content = (folder / names.CHECKPOINTS / best.file).read_bytes()
+    state = best_of(from_bytes(content)[0])
+    network = with_weights(problem.network.make(seed), state)
     about = {
         "network": problem.network.name, "n_inputs": problem.network.n_inputs,
         "n_outputs": problem.network.n_outputs, "hidden": list(problem.network.hidden),
         "image_shape": problem.network.image_shape, "task": problem.task,
         "center": problem.center, "scale": problem.scale,
     }  # fmt: skip
-    weights = {name: one.numpy() for name, one in model.named_weights().items()}
+    weights = {name: one.numpy() for name, one in network.state_dict().items()}
     write_model(folder / names.MODEL, weights, about)
     columns = {name: torch.tensor(one) for name, one in problem.test.items()}
-    loss, metric = problem.measure(model.network, columns, Group(0, 1, "cpu"))
-    metadata = {"best": {"training": best.name}, "n_weights": model.n_weights, "test_loss": loss}
+    loss, metric = problem.measure(network, columns, Group(0, 1, "cpu"))
+    metadata = {
+        "best": {"training": best.name},
+        "n_weights": len(state["weights"]),
+        "test_loss": loss,
+    }
     if problem.task != CLASSES:
         return metadata | {"test_metric": metric}
-    model.network.eval()
+    network.eval()
     with torch.inference_mode():
         outputs = [
-            model.network(problem.prepare({"X": some, "y": some})["X"]).argmax(1)
+            network(problem.prepare({"X": some, "y": some})["X"]).argmax(1)
             for some in columns["X"].split(2048)
         ]
     predicted = torch.cat(outputs).numpy()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.train import TrainingPlan, train
+from pipelines.parallel.rank import Rank, Send, TrainingPlan
+from pipelines.parallel.stages.rank import StagedRank
+from pipelines.process_group.group import Group, ProcessGroupError
 from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
@@ -24,45 +26,42 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client
 
-Send = Callable[[Mapping[str, Any]], None]
 MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
 
 
 @dataclass(frozen=True)
-class Restart:
-    """A process group that followed another.
-
-    Attributes
-    ----------
-    reason : what broke the one before
-    ranks_before, ranks_after : how many
-    step : that it began from
-    steps_lost : done before and to be done again, as far as was told
-    seconds : from the loss being noticed to the new ranks' beginning
-    """
-
-    reason: str
-    ranks_before: int
-    ranks_after: int
-    step: int
-    steps_lost: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Trained:
-    """A training at its end: the last checkpoint, what it did on test rows, what it went through.
+    """The result of a training, with its test scores.
 
     ``members`` are the workers of the last process group, ``seconds`` those of all process groups.
     """
 
-    content: bytes
     progress: Progress
     tested: Mapping[str, float]
-    restarts: list[Restart]
     members: list[str]
     seconds: float
+
+
+def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
+    """Train until the end; the same call on each rank.
+
+    Returns
+    -------
+    The last checkpoint.
+
+    Raises
+    ------
+    ProcessGroupError
+        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
+    """
+    staged = order.settings.plan is not None and group.n_ranks > 1
+    rank = (StagedRank if staged else Rank)(problem, order, group, send)
+    try:
+        return rank.train()
+    except ProcessGroupError as error:
+        error.kept = rank.kept_bytes()
+        raise
 
 
 def train_on(
@@ -73,7 +72,9 @@ def train_on(
 
     A new process group begins at the last point at which all ranks were equal, from the memory of
     a rank that is left, or else from the last checkpoint on disk; so does a first one that finds
-    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart.
+    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart: the reason, the ranks
+    before and after, the step that it began from, the steps done before and to be done again, as
+    far as was told, and the seconds from the loss being noticed to the new ranks' beginning.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    staged = ["torch.distributed.pipelining"] if order.settings.stages > 1 else []
+    staged = ["torch.distributed.pipelining"] if order.settings.plan is not None else []
     load_on_workers(client, ["torch", *staged])
     listener, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True
@@ -95,9 +96,8 @@ def train_on(
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
-            content, seconds = ended.result, time.perf_counter() - began
-            progress = progress_of(content)
-            return Trained(content, progress, listener.tested, listener.restarts, members, seconds)
+            seconds = time.perf_counter() - began
+            return Trained(progress_of(ended.result), listener.tested, members, seconds)
         before = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)
         failures = 0 if _step_of(newest) > before else failures + 1
@@ -108,29 +108,29 @@ def train_on(
 
 
 class _Listener:
-    """Hears what rank 0 of each process group tells, and makes of it what became of a loss."""
+    """Passes on rank 0's messages of each process group, and adds a message of each restart."""
 
     def __init__(self, on_message: Send) -> None:
         self.n_ranks = 0
         self.tested: dict[str, float] = {}
-        self.restarts: list[Restart] = []
         self._told, self._step = on_message, 0
-        self._lost: tuple[Ended, int] | None = (
-            None  # the first process group lost, the last step told
-        )
+        # The first process group that was lost since one trained, and the last step it told.
+        self._lost: tuple[Ended, int] | None = None
 
     def on_message(self, message: Mapping[str, Any]) -> None:
         step = int(message.get("step", 0))
         if message["kind"] == "begun" and self._lost is not None:
             ended, reached = self._lost
-            self.restarts.append(
-                Restart(
-                    ended.lost or "", len(ended.members), self.n_ranks, step,
-                    max(0, reached - step), time.time() - ended.detected,
-                )
-            )  # fmt: skip
+            self._told({
+                "kind": "restart",
+                "reason": ended.lost,
+                "ranks_before": len(ended.members),
+                "ranks_after": self.n_ranks,
+                "step": step,
+                "steps_lost": max(0, reached - step),
+                "seconds": time.time() - ended.detected,
+            })  # fmt: skip
             self._lost = None
-            self._told({"kind": "restart", **dataclasses.asdict(self.restarts[-1])})
         if message["kind"] == "tested":
             self.tested = {"loss": message["loss"], "metric": message["metric"]}
         self._step = max(self._step, step)

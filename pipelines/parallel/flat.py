@@ -6,7 +6,6 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.parallel.optimizers import OPTIMIZERS
 from pipelines.parallel.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class FlatModel:
 
     Attributes
     ----------
-    weights : float32 parameter of shape (n_weights,)
+    weights : float32 tensor of shape (n_weights,)
     shared : float32 tensor of shape (n_weights + 2,)
         The gradient, and after it places for its square and the loss, which travel with it.
     gradient : the first n_weights of these
@@ -40,51 +39,71 @@ class FlatModel:
 
         self.network = network.to(device=device, dtype=torch.float32)
         parameters = list(self.network.parameters())
-        flat = torch.cat([one.detach().reshape(-1) for one in parameters])
-        self.weights = torch.nn.Parameter(flat)
-        self.shared = torch.zeros(len(flat) + 2, device=device)
-        self.gradient = self.weights.grad = self.shared[:-2]
+        self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
+        self.shared = torch.zeros(len(self.weights) + 2, device=device)
+        self.gradient = self.shared[:-2]
         first = 0
         for one in parameters:
             last = first + one.numel()
-            one.data = self.weights.data[first:last].view_as(one)
+            one.data = self.weights[first:last].view_as(one)
             one.grad = self.shared[first:last].view_as(one)
             first = last
         self.buffers = {
             name: one for name, one in self.network.named_buffers() if one.is_floating_point()
         }
-        self.optimizer = OPTIMIZERS[optimizer](self.weights.detach(), settings.momentum)
+        self._optimizer, self._momentum = optimizer, settings.momentum
+        self._moments: dict[str, torch.Tensor] = {}
+        if optimizer == "adamw":
+            self._moments = {
+                "step": torch.zeros((), device=device),
+                "mean": torch.zeros_like(self.weights),
+                "square": torch.zeros_like(self.weights),
+            }
+        elif settings.momentum:
+            self._moments = {"velocity": torch.zeros_like(self.weights)}
 
     @property
     def n_weights(self) -> int:
         return len(self.weights)
 
     def step(self, rate: float) -> None:
-        """Make a step of the optimiser."""
-        self.optimizer.step(self.weights.detach(), self.gradient, rate)
+        """Make a step of ``torch.optim.SGD`` or ``AdamW``, with its defaults.
+
+        By their functions: the first step of their classes loads torch's compiler, which nothing
+        here needs and which takes a second of a core in each rank.
+        """
+        from torch.optim.adamw import adamw
+        from torch.optim.sgd import sgd
+
+        weights, gradient, moments = [self.weights], [self.gradient], self._moments
+        if self._optimizer == "sgd":
+            sgd(
+                weights, gradient, [moments.get("velocity")], lr=rate, momentum=self._momentum,
+                weight_decay=0.0, dampening=0.0, nesterov=False, maximize=False, fused=True,
+            )  # fmt: skip
+            return
+        adamw(
+            weights, gradient, [moments["mean"]], [moments["square"]], [], [moments["step"]],
+            lr=rate, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, amsgrad=False,
+            maximize=False, fused=True,
+        )  # fmt: skip
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
+        """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
         return {
-            "weights": self.weights.detach(),
+            "weights": self.weights,
             **{f"buffer {name}": one for name, one in self.buffers.items()},
-            **{f"optimizer {name}": one for name, one in self.optimizer.state.items()},
+            **{f"optimizer {name}": one for name, one in self._moments.items()},
         }
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Take what ``state`` gave, of a network of this shape."""
+        """Load what ``state`` returned, of a network of this shape."""
         for name, one in self.state().items():
             one.copy_(state[name])
 
-    def named_weights(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of the network by their own names, on the host."""
-        return {name: one.detach().cpu().clone() for name, one in self.network.state_dict().items()}
 
-
-def with_weights(
-    network: torch.nn.Module, state: Mapping[str, torch.Tensor]
-) -> torch.nn.Module:  # fmt: skip
-    """Return a copy of a network, with the weights and buffers of a ``FlatModel``'s state of it."""
+def with_weights(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """Return a copy of a network, with the weights and buffers of a ``FlatModel``'s state."""
     from torch.nn.utils import vector_to_parameters
 
     found = copy.deepcopy(network)

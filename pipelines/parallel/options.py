@@ -142,14 +142,13 @@ class TrainingOptions(StageOptions, NetworkOptions):
     def settings(self) -> Settings:
         """Return the training settings that these options stand for."""
         optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
-        plan = self.pipeline() or Plan(SCHEDULE, 1, MICRO_BATCHES)
         return Settings(
             self.epochs, self.batch_size,
             optimizer if self.optimizer == "auto" else self.optimizer,
             self.learning_rate or rate, self.momentum, scale_lr=self.scale_lr,
             warm_up=self.warm_up, patience=self.patience, until_loss=self.until_loss,
             checkpoint_seconds=self.checkpoint_seconds, home=self.home, prefetch=self.prefetch,
-            stages=plan.n_ranks, micro_batches=plan.n_micro, schedule=plan.schedule,
+            plan=self.pipeline(),
         )  # fmt: skip
 
     def refuse_meaningless(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.data.batches.batches import share
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network
 
@@ -117,10 +118,8 @@ class Problem:
     def measure(
         self, network: torch.nn.Module, columns: Columns, group: Group
     ) -> tuple[float, float]:
-        """Mean loss and metric of rows that every rank has; each rank takes its part of them."""
+        """Return mean loss and metric of rows that every rank has; each rank takes a part."""
         import torch
-
-        from pipelines.data.batches.order import share
 
         n_rows = len(columns["y"])
         mine = share(n_rows, group.rank, group.n_ranks)
@@ -158,7 +157,7 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
 
 
 def held_out(y: np.ndarray, task: str, validation: float, seed: int) -> tuple[Array, Array]:
-    """Rows that are trained on, and those that are held out; classes in proportion.
+    """Split rows into those that are trained on and those held out; classes in proportion.
 
     Raises
     ------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPTIMIZERS = ("sgd", "adamw")  # by name; see optimizers.py
+from pipelines.parallel.stages.schedules import Plan
+
+OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
 HOMES = ("device", "host", "parquet")
 
@@ -35,10 +37,8 @@ class Settings:
         Where the rows lie; a batch goes from host or disk to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
-    stages : int
-        Ranks among which the network itself is divided; 1 for none.
-    micro_batches, schedule : see ``stages.schedules.Plan``
-        Of what use with several stages alone.
+    plan : Plan or None
+        How the network itself is divided among ranks; None where each has a copy.
     """
 
     epochs: int = 20
@@ -53,9 +53,7 @@ class Settings:
     checkpoint_seconds: float = 10.0
     home: str = "device"
     prefetch: int = 0
-    stages: int = 1
-    micro_batches: int = 8
-    schedule: str = "1f1b"
+    plan: Plan | None = None
 
     def rate(self, step: int, n_ranks: int) -> float:
         """Return the learning rate of a step, counted from 1."""

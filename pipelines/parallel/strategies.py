@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.errors import InputError, opt
-
 if TYPE_CHECKING:
     import torch
 
@@ -25,7 +23,7 @@ OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A step that is being done, counted from 1 over all epochs; an epoch from 0, of ``epochs``."""
+    """The current step, counted from 1 over all epochs; its epoch, from 0, of ``epochs``."""
 
     step: int
     epoch: int
@@ -59,7 +57,7 @@ class Strategy:
         return False
 
     def begin(self, model: FlatModel, kept: Mapping[str, torch.Tensor]) -> None:
-        """Take what ``state`` gave, nothing at the start; the model has its weights."""
+        """Load what ``state`` returned, nothing at the start; the model has its weights."""
 
     def state(self) -> Tensors:
         """Return the state of the strategy, for a checkpoint."""
@@ -135,25 +133,26 @@ class DiLoCo(Strategy):
         return now.step % self.k == 0
 
     def begin(self, model: FlatModel, kept: Mapping[str, torch.Tensor]) -> None:
-        weights = model.weights.detach()
         self._outer = {
-            "weights": kept.get("weights", weights).clone().to(weights.device),
-            "velocity": kept.get("velocity", 0 * weights).clone().to(weights.device),
+            "weights": kept.get("weights", model.weights).to(model.weights.device, copy=True),
+            "velocity": kept.get("velocity", 0 * model.weights).to(model.weights.device, copy=True),
         }
 
     def state(self) -> Tensors:
         return self._outer
 
     def merge(self, model: FlatModel, group: Group) -> None:
-        weights, velocity = self._outer["weights"], self._outer["velocity"]
-        mean = model.weights.detach()
-        group.mean(mean)
+        from torch.optim.sgd import sgd
+
+        group.mean(model.weights)
         for one in model.buffers.values():
             group.mean(one)
-        change = weights - mean
-        velocity.mul_(OUTER_MOMENTUM).add_(change)
-        weights.sub_(change.add_(velocity, alpha=OUTER_MOMENTUM), alpha=OUTER_RATE)
-        mean.copy_(weights)
+        weights, velocity = self._outer["weights"], self._outer["velocity"]
+        sgd(
+            [weights], [weights - model.weights], [velocity], lr=OUTER_RATE,
+            momentum=OUTER_MOMENTUM, nesterov=True, weight_decay=0.0, dampening=0.0, maximize=False,
+        )  # fmt: skip
+        model.weights.copy_(weights)
 
 
 # Name -> class, what k counts, and k where none is given; 0 where there is none.
@@ -168,30 +167,12 @@ STRATEGIES: dict[str, tuple[Callable[[int], Strategy], str, int]] = {
 
 
 def strategy_of(text: str) -> Strategy:
-    """Return a strategy as it is typed: ``NAME`` or ``NAME=K``.
-
-    Raises
-    ------
-    InputError
-        There is no such strategy, or K is none of its.
-    """
+    """Return the strategy that is typed ``NAME`` or ``NAME=K``, checked by ``is_strategy``."""
     name, equals, number = text.partition("=")
-    if name not in STRATEGIES:
-        raise InputError(
-            f"{opt('sync')} must be one of {', '.join(STRATEGIES)}, got {name!r}; "
-            "python -m pipelines.data_parallel --help says what they are"
-        )
     make, unit, k = STRATEGIES[name]
-    if equals:
-        if not unit:
-            raise InputError(f"{opt('sync', name)} has no number, got {text!r}; leave it out")
-        if not number.isdecimal() or int(number) < 1:
-            raise InputError(
-                f"{opt('sync', name + '=K')} must have a number of {unit}, at least 1, "
-                f"got {number!r}; such as {name}={k}"
-            )
-        k = int(number)
-    return make(k)
+    if equals and not (unit and number.isdecimal() and int(number)):
+        raise ValueError(f"{number} is no number of {unit}")
+    return make(int(number) if equals else k)
 
 
 def is_strategy(text: str) -> str | None:
@@ -199,7 +180,7 @@ def is_strategy(text: str) -> str | None:
     try:
         for one in text.split(","):
             strategy_of(one)
-    except InputError:
+    except (KeyError, ValueError):
         known = ", ".join(
             name + ("=K" if unit else "") for name, (_, unit, _) in STRATEGIES.items()
         )

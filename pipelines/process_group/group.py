@@ -75,7 +75,7 @@ class Group:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
         self._backend = backend
         self._broken = threading.Event()
-        self._spans: list[_Span] = []
+        self._spans: list[float] = []  # seconds of each collective since the last tally
 
     @classmethod
     def join(
@@ -108,7 +108,11 @@ class Group:
             )  # fmt: skip
             # A barrier of our own: where one is missing, nobody begins to wait for its sockets.
             store.set(f"here {rank}", "")
-            _wait_for([f"here {one}" for one in range(n_ranks)], store, stopped)
+            until = time.monotonic() + SECONDS_TO_JOIN
+            while not store.check([f"here {one}" for one in range(n_ranks)]):
+                if stopped() or time.monotonic() > until:
+                    raise RuntimeError("not all of them came")
+                time.sleep(0.01)
             limit = timedelta(seconds=seconds)
             return cls(rank, n_ranks, device, _backend(store, rank, n_ranks, device, host, limit))
         except RuntimeError as error:  # torch's DistError is one
@@ -139,7 +143,7 @@ class Group:
             raise ProcessGroupError("the process group was told to stop")
 
     def tally(self) -> tuple[float, float]:
-        """Seconds of communicating and of waiting for others, in collectives since the last call.
+        """Return seconds of communicating and of waiting, in collectives since the last call.
 
         All ranks leave a collective together: its cost is the time of the rank that came last,
         the least of all; what another spent more in it, that one waited. No clocks are compared.
@@ -150,7 +154,7 @@ class Group:
         spans, self._spans = self._spans, []
         if self._backend is None or not spans:
             return 0.0, 0.0
-        mine = torch.tensor([span.seconds for span in spans], dtype=torch.float64)
+        mine = torch.tensor(spans, dtype=torch.float64)
         least = mine.to(self.device, copy=True)
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MIN
@@ -192,27 +196,31 @@ class Group:
         if backend is not None and self.device != "cpu":
             backend.abort()  # of gloo it interrupts nothing
 
-    def _collective(self, begin: Any) -> None:
+    def _collective(self, begin: Callable[[Any], Any]) -> None:
+        """Run the collective that ``begin`` starts; return once its result can be used."""
         backend = self._backend
         self.check()
         if backend is None:
             return
-        span = _Span(self.device)
+        self._synchronize()  # what the device has yet to compute is not communication
+        began = time.perf_counter()
         try:
             begin(backend).wait()
+            self._synchronize()
         except RuntimeError as error:
             self.abort()
             raise ProcessGroupError(str(error).splitlines()[0]) from None
-        self._spans.append(span.end())
+        # wait() of NCCL neither blocks the host nor raises: of a collective that was aborted the
+        # device has a part of the sum, and this is how that is known before it is used.
+        self.check()
+        self._spans.append(time.perf_counter() - began)
 
+    def _synchronize(self) -> None:
+        """Wait until the device has done its queued work; a CPU has none."""
+        if self.device != "cpu":
+            import torch
 
-def _wait_for(keys: list[str], store: Any, stopped: Callable[[], bool]) -> None:
-    """Wait until the store has all keys; raises RuntimeError if it never will."""
-    until = time.monotonic() + SECONDS_TO_JOIN
-    while not store.check(keys):
-        if stopped() or time.monotonic() > until:
-            raise ProcessGroupError("not all of them came")
-        time.sleep(0.01)
+            torch.cuda.synchronize(self.device)
 
 
 def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta) -> Any:
@@ -228,31 +236,3 @@ def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit:
     # Else gloo listens on the address that the host's name has, which may be none.
     options._devices = [dist.ProcessGroupGloo.create_device(hostname=host)]
     return dist.ProcessGroupGloo(store, rank, n_ranks, options)
-
-
-class _Span:
-    """The time of a collective: by the clock, or on a GPU between two of its events."""
-
-    def __init__(self, device: str) -> None:
-        self._on_gpu = device != "cpu"
-        self._began = self._mark()
-
-    def end(self) -> _Span:
-        self._ended = self._mark()
-        return self
-
-    def _mark(self) -> Any:
-        if not self._on_gpu:
-            return time.perf_counter()
-        import torch
-
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    @property
-    def seconds(self) -> float:
-        if not self._on_gpu:
-            return float(self._ended - self._began)
-        self._ended.synchronize()
-        return float(self._began.elapsed_time(self._ended)) / 1000

@@ -12,9 +12,10 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.elastic import train
 from pipelines.parallel.problem import approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import TrainingPlan, train
 from tests.process_group.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.

@@ -11,10 +11,11 @@ import torch
 
 from pipelines.parallel import noise
 from pipelines.parallel.checkpoint import progress_of
+from pipelines.parallel.elastic import train
 from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import TrainingPlan, train
 from tests.process_group.ranks import on_ranks
 
 

@@ -1,6 +1,8 @@
-"""The optimisers take the steps of torch's."""
+"""Steps of the one vector of weights, and those of torch's optimisers of its parameters."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 
@@ -8,25 +10,29 @@ pytest.importorskip("torch", reason="networks are torch's")
 
 import torch
 
-from pipelines.parallel.optimizers import SGD, AdamW
+from pipelines.parallel.flat import FlatModel
+from pipelines.parallel.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("optimizer", "momentum", "theirs"),
     [
-        (lambda w: SGD(w, 0.9), lambda w: torch.optim.SGD([w], lr=0.1, momentum=0.9)),
-        (lambda w: SGD(w, 0.0), lambda w: torch.optim.SGD([w], lr=0.1)),
-        (lambda w: AdamW(w, 0.9), lambda w: torch.optim.AdamW([w], lr=0.1)),
+        ("sgd", 0.9, lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9)),
+        ("sgd", 0.0, lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
+        ("adamw", 0.9, lambda parameters: torch.optim.AdamW(parameters, lr=0.1)),
     ],
 )
-def test_steps_are_those_of_torch(ours, theirs):
+def test_steps_are_those_of_the_classes_of_torch(optimizer, momentum, theirs):
     generator = torch.Generator().manual_seed(0)
-    mine = torch.randn(50, generator=generator)
-    other = torch.nn.Parameter(mine.clone())
-    one, another = ours(mine), theirs(other)
+    network = torch.nn.Linear(9, 5)
+    other = copy.deepcopy(network)
+    model = FlatModel(network, Settings(momentum=momentum), optimizer, "cpu")
+    another = theirs(other.parameters())
     for i in range(20):
-        gradient = torch.randn(50, generator=generator) * 0.1 ** (i % 4)
-        other.grad = gradient.clone()
+        for mine, its in zip(network.parameters(), other.parameters(), strict=True):
+            its.grad = torch.randn(its.shape, generator=generator) * 0.1 ** (i % 4)
+            mine.grad.copy_(its.grad)
+        model.step(0.1)
         another.step()
-        one.step(mine, gradient, 0.1)
-        assert torch.allclose(mine, other.detach(), rtol=1e-4, atol=1e-6)
+        for mine, its in zip(network.parameters(), other.parameters(), strict=True):
+            assert torch.allclose(mine, its, rtol=1e-4, atol=1e-6)

@@ -21,10 +21,11 @@ from pipelines.parallel.checkpoint import (
     to_bytes,
     write,
 )
+from pipelines.parallel.elastic import train
 from pipelines.parallel.flat import with_weights
 from pipelines.parallel.problem import approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
-from pipelines.parallel.train import TrainingPlan, train
 from pipelines.process_group.group import Group, ProcessGroupError
 from tests.process_group.ranks import on_ranks
 
@@ -45,6 +46,26 @@ class BreaksAt:
                 self._group.abort()
                 raise ProcessGroupError("killed")
         return getattr(self._group, name)
+
+
+class AbortedAt(Group):
+    """A group one of whose collectives is aborted when the backend says that it has ended."""
+
+    def __init__(self, collective: int):
+        super().__init__(0, 2, "cpu", self)
+        self._left = collective
+
+    def allreduce(self, tensors, options=None):
+        self._left -= 1
+        if not self._left:
+            tensors[0][:2] = 1e6  # a part of the sum
+            self._broken.set()
+        return self
+
+    broadcast = allreduce
+
+    def wait(self):
+        """At once, and without an error, as NCCL's."""
 
 
 def run(
@@ -73,6 +94,18 @@ def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
     for one in broken:
         again = run(tmp_path, sync=sync, start=one.kept)
         assert torch.equal(from_bytes(again[0])[0]["weights"], expected)
+
+
+def test_no_step_is_taken_on_a_sum_that_was_aborted(tmp_path):
+    order = TrainingPlan(SETTINGS, "every-step", 1, None, str(tmp_path / "c"))
+    steps = []
+    for collective in (20, 21):
+        with pytest.raises(ProcessGroupError) as error:
+            train(PROBLEM, order, AbortedAt(collective), lambda event: None)
+        tensors, progress = from_bytes(error.value.kept)
+        assert tensors["weights"].abs().max() < 10
+        steps.append(progress.step)
+    assert steps[1] == steps[0] + 1
 
 
 @pytest.mark.parametrize("sync", ["never", "diloco=5", "average=2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,3 +75,39 @@ def test_every_gang_has_a_port_of_its_own_on_one_address():
     one, two = Rendezvous("127.0.0.1"), Rendezvous("127.0.0.1")
     assert one.address.port != two.address.port
     assert one.address.host == "127.0.0.1"
+
+
+class Device:
+    """A backend like NCCL: ``wait()`` returns at once, the device finishes when it is asked."""
+
+    def __init__(self, monkeypatch, at_the_end):
+        self._at_the_end, self._begun = at_the_end, None
+        monkeypatch.setattr(torch.cuda, "synchronize", self._finish)
+
+    def allreduce(self, tensors):
+        (self._begun,) = tensors
+        return SimpleNamespace(wait=lambda: None)
+
+    def abort(self):
+        pass
+
+    def _finish(self, device):
+        if self._begun is not None:
+            self._at_the_end(self._begun)
+
+
+def test_a_sum_is_given_when_the_device_has_it(monkeypatch):
+    group = Group(0, 2, "cuda", Device(monkeypatch, lambda one: one.fill_(3)))
+    total = torch.ones(2)
+    group.sum(total)
+    assert total.tolist() == [3, 3]
+
+
+def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
+    def cut_short(one):
+        one[0] = 3
+        group.abort()
+
+    group = Group(0, 2, "cuda", Device(monkeypatch, cut_short))
+    with pytest.raises(ProcessGroupError, match="told to stop"):
+        group.sum(torch.ones(2))

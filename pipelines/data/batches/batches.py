@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches.order import generator_of, share
+import numpy as np
+
 from pipelines.data.batches.prefetch import prefetch
-from pipelines.data.batches.storage import CachedRows, Columns, Map, Rows
+from pipelines.data.batches.storage import Columns, Map, Rows, cached
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -100,12 +101,12 @@ class Batches:
 
     @property
     def n_rows(self) -> int:
-        """Rows of an epoch, of all ranks."""
+        """The number of rows of an epoch, of all ranks."""
         return self._home.n_rows
 
     @property
     def n_batches(self) -> int:
-        """Batches of a whole epoch."""
+        """The number of batches of a whole epoch."""
         return -(-self.n_rows // (self._batch_size * self._n_ranks))
 
     def state_dict(self) -> dict[str, int]:
@@ -160,7 +161,17 @@ class Batches:
 
     @cached_property
     def _rows(self) -> Rows:
-        """The home, or what its rows become."""
+        """Return the storage of the rows, or of what the map makes of them."""
         if not self._cache:
             return self._home
-        return CachedRows(self._home, self._map or (lambda columns: columns))
+        return cached(self._home, self._map or (lambda columns: columns))
+
+
+def generator_of(seed: int, epoch: int) -> np.random.Generator:
+    """Return the random generator of an epoch, which depends on these two numbers alone."""
+    return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+
+
+def share(n_rows: int, rank: int, n_ranks: int) -> slice:
+    """Return the rows of a union batch that are a rank's: parts differ by one row at the most."""
+    return slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)

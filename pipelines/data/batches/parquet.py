@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipelines.data.batches.order import Permutation, buffer_size, buffered_shuffle
 from pipelines.data.batches.prefetch import prefetch
 from pipelines.data.batches.storage import Columns, to_device_columns
 from pipelines.errors import InputError, opt
@@ -27,6 +26,7 @@ NUMBERS = ""  # the name under which the numbers of rows travel with them
 DTYPE = "dtype"  # of a column of bytes, in its metadata
 
 Arrays = dict[str, np.ndarray]
+Permutation = NDArray[np.int64]
 
 
 def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_OF_A_GROUP) -> None:
@@ -122,7 +122,7 @@ class ParquetRows:
     def epoch(
         self, generator: np.random.Generator | None, parts: Iterable[slice]
     ) -> Iterator[tuple[torch.Tensor, Columns]]:
-        """Rows in order, see ``Rows``; what lies before the first part is read, too.
+        """Yield rows in order, see ``Rows``; what lies before the first part is read, too.
 
         Raises
         ------
@@ -131,57 +131,52 @@ class ParquetRows:
         """
         import torch
 
-        left = deque(parts)
-        begun: Columns = {}  # of a part that goes on in the next piece
-        for piece in self._pieces(generator):
-            mine = []  # what a rank wants of a piece is gathered at once, then cut into its batches
-            while left and (left[0].start < piece.last or left[0].stop <= piece.last):
-                mine.append(slice(max(left[0].start, piece.first), min(left[0].stop, piece.last)))
-                if left[0].stop > piece.last:
+        left, last = deque(parts), 0
+        rest, n_rest = Arrays(), 0  # of a part that goes on in the next piece
+        for held, places in self._pieces(generator):
+            first, last = last, last + len(places)
+            mine = [places[:0]]  # what a rank wants of a piece is gathered at once
+            for part in left:
+                if part.start >= last:
                     break
-                left.popleft()
-            if not mine:
-                continue
-            goes_on = bool(left) and left[0].start < piece.last
-            lengths = [one.stop - one.start for one in mine]
-            gathered = piece.take(mine)
-            cut = {name: torch.from_numpy(one).split(lengths) for name, one in gathered.items()}
-            for i in range(len(mine)):
-                columns = {name: some[i] for name, some in cut.items()}
-                if begun:
-                    columns = {name: torch.cat([begun[name], columns[name]]) for name in begun}
-                    begun = {}
-                if goes_on and i + 1 == len(mine):
-                    begun = columns
-                else:
-                    yield self._given(columns)
+                mine.append(places[max(0, part.start - first) : part.stop - first])
+            wanted = np.concatenate(mine)
+            gathered = Arrays()
+            for name, one in held.items():
+                gathered[name] = np.empty((n_rest + len(wanted), *one.shape[1:]), one.dtype)
+                gathered[name][:n_rest] = rest.get(name, one[:0])
+                np.take(one, wanted, axis=0, mode="clip", out=gathered[name][n_rest:])
+            columns = {name: torch.from_numpy(one) for name, one in gathered.items()}
+            begin = 0
+            while left and left[0].stop <= last:
+                part = left.popleft()
+                end = begin + part.stop - part.start
+                batch = {name: one[begin:end] for name, one in columns.items()}
+                yield batch.pop(NUMBERS), to_device_columns(batch, self._device)
+                begin = end
             if not left:
                 return
+            rest = {name: one[begin:] for name, one in gathered.items()}
+            n_rest = len(rest[NUMBERS])
 
-    def _given(self, columns: Columns) -> tuple[torch.Tensor, Columns]:
-        """Columns of a batch, on the device, apart from the numbers of its rows."""
-        return columns.pop(NUMBERS), to_device_columns(columns, self._device)
-
-    def _pieces(self, generator: np.random.Generator | None) -> Iterator[_Piece]:
-        """Successive pieces of the order; rows of one can be had until the next is asked for."""
+    def _pieces(
+        self, generator: np.random.Generator | None
+    ) -> Iterator[tuple[Arrays, Permutation]]:
+        """Yield successive pieces of the order: arrays valid until the next, indices into them."""
         groups = list(range(len(self._sizes)))
         if generator is not None:
             groups = generator.permutation(len(groups)).tolist()
-        with closing(prefetch(self._blocks(groups), 1, "row groups")) as blocks:
-            read = self._within_groups(blocks, groups)
+        sizes = [self._sizes[g] for g in groups]
+        with closing(prefetch(self._blocks(groups), 1, "row groups")) as read:
             if generator is None:
-                yield from _in_turn(read)
+                for rows in read:
+                    yield rows, np.arange(len(rows[NUMBERS]))
                 return
-            first, n_held, held = 0, 0, Arrays()
-            sizes = [self._sizes[g] for g in groups]
-            for i, places in enumerate(buffered_shuffle(sizes, self._n_together, generator)):
-                if i == len(groups):  # what is left
-                    for a in range(0, len(places), self._rows_of_block):
-                        here = places[a : a + self._rows_of_block]
-                        yield _Piece(first + a, first + a + len(here), held, here)
-                    return
+            n_held, held = 0, Arrays()
+            draws = buffered_shuffle(sizes, self._n_together, generator)
+            for size, places in zip(sizes, draws, strict=False):
                 n_read = 0
-                while n_read < sizes[i]:
+                while n_read < size:
                     rows = next(read)
                     n_rows = len(rows[NUMBERS])
                     if not held:
@@ -190,30 +185,14 @@ class ParquetRows:
                                 for name, one in rows.items()}  # fmt: skip
                     here = places[n_read : n_read + n_rows]
                     if len(here):
-                        yield _Piece(first, first + len(here), held, here)
-                        first += len(here)
+                        yield held, here
                     for name, one in held.items():
                         _put(one, here, n_held, rows[name])
                     n_read += n_rows
                     n_held += n_rows - len(here)
-
-    def _within_groups(self, blocks: Iterable[Arrays], groups: Sequence[int]) -> Iterator[Arrays]:
-        """Blocks cut where a row group ends, with the numbers of their rows."""
-        left = iter(groups)
-        number = last = 0
-        for block in blocks:
-            begin, n_block = 0, len(next(iter(block.values())))
-            while begin < n_block:
-                while number == last:  # a group may have no row
-                    g = next(left)
-                    number, last = int(self._starts[g]), int(self._starts[g + 1])
-                end = min(n_block, begin + last - number)
-                yield {
-                    NUMBERS: np.arange(number, number + end - begin),
-                    **{name: one[begin:end] for name, one in block.items()},
-                }
-                number += end - begin
-                begin = end
+            rest = next(draws)
+            for first in range(0, len(rest), self._rows_of_block):
+                yield held, rest[first : first + self._rows_of_block]
 
     def _blocks(self, groups: Sequence[int]) -> Iterator[Arrays]:
         """Yield the rows of some row groups, in this order, as they are decoded: a few at a time.
@@ -226,37 +205,46 @@ class ParquetRows:
         with pq.ParquetFile(
             self._path, metadata=self._about, buffer_size=BYTES_READ, pre_buffer=False
         ) as file:
-            for batch in file.iter_batches(
-                self._rows_of_block, row_groups=groups, columns=names, use_threads=False
-            ):
-                yield {name: _array_of(batch, some) for name, some in self._columns.items()}
+            for g in groups:
+                number = self._starts[g]
+                for batch in file.iter_batches(
+                    self._rows_of_block, row_groups=[g], columns=names, use_threads=False
+                ):
+                    columns = {name: _array_of(batch, some) for name, some in self._columns.items()}
+                    yield {NUMBERS: np.arange(number, number + len(batch)), **columns}
+                    number += len(batch)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Places of the order from ``first`` to ``last``: where in some arrays their rows are."""
+def buffered_shuffle(
+    sizes: Sequence[int], n_together: int, generator: np.random.Generator
+) -> Iterator[Permutation]:
+    """Yield a shuffle of a file that is read group by group, through a buffer that stays full.
 
-    first: int
-    last: int
-    arrays: Arrays
-    places: Permutation
+    The first ``n_together`` row groups fill the buffer. For each that follows, as many rows as it
+    has are drawn from the buffer, and it takes their places. At the end what is left comes in
+    random order. That is less than a full shuffle, and the same for any number of readers.
 
-    def take(self, parts: Sequence[slice]) -> Arrays:
-        """Copies of the rows at some parts of its places."""
-        first = self.first
-        some = np.concatenate([self.places[one.start - first : one.stop - first] for one in parts])
-        return {
-            name: np.take(one, some, axis=0, mode="clip") for name, one in self.arrays.items()
-        }  # fmt: skip
+    Parameters
+    ----------
+    sizes : rows of each group, in the order in which they are read, which is random
+    n_together : groups in the buffer
+
+    Yields
+    ------
+    Of each group the places in the buffer whose rows come now, in this order, and are taken by its
+    own; those of its rows that are more follow at the buffer's end. Then what is left.
+    """
+    n_held = 0
+    for i, size in enumerate(sizes):
+        n_drawn = 0 if i < n_together else min(size, n_held)
+        yield generator.choice(n_held, n_drawn, replace=False).astype(np.int64)
+        n_held += size - n_drawn
+    yield generator.permutation(n_held).astype(np.int64, copy=False)
 
 
-def _in_turn(read: Iterable[Arrays]) -> Iterator[_Piece]:
-    """Rows as they lie."""
-    first = 0
-    for rows in read:
-        n_rows = len(rows[NUMBERS])
-        yield _Piece(first, first + n_rows, rows, np.arange(n_rows))
-        first += n_rows
+def buffer_size(sizes: Sequence[int], n_together: int) -> int:
+    """Return how many rows the buffer of ``buffered_shuffle`` holds at the most."""
+    return max(sum(sizes[:n_together]), *sizes)
 
 
 def _rows_as_one(array: np.ndarray) -> np.ndarray:
@@ -267,14 +255,14 @@ def _rows_as_one(array: np.ndarray) -> np.ndarray:
 
 
 def _put(held: np.ndarray, places: Permutation, n_held: int, rows: np.ndarray) -> None:
-    """Rows at these places, and what is more of them behind the rows that are held."""
+    """Write rows to these places, and those beyond the places behind the rows that are held."""
     n_places, n_more = len(places), len(rows) - len(places)
     _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])
     held[n_held : n_held + n_more] = rows[n_places:]
 
 
 def _array_of(block: Any, names: Sequence[str]) -> np.ndarray:
-    """Columns of a record batch as one array, in its memory where they lie there."""
+    """Return columns of a record batch as one array, a view of its memory if possible."""
     arrays = []
     for name in names:
         column, field = block.column(name), block.schema.field(name)

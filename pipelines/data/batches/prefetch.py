@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Generator, Iterator
-from typing import TypeVar
-
-SECONDS_TO_LOOK = 0.1
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 def prefetch(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
-    """Yield the same items, made by a thread of this name; it ends with whoever takes them.
+    """Yield the same items, made ahead by a thread of this name; it ends with its consumer.
 
-    Parameters
-    ----------
-    n_ahead : that wait at the most; the thread holds one more, which it has just made
+    torch's ``DataLoader`` makes batches ahead in processes alone, each with rows of its own.
     """
-    handed: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(n_ahead)
-    left = threading.Event()
-
-    def hand(item: tuple[T] | BaseException | None) -> None:
-        while not left.is_set():
-            try:
-                handed.put(item, timeout=SECONDS_TO_LOOK)
-                return
-            except queue.Full:
-                continue
-
-    def make() -> None:
-        try:
-            for item in items:
-                hand((item,))
-                if left.is_set():
-                    return
-            hand(None)
-        except BaseException as error:  # it is the taker's
-            hand(error)
-
-    thread = threading.Thread(target=make, name=name, daemon=True)
-    thread.start()
+    pool, end = ThreadPoolExecutor(1, name), object()
+    ahead: deque[Any] = deque(pool.submit(next, items, end) for _ in range(n_ahead))
     try:
-        while (item := handed.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item
     finally:
-        left.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)

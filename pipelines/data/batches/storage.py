@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pipelines.data.batches.order import Permutation, shuffled
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ Map = Callable[[Columns], Columns]
 
 
 class Rows(Protocol):
-    """A home of rows.
+    """Rows in some storage, of which epochs are read.
 
     Attributes
     ----------
@@ -35,7 +34,7 @@ class Rows(Protocol):
     def epoch(
         self, generator: np.random.Generator | None, parts: Iterable[slice]
     ) -> Iterator[tuple[torch.Tensor, Columns]]:
-        """Rows in an order that this home can be read in; without a generator as they lie.
+        """Yield rows in an order that this storage can be read in; without a generator as they lie.
 
         Parameters
         ----------
@@ -48,33 +47,7 @@ class Rows(Protocol):
         """
 
 
-class _InMemory:
-    """Rows that can be had by their numbers."""
-
-    n_rows: int
-
-    def order(self, generator: np.random.Generator | None) -> Permutation:
-        """Return the order of all rows: fully shuffled, or as stored if ``generator`` is None."""
-        if generator is None:
-            return np.arange(self.n_rows)
-        return shuffled(self.n_rows, generator)
-
-    def gather(self, rows: torch.Tensor) -> Columns:
-        """Rows by number, int64 of shape (n,): a new tensor for each column, on the device."""
-        raise NotImplementedError
-
-    def epoch(
-        self, generator: np.random.Generator | None, parts: Iterable[slice]
-    ) -> Iterator[tuple[torch.Tensor, Columns]]:
-        """Rows in order; see ``Rows``."""
-        import torch
-
-        order = torch.from_numpy(self.order(generator))
-        for part in parts:
-            yield order[part], self.gather(order[part])
-
-
-class HostRows(_InMemory):
+class HostRows:
     """Rows in the memory of this process; a batch goes to the device when it is gathered.
 
     Parameters
@@ -90,46 +63,59 @@ class HostRows(_InMemory):
 
     def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
         self._columns = {name: _tensor_of(one) for name, one in columns.items()}
-        self.n_rows = _length(self._columns)
+        lengths = {name: len(one) for name, one in columns.items()}
+        if len(set(lengths.values())) != 1 or 0 in lengths.values():
+            raise InputError(
+                f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
+                "each row a value in every column"
+            )
+        self.n_rows = next(iter(lengths.values()))
         self._device = device
 
-    def gather(self, rows: torch.Tensor) -> Columns:
-        """Return rows by number."""
+    def epoch(
+        self, generator: np.random.Generator | None, parts: Iterable[slice]
+    ) -> Iterator[tuple[torch.Tensor, Columns]]:
+        """Yield rows, each order equally likely; see ``Rows``."""
+        import torch
+
+        order = np.arange(self.n_rows) if generator is None else generator.permutation(self.n_rows)
+        for part in parts:
+            rows = torch.from_numpy(order[part])
+            yield rows, self._gather(rows)
+
+    def _gather(self, rows: torch.Tensor) -> Columns:
         found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
         return to_device_columns(found, self._device)
 
 
-class DeviceRows(_InMemory):
+class DeviceRows(HostRows):
     """Rows in a device's memory, put there once.
 
     Parameters and errors are those of ``HostRows``.
     """
 
     def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
-        self._columns = {name: _tensor_of(one).to(device) for name, one in columns.items()}
-        self.n_rows = _length(self._columns)
+        super().__init__(columns, device)
+        self._columns = {name: one.to(device) for name, one in self._columns.items()}
 
-    def gather(self, rows: torch.Tensor) -> Columns:
-        """Return rows by number."""
+    def _gather(self, rows: torch.Tensor) -> Columns:
         return {
             name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
         }
 
 
-class CachedRows(DeviceRows):
-    """Rows after a map was applied to all of them once, stored where the map puts them."""
+def cached(home: Rows, map: Map, block: int = 4096) -> Rows:
+    """Return all rows after a map, stored on the device where the map puts them."""
+    import torch
 
-    def __init__(self, home: Rows, map: Map, block: int = 4096) -> None:
-        import torch
-
-        parts = [slice(a, min(a + block, home.n_rows)) for a in range(0, home.n_rows, block)]
-        blocks = [map(columns) for _, columns in home.epoch(None, parts)]
-        self._columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
-        self.n_rows = _length(self._columns)
+    parts = [slice(a, min(a + block, home.n_rows)) for a in range(0, home.n_rows, block)]
+    blocks = [map(columns) for _, columns in home.epoch(None, parts)]
+    columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
+    return DeviceRows(columns, str(next(iter(columns.values())).device))
 
 
 def to_device_columns(columns: Columns, device: str) -> Columns:
-    """Columns on a device, of torch's name; on their way to a GPU they hold nothing up."""
+    """Copy columns to a device, of torch's name; a copy to a GPU does not block."""
     if device == "cpu":
         return columns
     return {name: one.pin_memory().to(device, non_blocking=True) for name, one in columns.items()}
@@ -142,13 +128,3 @@ def _tensor_of(one: Any) -> torch.Tensor:
     if isinstance(one, torch.Tensor):
         return one
     return torch.from_numpy(np.require(one, requirements=["C", "W"]))
-
-
-def _length(columns: Mapping[str, torch.Tensor]) -> int:
-    lengths = {name: len(one) for name, one in columns.items()}
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise InputError(
-            f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give each "
-            "row a value in every column"
-        )
-    return next(iter(lengths.values()))

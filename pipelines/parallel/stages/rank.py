@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pipelines.data.batches import Batch
-from pipelines.parallel.checkpoint import Progress, to_bytes
-from pipelines.parallel.flat import with_weights
+from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.problem import CLASSES, Problem
+from pipelines.parallel.rank import Rank, Send, TrainingPlan
+from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
-from pipelines.parallel.stages.model import StagedModel
-from pipelines.parallel.stages.schedules import Plan
 from pipelines.parallel.strategies import TrainingStep
-from pipelines.parallel.train import Rank, Send, TrainingPlan
 from pipelines.process_group.group import Group, ProcessGroupError
 
 if TYPE_CHECKING:
@@ -38,10 +37,9 @@ class StagedRank(Rank):
     """
 
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
-        settings = order.settings
-        plan = Plan(settings.schedule, settings.stages, settings.micro_batches)
-        self._plan = plan.among(group.n_ranks)
-        self._in_micro = -(-settings.batch_size // self._plan.n_micro)
+        assert order.settings.plan is not None
+        self._plan = order.settings.plan.among(group.n_ranks)
+        self._in_micro = -(-order.settings.batch_size // self._plan.n_micro)
         self._n_union, self._filled = 0, False
         self._steps: list[Actions] = []
         self._is_first_step = True
@@ -86,7 +84,7 @@ class StagedRank(Rank):
         )  # fmt: skip
 
     def _measure_activations(self, tried: Any) -> None:
-        """Bytes that each stage keeps of a micro-batch, and what goes from one to the next."""
+        """Return the bytes that each stage keeps of a micro-batch, and those sent to the next."""
         self._between, self._n_bytes = [self._example], dict[int, float]()
         for s, layers in enumerate(self._stages):
             part = tried[layers.start : layers.stop]
@@ -96,9 +94,9 @@ class StagedRank(Rank):
             self._between.append(outputs.detach().requires_grad_())
 
     def _make_schedule(self, torch_group: Any) -> None:
-        from pipelines.parallel.stages.timed import StageTrace, TimedStage
+        from pipelines.parallel.stages.timed import TimedStage
 
-        self._diary = StageTrace()
+        self._actions: list[tuple[int, int, int, float, float]] = []
         stages = []
         assert isinstance(self._model, StagedModel)
         for s, network in zip(self._mine, self._model.stages, strict=True):
@@ -106,7 +104,7 @@ class StagedRank(Rank):
                 network, s, self._plan.n_stages, self._torch.device(self._group.device),
                 input_args=self._between[s], output_args=self._between[s + 1], group=torch_group,
             )  # fmt: skip
-            stage.diary = self._diary
+            stage.actions = self._actions
             stages.append(stage)
         self._is_first = 0 in self._mine
         self._is_last = self._plan.n_stages - 1 in self._mine
@@ -128,7 +126,8 @@ class StagedRank(Rank):
         X, y = self._filled_up(batch)
         losses: list[torch.Tensor] = []
         given = (X,) if self._is_first else ()
-        self._diary.open()
+        self._actions.clear()
+        began = time.perf_counter()
         try:
             self._schedule.step(
                 *given, target=y if self._is_last else None,
@@ -138,7 +137,11 @@ class StagedRank(Rank):
             raise self._broken(error) from None
         if losses:
             self._loss += self._torch.stack(losses).detach().sum() * batch.n_union
-        self._note_actions()
+        if not self._is_first_step:  # in which sockets open and buffers are made
+            actions = np.array(self._actions).reshape(-1, WIDTH)
+            actions[:, 3:] -= began
+            self._steps = [*self._steps, actions][-STEPS_LOOKED_AT:]
+        self._is_first_step = False
         model.step(self._settings.rate(now.step, 1))
 
     def _broken(self, error: RuntimeError) -> Exception:
@@ -160,13 +163,6 @@ class StagedRank(Rank):
             y = self._torch.cat([y, y.new_full((missing,), nobody)])
         return X, y
 
-    def _note_actions(self) -> None:
-        if self._is_first_step:  # in which sockets open and buffers are made
-            self._is_first_step = False
-            return
-        self._steps.append(np.array(self._diary.rows).reshape(-1, WIDTH))
-        del self._steps[:-STEPS_LOOKED_AT]
-
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
         steps = self._all_steps()
         if steps:
@@ -177,17 +173,16 @@ class StagedRank(Rank):
         super()._end_epoch(spent, communication, wait, equal)
 
     def _all_steps(self) -> list[list[Actions]]:
-        """Return the actions of every rank, of the last steps."""
-        most = 6 * self._plan.n_micro  # two stages, three kinds
-        torch, n_ranks = self._torch, self._group.n_ranks
-        sheet = torch.full((len(self._steps), n_ranks, most, WIDTH), 0.0, dtype=torch.float64)
-        for i, rows in enumerate(self._steps):
-            sheet[i, self._group.rank, : len(rows)] = torch.from_numpy(rows)
-        if len(sheet):
-            self._group.sum(sheet)
+        """The actions of every rank, of the last steps."""
+        import torch.distributed as dist
+
+        of_ranks: list[Any] = [None] * self._group.n_ranks
+        try:
+            dist.all_gather_object(of_ranks, self._steps)
+        except RuntimeError as error:
+            raise self._broken(error) from None
         self._steps = []
-        # An action ends after its step began: what has no end is none.
-        return [[one[one[:, 4] > 0] for one in step] for step in sheet.numpy()]
+        return [list(step) for step in zip(*of_ranks, strict=True)]
 
     def _account(self, steps: Sequence[Sequence[Actions]]) -> dict[str, Any]:
         """Return what the report shows beside idle time: cuts, memory, and one step's trace."""
@@ -226,17 +221,14 @@ class StagedRank(Rank):
 
     def _keep(self) -> None:
         if self._whole_state is not None:
-            self._kept = self._state() | self._best, asdict(self._progress)
+            self._kept = self._state() | self._best, replace(self._progress)
 
     def kept_bytes(self) -> bytes | None:
         """Return the whole network, as it was put together last; None before that."""
-        if self._kept is None:
-            return None
-        state, progress = self._kept
-        return to_bytes(state, Progress(**progress))
+        return None if self._kept is None else super().kept_bytes()
 
     def _write_in_time(self) -> None:
-        """After a step nothing is written: the whole network is in no rank."""
+        """Write nothing after a step: the whole network is in no rank."""
 
     def _write_if_due(self) -> None:
         """Begin a step together, and put the network together where rank 0 asks for it."""
@@ -251,6 +243,82 @@ class StagedRank(Rank):
         self._keep()
         self._write_if_first()
         self._group.sum(due_at_rank_0)  # rank 0 has written
+
+
+class StagedModel(FlatModel):
+    """The layers of a rank's stages, with the optimiser of their weights alone.
+
+    Parameters
+    ----------
+    network : torch.nn.Sequential
+        The whole; its other layers are left as they are.
+    mine : layers of each of the rank's stages, by place
+    settings, optimizer, device : see ``FlatModel``
+
+    Attributes
+    ----------
+    stages : the rank's stages as networks, in the order of ``mine``
+    """
+
+    def __init__(
+        self, network: torch.nn.Sequential, mine: Sequence[range], settings: Settings,
+        optimizer: str, device: str,
+    ) -> None:  # fmt: skip
+        from torch import nn
+
+        layers = list(network.named_children())
+        own = OrderedDict(layers[i] for some in mine for i in some)
+        super().__init__(nn.Sequential(own), settings, optimizer, device)
+        self.stages = [nn.Sequential(OrderedDict(layers[i] for i in some)) for some in mine]
+        self._sizes = [sum(one.numel() for one in layer.parameters()) for _, layer in layers]
+        self._mine = [i for some in mine for i in some]
+        self._buffers_of_all = {
+            f"buffer {name}": one
+            for name, one in network.named_buffers()
+            if one.is_floating_point()
+        }
+
+    @property
+    def n_weights(self) -> int:
+        """The number of weights of the whole network."""
+        return sum(self._sizes)
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Load this rank's part of a whole network's state."""
+        for name, one in self.state().items():
+            if one.ndim == 0 or name.startswith("buffer"):
+                one.copy_(state[name])
+                continue
+            for own, whole in self._layers_in(one, state[name]):
+                own.copy_(whole)
+
+    def whole(self, group: Group) -> dict[str, torch.Tensor]:
+        """Return the state of the whole network, on every rank; raises as ``Group.sum``."""
+        import torch
+
+        mine, found = self.state(), dict[str, torch.Tensor]()
+        for name, one in mine.items():
+            if name.startswith("buffer"):
+                continue
+            if one.ndim == 0:  # a count of steps
+                found[name] = one.clone()
+                continue
+            found[name] = torch.zeros(self.n_weights, dtype=one.dtype, device=one.device)
+            for own, whole in self._layers_in(one, found[name]):
+                whole.copy_(own)
+            group.sum(found[name])
+        for name, like in self._buffers_of_all.items():
+            found[name] = mine[name].clone() if name in mine else torch.zeros_like(like)
+            group.sum(found[name])
+        return found
+
+    def _layers_in(
+        self, own: torch.Tensor, whole: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Return views of each layer of this rank: in its own vector, and in the whole one."""
+        layers = whole.split(self._sizes)
+        own_layers = own.split([self._sizes[i] for i in self._mine])
+        return zip(own_layers, [layers[i] for i in self._mine], strict=True)
 
 
 def _kept_by(part: torch.nn.Module, given: torch.Tensor) -> tuple[torch.Tensor, int]:

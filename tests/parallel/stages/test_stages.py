@@ -13,12 +13,13 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.checkpoint import from_bytes
+from pipelines.parallel.elastic import train
 from pipelines.parallel.networks import Network
 from pipelines.parallel.problem import CLASSES, Problem, approximator
+from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD, span
-from pipelines.parallel.stages.schedules import SCHEDULES
-from pipelines.parallel.train import TrainingPlan, train
+from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.process_group.group import Group
 from tests.process_group.processes import on_processes
 
@@ -59,9 +60,8 @@ def train_each(group: Group, folder: str) -> dict:
     found = {}
     for schedule in SCHEDULES:
         for problem, settings in CASES:
-            staged = dataclasses.replace(
-                SETTINGS[settings], stages=group.n_ranks, schedule=schedule, micro_batches=8
-            )
+            plan = Plan(schedule, group.n_ranks, 8)
+            staged = dataclasses.replace(SETTINGS[settings], plan=plan)
             heard: list = []
             order = TrainingPlan(staged, "every-step", 1, None, f"{folder}/checkpoint")
             content = train(PROBLEMS[problem], order, group, heard.append)

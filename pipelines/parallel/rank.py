@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import TrainingStep, strategy_of
-from pipelines.process_group.group import Group, ProcessGroupError
+from pipelines.process_group.group import Group
 
 if TYPE_CHECKING:
     import torch
@@ -51,34 +51,6 @@ class TrainingPlan:
     rows: str = ""
 
 
-def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
-    """Train until the end; the same call on each rank.
-
-    Returns
-    -------
-    The last checkpoint.
-
-    Raises
-    ------
-    ProcessGroupError
-        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
-    """
-    rank = _rank_of(problem, order, group, send)
-    try:
-        return rank.train()
-    except ProcessGroupError as error:
-        error.kept = rank.kept_bytes()
-        raise
-
-
-def _rank_of(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> Rank:
-    if order.settings.stages > 1 and group.n_ranks > 1:
-        from pipelines.parallel.stages.rank import StagedRank
-
-        return StagedRank(problem, order, group, send)
-    return Rank(problem, order, group, send)
-
-
 class Rank:
     """A rank while it trains."""
 
@@ -110,7 +82,7 @@ class Rank:
             {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
             for rows in (problem.validation, problem.test)
         )
-        self._kept: tuple[dict[str, torch.Tensor], dict[str, Any]] | None = None
+        self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
         self._noise = NoiseScale()
         self._last_news = self._last_write = time.monotonic()
@@ -144,7 +116,8 @@ class Rank:
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        loss, metric = self._problem.measure(self._best_network(), self._test, group)
+        best = with_weights(self._network, best_of(self._state() | self._best))
+        loss, metric = self._problem.measure(best, self._test, group)
         self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
         return self._write_if_first(always=True)
 
@@ -165,7 +138,9 @@ class Rank:
                 self._keep()
             if equal:
                 self._write_in_time()
-            self._give_news()
+            if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
+                self._last_news = time.monotonic()
+                self._tell({"kind": "news", "step": now.step, "epoch": progress.epoch + 1})
         now = TrainingStep(progress.step, progress.epoch, settings.epochs)
         merged = self._strategy.merges_after_epoch(now)
         if merged:
@@ -217,7 +192,7 @@ class Rank:
         self._count(total)
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
-        """Measure, decide whether to go on, tell; where ranks differ, measure their mean."""
+        """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
         progress, settings, group, model = self._progress, self._settings, self._group, self._model
         problem = self._problem
         times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
@@ -272,37 +247,30 @@ class Rank:
         self._tell({"kind": "epoch", **row})
 
     def _measure(self, columns: dict[str, torch.Tensor]) -> tuple[float, float]:
-        """Loss and metric of the network as it is."""
+        """Return loss and metric of the network as it is."""
         return self._problem.measure(self._model.network, columns, self._group)
-
-    def _best_network(self) -> torch.nn.Module:
-        """Return the network after the epoch with the lowest validation loss."""
-        return with_weights(self._network, best_of(self._state() | self._best))
 
     def _state(self) -> dict[str, torch.Tensor]:
         outer = {f"outer {name}": one for name, one in self._strategy.state().items()}
         return self._model.state() | outer
 
     def _keep(self) -> None:
-        """Remember this point, at which all ranks are equal; in memory, by every rank."""
+        """Keep this point, at which all ranks are equal, in the memory of every rank."""
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
         state = {name: one.clone() for name, one in self._state().items()}
-        self._kept = state | self._best, asdict(self._progress)
+        self._kept = state | self._best, replace(self._progress)
 
     def kept_bytes(self) -> bytes | None:
         """Return the last point at which all ranks were equal, as a checkpoint."""
-        if self._kept is None:
-            return to_bytes(self._state() | self._best, self._progress)
-        state, progress = self._kept
-        return to_bytes(state, Progress(**progress))
+        return to_bytes(*(self._kept or (self._state() | self._best, self._progress)))
 
     def _write_in_time(self) -> None:
         if time.monotonic() - self._last_write >= self._settings.checkpoint_seconds:
             self._write_if_first()
 
     def _write_if_first(self, always: bool = False) -> bytes:
-        """Rank 0 writes the checkpoint; gives it where it is wanted, else nothing."""
+        """Write the checkpoint if this is rank 0."""
         self._last_write = time.monotonic()
         if self._group.rank and not always:
             return b""
@@ -310,12 +278,6 @@ class Rank:
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content
-
-    def _give_news(self) -> None:
-        if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
-            self._last_news = time.monotonic()
-            progress = self._progress
-            self._tell({"kind": "news", "step": progress.step, "epoch": progress.epoch + 1})
 
 
 def _finite(value: float) -> float | None:
