@@ -16,7 +16,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.summary import wall_time
+from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class DataParallel(job.Job[Options]):
         todo = [training for training in self.trainings if training.name not in self.ended]
         shared = self.problem
         rows = session.path / names.ROWS_ON_DISK
-        if self.settings.home == "parquet" and todo:
+        if self.settings.storage == "parquet" and todo:
             from pipelines.data.batches import write_rows
 
             write_rows(rows, self.problem.train)
@@ -279,7 +279,13 @@ class DataParallel(job.Job[Options]):
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)
             lines.append(f"restarts   {len(restarts)}, {lost} steps done again")
-        return [*lines, wall_time(record)]
+        if (error := record.get("test_error")) is not None:
+            lines.append(f"test error {100 * error:.2f} % of {record['best']['training']}")
+        elif (metric := record.get("test_metric")) is not None:
+            lines.append(
+                f"test       {record['metric']} {metric:.4g} of {record['best']['training']}"
+            )
+        return [*lines, *baseline_lines(record), wall_time(record)]
 
 
 main, run, check = DataParallel.main, DataParallel.run, DataParallel.check

@@ -39,22 +39,34 @@ def baseline_of(
         ``scoring`` and ``score_mean``: of the splits, None where it cannot be scored so;
         ``test_error`` and ``n_test_errors``: for classes.
     """
-    found: dict[str, Any] = {"scoring": scoring, "score_mean": None}
-    if data.task == CLASSIFICATION:
-        counts = np.bincount(data.y_train, minlength=data.n_classes)
-        code = int(counts.argmax())
-        answer = str(data.classes[code])
-        found |= {"answer": answer, "share": float(counts[code] / counts.sum())}
-        found["words"] = f"always answering {answer!r}"
-        if len(data.y_test):
-            n_wrong = int(np.sum(data.y_test != code))
-            found |= {"test_error": n_wrong / len(data.y_test), "n_test_errors": n_wrong}
-    else:
-        found["answer"] = f"{float(np.mean(data.y_train)):.4g}"
-        found["words"] = f"always answering the mean, {found['answer']}"
+    found = constant_answer(
+        data.y_train, data.y_test, data.classes if data.task == CLASSIFICATION else None
+    )
+    found |= {"scoring": scoring, "score_mean": None}
     if scoring is not None and len(splits):
         y = data.y_train if labels is None else labels[data.y_train]
         found["score_mean"] = _score_mean(data.task, y, splits, scoring)
+    return found
+
+
+def constant_answer(
+    y_train: np.ndarray, y_test: np.ndarray, classes: np.ndarray | None
+) -> dict[str, Any]:
+    """Return what always answers the same, and its error on test rows; see ``baseline_of``.
+
+    ``classes`` are the names that the codes in ``y_train`` stand for; None for numbers.
+    """
+    if classes is None:
+        mean = float(np.mean(y_train))
+        return {"answer": f"{mean:.4g}", "words": f"always answering the mean, {mean:.4g}"}
+    counts = np.bincount(y_train, minlength=len(classes))
+    code = int(counts.argmax())
+    answer = str(classes[code])
+    found: dict[str, Any] = {"answer": answer, "words": f"always answering {answer!r}"}
+    found["share"] = float(counts[code] / counts.sum())
+    if len(y_test):
+        n_wrong = int(np.sum(y_test != code))
+        found |= {"test_error": n_wrong / len(y_test), "n_test_errors": n_wrong}
     return found
 
 
@@ -105,11 +117,8 @@ def remarks_on(
             f"no candidate beats {baseline['words']} ({baseline['scoring']} {mean:.4f}): the "
             "columns tell nothing of the target, or the candidates do not fit; widen the search"
         )
-    elif test_error is not None and test_error >= (error := baseline["test_error"]):
-        remarks.append(
-            f"on the test rows the best is no better than {baseline['words']}, which errs on "
-            f"{100 * error:.2f} %"
-        )
+    elif test_error is not None:
+        remarks += better_on_test_rows(baseline, test_error)
     if len(known) > 1 and np.ptp(known) == 0:
         remarks.append(f"all {len(known):,} candidates score the same: widen the search")
     share = baseline.get("share", 0.0)
@@ -125,6 +134,16 @@ def remarks_on(
             f"If not, --leave-out {name}"
         )
     return remarks
+
+
+def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str]:
+    """Return a sentence if this share of wrong test rows is not below the baseline's."""
+    if test_error < (error := baseline["test_error"]):
+        return []
+    return [
+        f"on the test rows the best is no better than {baseline['words']}, which errs on "
+        f"{100 * error:.2f} %"
+    ]
 
 
 def _telling_columns(data: Dataset) -> list[str]:

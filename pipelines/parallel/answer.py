@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import best_of, from_bytes
 from pipelines.parallel.flat import with_weights
@@ -121,7 +122,9 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
         "test_loss": loss,
     }
     if problem.task != CLASSES:
-        return metadata | {"test_metric": metric}
+        deviation = np.abs(problem.test["y"] - problem.train["y"].mean()).mean() * problem.unit
+        baseline = {"words": "always answering the mean", "test_metric": float(deviation)}
+        return metadata | {"test_metric": metric, "baseline": baseline}
     network.eval()
     with torch.inference_mode():
         outputs = [
@@ -133,4 +136,7 @@ def _store(folder: Path, problem: Problem, best: Training, seed: int) -> dict[st
     frame = pd.DataFrame({"row": np.arange(len(true)), "true": true, "predicted": predicted})
     frame.astype("int64").to_parquet(folder / names.PREDICTIONS, index=False)
     wrong = int((predicted != true).sum())
-    return metadata | {"n_test_errors": wrong, "test_error": wrong / len(true)}
+    error = wrong / len(true)
+    baseline = constant_answer(problem.train["y"], true, problem.classes)
+    metadata |= {"n_test_errors": wrong, "test_error": error, "baseline": baseline}
+    return metadata | {"remarks": better_on_test_rows(baseline, error)}

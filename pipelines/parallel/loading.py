@@ -82,7 +82,7 @@ def _of_classes(
         found.name, CLASSES,
         Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source),
         train, rows(rows_of(found.X_train, held), found.y_train[held]),
-        rows(found.X_test, found.y_test), center, scale,
+        rows(found.X_test, found.y_test), center, scale, classes=found.classes,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipelines.errors import InputError, flag_of
-from pipelines.parallel.settings import HOMES, OPTIMIZERS, SCALINGS, Settings
+from pipelines.parallel.settings import OPTIMIZERS, SCALINGS, STORAGES, Settings
 from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
 from pipelines.run.options import at_least, finite, number, option, positive, share
@@ -122,10 +122,10 @@ class TrainingOptions(StageOptions, NetworkOptions):
     until_loss: float | None = option(
         None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
     )
-    home: str = option(
+    storage: str = option(
         "device", "where the rows lie: in the device's memory, the host's, or in a Parquet file of "
         "the run's folder, of which workers hold a part at a time and which is shuffled less",
-        choices=HOMES,
+        choices=STORAGES,
     )  # fmt: skip
     prefetch: int = number(
         0, "batches that a thread gathers ahead", check=at_least(0, 1000), changes_results=False
@@ -147,8 +147,8 @@ class TrainingOptions(StageOptions, NetworkOptions):
             optimizer if self.optimizer == "auto" else self.optimizer,
             self.learning_rate or rate, self.momentum, scale_lr=self.scale_lr,
             warm_up=self.warm_up, patience=self.patience, until_loss=self.until_loss,
-            checkpoint_seconds=self.checkpoint_seconds, home=self.home, prefetch=self.prefetch,
-            plan=self.pipeline(),
+            checkpoint_seconds=self.checkpoint_seconds, storage=self.storage,
+            prefetch=self.prefetch, plan=self.pipeline(),
         )  # fmt: skip
 
     def refuse_meaningless(self) -> None:

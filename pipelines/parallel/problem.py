@@ -42,6 +42,8 @@ class Problem:
         Bytes become (x - center) / scale on the device.
     unit : float
         What the metric is multiplied with, where y was brought to another scale.
+    classes : array of shape (n_classes,)
+        The labels that the class codes stand for; None for numbers.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Problem:
     center: float = 0.0
     scale: float = 1.0
     unit: float = 1.0
+    classes: np.ndarray | None = None
 
     @property
     def n_train(self) -> int:

@@ -40,7 +40,7 @@ class TrainingPlan:
     checkpoint : str
         Where rank 0 writes checkpoints.
     rows : str
-        The Parquet file of the rows, where that is their home.
+        The Parquet file of the rows, where they stay on disk.
     """
 
     settings: Settings
@@ -72,7 +72,7 @@ class Rank:
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
         rank, n_ranks = self._place()
         self._batches = Batches(
-            self._home(), batch_size=settings.batch_size, seed=order.seed,
+            self._storage(), batch_size=settings.batch_size, seed=order.seed,
             map=problem.prepare, prefetch=settings.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
@@ -95,12 +95,12 @@ class Rank:
         """Return this rank's place among those that divide a batch, and their number."""
         return self._group.rank, self._group.n_ranks
 
-    def _home(self) -> Rows:
+    def _storage(self) -> Rows:
         """Choose the storage of the training rows."""
         train, device = self._problem.train, self._group.device
-        if self._settings.home == "parquet":
+        if self._settings.storage == "parquet":
             return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
-        return (HostRows if self._settings.home == "host" else DeviceRows)(train, device)
+        return (HostRows if self._settings.storage == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
         """Broadcast rank 0's first weights, which may differ in bits between GPUs."""

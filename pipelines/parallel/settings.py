@@ -8,7 +8,7 @@ from pipelines.parallel.stages.schedules import Plan
 
 OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
-HOMES = ("device", "host", "parquet")
+STORAGES = ("device", "host", "parquet")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Settings:
         Validation loss at which it ends.
     checkpoint_seconds : float
         Between two checkpoints on disk.
-    home : {"device", "host", "parquet"}
+    storage : {"device", "host", "parquet"}
         Where the rows lie; a batch goes from host or disk to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
@@ -51,7 +51,7 @@ class Settings:
     patience: int | None = None
     until_loss: float | None = None
     checkpoint_seconds: float = 10.0
-    home: str = "device"
+    storage: str = "device"
     prefetch: int = 0
     plan: Plan | None = None
 

@@ -103,7 +103,7 @@ def _of_confusion(run: Run[Any]) -> Made:
     return confusion_matrix(counts, names), alt + "."
 
 
-def _of_wrong_test_points(run: Run[Any]) -> Made:
+def _of_wrong_test_samples(run: Run[Any]) -> Made:
     wrong = wrong_images(run)
     if wrong is None or not len(wrong.row):
         return None
@@ -137,6 +137,6 @@ def of_any_run(colour_by: str = "") -> dict[str, Draw[Run[Any]]]:
     """
     return {
         "confusion_matrix": _of_confusion,
-        "test_errors": _of_wrong_test_points,
+        "test_errors": _of_wrong_test_samples,
         "timeline": partial(_of_timeline, colour_by=colour_by),
     }

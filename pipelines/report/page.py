@@ -90,7 +90,7 @@ def _sentence(kind: Kind, run: Run[Any]) -> str:
     if n_folds := run.n_folds:
         text += f", {n_folds}-fold cross-validation"
     if dataset.n_train is not None:
-        text += f" on {count(dataset.n_train, 'training point')}"
+        text += f" on {count(dataset.n_train, 'training sample')}"
         details = []
         if dataset.n_features is not None:
             details.append(count(dataset.n_features, "feature"))
@@ -137,6 +137,9 @@ def _answers(run: Run[Any]) -> list[Answer]:
         elif baseline.score_mean is not None:
             note = f"cross-validated {baseline.scoring} of {baseline.words}"
             answers.append(Answer("baseline", f"{baseline.score_mean:.4f}", note))
+        elif baseline.test_metric is not None:
+            note = f"deviation of {baseline.words}, on test rows"
+            answers.append(Answer("baseline", f"{baseline.test_metric:.4g}", note))
     if record.wall_seconds is not None:
         cells = "" if record.n_cells is None else f"for {count(record.n_cells, 'cell')}, "
         note = f"{cells}to the answer; imports and this page come on top"
@@ -245,7 +248,7 @@ CONTENT = {
     names.MEMBERS: "the members and their errors",
     names.MEMBER_PROBABILITIES: "every member's probabilities of the test samples",
     names.SIZES: "errors of subsets of the members",
-    names.EXPLAINED: "certainty of the members, of the points that are drawn",
+    names.EXPLAINED: "certainty of the members, of the samples that are drawn",
     names.RANKS: "the ranks of all nodes",
     names.ITERATIONS: "the change of every iteration",
     names.COMPARISON: "algorithms compared in pairs",

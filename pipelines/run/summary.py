@@ -62,6 +62,8 @@ def baseline_lines(record: Mapping[str, Any]) -> list[str]:
         parts.append(f"cv {baseline['scoring']} {mean:.4f}")
     if (error := baseline.get("test_error")) is not None:
         parts.append(f"test error {100 * error:.2f} %")
+    if (metric := baseline.get("test_metric")) is not None:
+        parts.append(f"test {record['metric']} {metric:.4g}")
     return [
         f"baseline   {baseline['words']}: {', '.join(parts) or 'not scored'}",
         *(f"attention  {remark}" for remark in record.get("remarks", ())),

@@ -56,7 +56,7 @@ class FinishedTask:
 
 @dataclass(frozen=True)
 class WrongImages:
-    """The wrongly classified test points of an image data set.
+    """The wrongly classified test samples of an image data set.
 
     ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w).
     """
@@ -214,7 +214,7 @@ def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame
 
 
 def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
-    """Return the wrong test points of an image data set; None where there is no such file.
+    """Return the wrong test samples of an image data set; None where there is no such file.
 
     Raises
     ------

@@ -19,6 +19,7 @@ pytest.importorskip("torch", reason="networks are torch's")
 from pipelines.data.model_file import read_model
 from pipelines.data_parallel import main
 from pipelines.parallel.checkpoint import progress_of, read
+from pipelines.parallel.problem import approximator
 from tests.command_runs import command_line, record, start
 
 SMALL = ["--points", "600", "--epochs", "3", "--batch-size", "32", "--cluster", "local",
@@ -31,6 +32,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compared = ["--compare", "every-step,every-k=4,never", "--ranks", "1,2", "--repeats", "2"]
     assert main([*SMALL, *compared, "--results", str(folder), "--quiet"]) == 0
     return folder
+
+
+def test_the_baseline_is_what_numpy_says(finished):
+    found = record(finished)["baseline"]
+    problem = approximator(600, 0.1, 0)
+    y = problem.test["y"]
+    assert found["test_metric"] == pytest.approx(np.abs(y - problem.train["y"].mean()).mean())
+    assert found["words"] == "always answering the mean"
 
 
 def test_each_strategy_is_trained_on_each_number_of_ranks(finished):

@@ -186,7 +186,7 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
 
 def test_rows_on_disk_are_trained_on_like_rows_in_memory(tmp_path):
     write_rows(tmp_path / "rows.parquet", PROBLEM.train, group=32)
-    settings = dataclasses.replace(SETTINGS, home="parquet")
+    settings = dataclasses.replace(SETTINGS, storage="parquet")
     problem = PROBLEM.without_train()
     assert problem.n_train == PROBLEM.n_train
     assert problem.train["X"].size == 0

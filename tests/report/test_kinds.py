@@ -21,7 +21,7 @@ def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
     edit_run(folder, command="of_tomorrow", best={"error_mean": 0.25})
     page = Page(write_report(folder))
     assert "of_tomorrow on digits" in page.text
-    assert "A run, 4-fold cross-validation on 800 training points" in page.text
+    assert "A run, 4-fold cross-validation on 800 training samples" in page.text
     assert "cv error 25.00 %" in page.text
     assert "Candidates 1 row. Candidates depth score name 3 0.5 a <b>" in page.text
     assert "80 rows." in page.text

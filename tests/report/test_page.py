@@ -27,7 +27,7 @@ def test_the_first_screen_has_the_answers_numbers(grid_page):
     assert "test error 33.33 % 2 of 6 test samples" in first
     assert "wall time 2 min 05 s" in first
     assert "busy share 82 %" in first
-    assert "5 C × 4 gamma, 4-fold cross-validation on 800 training points" in first
+    assert "5 C × 4 gamma, 4-fold cross-validation on 800 training samples" in first
 
 
 def test_a_finished_run_has_every_figure_in_the_page_and_beside_it(grid_page):
@@ -330,5 +330,5 @@ def test_numbers_have_their_thousands(make_run, edit_run):
     record = json.loads((folder / "run.json").read_text())
     edit_run(folder, dataset=record["dataset"] | {"n_train": 1437})
     page = Page(write_report(folder))
-    assert "on 1,437 training points" in page.text
+    assert "on 1,437 training samples" in page.text
     assert "1437" not in page.text

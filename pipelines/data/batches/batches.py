@@ -47,7 +47,7 @@ class Batches:
 
     Parameters
     ----------
-    home : Rows
+    rows : Rows
     batch_size : int
         Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many.
     seed : int
@@ -75,7 +75,7 @@ class Batches:
 
     def __init__(
         self,
-        home: Rows,
+        rows: Rows,
         *,
         batch_size: int = 128,
         seed: int = 0,
@@ -94,7 +94,7 @@ class Batches:
                 raise InputError(f"{opt(name)} must be at least {least}, got {value}")
         if not 0 <= rank < n_ranks:
             raise InputError(f"{opt('rank')} must be from 0 to {n_ranks - 1}, got {rank}")
-        self._home, self._map, self._cache = home, map, cache
+        self._source, self._map, self._cache = rows, map, cache
         self._seed, self._shuffle, self._prefetch = seed, shuffle, prefetch
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch = self.position = 0
@@ -102,7 +102,7 @@ class Batches:
     @property
     def n_rows(self) -> int:
         """The number of rows of an epoch, of all ranks."""
-        return self._home.n_rows
+        return self._source.n_rows
 
     @property
     def n_batches(self) -> int:
@@ -163,8 +163,8 @@ class Batches:
     def _rows(self) -> Rows:
         """Return the storage of the rows, or of what the map makes of them."""
         if not self._cache:
-            return self._home
-        return cached(self._home, self._map or (lambda columns: columns))
+            return self._source
+        return cached(self._source, self._map or (lambda columns: columns))
 
 
 def generator_of(seed: int, epoch: int) -> np.random.Generator:

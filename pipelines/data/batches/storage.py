@@ -104,12 +104,12 @@ class DeviceRows(HostRows):
         }
 
 
-def cached(home: Rows, map: Map, block: int = 4096) -> Rows:
+def cached(rows: Rows, map: Map, block: int = 4096) -> Rows:
     """Return all rows after a map, stored on the device where the map puts them."""
     import torch
 
-    parts = [slice(a, min(a + block, home.n_rows)) for a in range(0, home.n_rows, block)]
-    blocks = [map(columns) for _, columns in home.epoch(None, parts)]
+    parts = [slice(a, min(a + block, rows.n_rows)) for a in range(0, rows.n_rows, block)]
+    blocks = [map(columns) for _, columns in rows.epoch(None, parts)]
     columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
     return DeviceRows(columns, str(next(iter(columns.values())).device))
 

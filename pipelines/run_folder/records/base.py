@@ -98,6 +98,7 @@ class BaselineMetadata(Part):
     score_mean: Number | None = None
     test_error: Share | None = None
     n_test_errors: Count | None = None
+    test_metric: Number | None = None
 
 
 class Record(Part):

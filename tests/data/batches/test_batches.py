@@ -1,4 +1,4 @@
-"""What every home of rows has in common: each row once, in an order that only the seed decides."""
+"""What every storage of rows has in common: each row once, in an order of the seed alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Y = np.arange(N, dtype=np.int64)
 
 
 @pytest.fixture(params=["host", "device", "parquet"])
-def home(request, tmp_path):
+def stored(request, tmp_path):
     if request.param == "host":
         return HostRows({"X": X, "y": Y})
     if request.param == "device":
@@ -38,8 +38,8 @@ def seen(batches):
     return [batch.columns["y"].tolist() for batch in batches]
 
 
-def test_an_epoch_shows_each_row_once_with_what_belongs_to_it(home):
-    batches = Batches(home, batch_size=10, seed=3)
+def test_an_epoch_shows_each_row_once_with_what_belongs_to_it(stored):
+    batches = Batches(stored, batch_size=10, seed=3)
     found = []
     for batch in batches:
         assert batch.columns["X"].dtype == torch.uint8
@@ -54,10 +54,10 @@ def test_an_epoch_shows_each_row_once_with_what_belongs_to_it(home):
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_ranks_share_out_what_one_process_would_see(home, n_ranks, prefetch):
-    alone = seen(Batches(home, batch_size=5 * n_ranks, seed=1))
+def test_ranks_share_out_what_one_process_would_see(stored, n_ranks, prefetch):
+    alone = seen(Batches(stored, batch_size=5 * n_ranks, seed=1))
     ranks = [
-        seen(Batches(home, batch_size=5, seed=1, prefetch=prefetch, rank=r, n_ranks=n_ranks))
+        seen(Batches(stored, batch_size=5, seed=1, prefetch=prefetch, rank=r, n_ranks=n_ranks))
         for r in range(n_ranks)
     ]
     assert [joined(parts) for parts in zip(*ranks, strict=True)] == alone
@@ -65,10 +65,10 @@ def test_ranks_share_out_what_one_process_would_see(home, n_ranks, prefetch):
     assert max(last) - min(last) <= 1
 
 
-def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(home):
+def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(stored):
     def ranks(n_ranks, state=None):
         ranks = [
-            Batches(home, batch_size=4, seed=2, rank=r, n_ranks=n_ranks) for r in range(n_ranks)
+            Batches(stored, batch_size=4, seed=2, rank=r, n_ranks=n_ranks) for r in range(n_ranks)
         ]
         for one in ranks:
             if state is not None:
@@ -88,17 +88,17 @@ def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(home):
     assert sorted(rows) == list(range(N))
 
 
-def test_a_map_is_applied_once_to_each_row_where_it_is_cached(home):
+def test_a_map_is_applied_once_to_each_row_where_it_is_cached(stored):
     calls = []
 
     def halve(columns):
         calls.append(len(columns["y"]))
         return {"X": columns["X"].float() / 2, "y": columns["y"]}
 
-    list(Batches(home, batch_size=10, seed=4, map=halve))
+    list(Batches(stored, batch_size=10, seed=4, map=halve))
     assert sum(calls) == N
     calls.clear()
-    cached = Batches(home, batch_size=10, seed=4, map=halve, cache=True)
+    cached = Batches(stored, batch_size=10, seed=4, map=halve, cache=True)
     for _ in range(2):
         rows = []
         for batch in cached:
@@ -108,30 +108,30 @@ def test_a_map_is_applied_once_to_each_row_where_it_is_cached(home):
     assert sum(calls) == N
 
 
-def test_without_shuffling_rows_come_as_they_lie(home):
-    batches = Batches(home, batch_size=50, shuffle=False)
+def test_without_shuffling_rows_come_as_they_lie(stored):
+    batches = Batches(stored, batch_size=50, shuffle=False)
     assert seen(batches) == [Y[:50].tolist(), Y[50:100].tolist(), Y[100:].tolist()]
 
 
-def test_an_error_of_a_map_reaches_the_loop_through_prefetching(home):
+def test_an_error_of_a_map_reaches_the_loop_through_prefetching(stored):
     def fails(columns):
         raise ZeroDivisionError("no")
 
     with pytest.raises(ZeroDivisionError):
-        list(Batches(home, map=fails, prefetch=2))
+        list(Batches(stored, map=fails, prefetch=2))
 
 
-def test_a_loop_that_is_left_leaves_no_thread(home):
+def test_a_loop_that_is_left_leaves_no_thread(stored):
     import threading
 
-    for _ in itertools.islice(Batches(home, batch_size=2, prefetch=2), 3):
+    for _ in itertools.islice(Batches(stored, batch_size=2, prefetch=2), 3):
         pass
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.parquet", {"y": Y}, group=5)
-    home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
+    stored = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
     read = []
     blocks = ParquetRows._blocks
 
@@ -141,7 +141,7 @@ def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
             yield block
 
     monkeypatch.setattr(ParquetRows, "_blocks", noting)
-    for number, batch in enumerate(Batches(home, batch_size=5)):
+    for number, batch in enumerate(Batches(stored, batch_size=5)):
         # A buffer of two groups, the block whose rows take the places of these, one made ahead,
         # and rows of a batch that is not yet whole.
         assert len(read) <= min(N, 5 * (2 + number + 3))
@@ -155,10 +155,10 @@ def test_blocks_need_not_end_where_row_groups_do(tmp_path):
     whole = ParquetRows(path, columns, n_together=3)
     orders = []
     for n_rows in (1, 4, 9, 14, N):
-        home = ParquetRows(path, columns, n_together=3)
-        home._rows_of_block = n_rows
+        stored = ParquetRows(path, columns, n_together=3)
+        stored._rows_of_block = n_rows
         for n_ranks in (1, 2):
-            ranks = [Batches(home, batch_size=8 // n_ranks, rank=r, n_ranks=n_ranks)
+            ranks = [Batches(stored, batch_size=8 // n_ranks, rank=r, n_ranks=n_ranks)
                      for r in range(n_ranks)]  # fmt: skip
             orders.append(joined(joined(parts) for parts in zip(*map(seen, ranks), strict=True)))
     alone = joined(seen(Batches(whole, batch_size=8)))
@@ -169,8 +169,8 @@ def test_blocks_need_not_end_where_row_groups_do(tmp_path):
 def test_a_large_group_is_not_in_memory_as_a_whole_while_it_is_read(tmp_path):
     rows = np.zeros((3000, 1000), np.uint8)
     write_rows(tmp_path / "rows.parquet", {"X": rows}, group=1500)
-    home = ParquetRows(tmp_path / "rows.parquet", {"X": "X"})
-    longest = max(len(block["X"]) for block in home._blocks([1, 0]))
+    stored = ParquetRows(tmp_path / "rows.parquet", {"X": "X"})
+    longest = max(len(block["X"]) for block in stored._blocks([1, 0]))
     assert longest == 750  # half a group, which is more than a mebibyte
 
 
@@ -197,9 +197,9 @@ def test_a_group_may_be_larger_than_the_buffer(tmp_path):
     with pq.ParquetWriter(tmp_path / "t.parquet", schema) as writer:
         for a, b in itertools.pairwise([0, 2, 60, 61, 90, N]):
             writer.write_table(pa.table({"y": Y[a:b]}), row_group_size=100)
-    home = ParquetRows(tmp_path / "t.parquet", {"y": "y"}, n_together=2)
+    stored = ParquetRows(tmp_path / "t.parquet", {"y": "y"}, n_together=2)
     for shuffle in (True, False):
-        found = joined(seen(Batches(home, batch_size=8, shuffle=shuffle)))
+        found = joined(seen(Batches(stored, batch_size=8, shuffle=shuffle)))
         assert sorted(found) == list(range(N))
         assert (found == list(range(N))) != shuffle
 
@@ -207,8 +207,8 @@ def test_a_group_may_be_larger_than_the_buffer(tmp_path):
 def test_the_buffer_mixes_rows_of_distant_groups(tmp_path):
     rows = np.arange(4000)
     write_rows(tmp_path / "rows.parquet", {"y": rows}, group=100)  # 40 groups
-    home = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=8)
-    groups = [len({row // 100 for row in batch}) for batch in seen(Batches(home, batch_size=50))]
+    stored = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=8)
+    groups = [len({row // 100 for row in batch}) for batch in seen(Batches(stored, batch_size=50))]
     # Of 50 rows of a full shuffle 28.7 groups are expected; of a buffer emptied before it is
     # filled anew at most 8 to 16.
     assert np.mean(groups) > 16
@@ -219,21 +219,21 @@ def test_a_table_of_another_program_is_read_by_its_columns(tmp_path):
 
     frame = pd.DataFrame({"a": Y * 0.5, "b": Y * 2.0, "label": Y})
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=20)
-    home = ParquetRows(tmp_path / "t.parquet", {"X": ["a", "b"], "y": "label"})
-    batch = next(iter(Batches(home, batch_size=N, shuffle=False)))
+    stored = ParquetRows(tmp_path / "t.parquet", {"X": ["a", "b"], "y": "label"})
+    batch = next(iter(Batches(stored, batch_size=N, shuffle=False)))
     assert torch.equal(
         batch.columns["X"], torch.tensor(frame[["a", "b"]].to_numpy().tolist(), dtype=torch.float64)
     )
 
 
 def test_bad_input_is_refused(tmp_path):
-    home = HostRows({"y": Y})
+    stored = HostRows({"y": Y})
     with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
-        Batches(home, batch_size=0)
+        Batches(stored, batch_size=0)
     with pytest.raises(InputError, match="rank must be from 0 to 1, got 2"):
-        Batches(home, rank=2, n_ranks=2)
+        Batches(stored, rank=2, n_ranks=2)
     with pytest.raises(InputError, match="seed must stay 5"):
-        Batches(home).load_state_dict({"seed": 5, "epoch": 0, "position": 0})
+        Batches(stored).load_state_dict({"seed": 5, "epoch": 0, "position": 0})
     with pytest.raises(InputError, match="one length"):
         HostRows({"X": X, "y": Y[:5]})
     with pytest.raises(InputError, match="must be a Parquet file"):
