@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 
 from cluster_setup import open_cluster
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
-from pipelines.graph.distributed import distributed_pagerank
+from pipelines.graph.distributed import _compute, distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.source import trim_memory
 from pipelines.graph.tasks import n_loaded
-from pipelines.graph.worker_partitions import workers_of
+from pipelines.graph.worker_partitions import MOST_FAILURES, workers_of
 from pipelines.run.errors import RunStopped
 
 
@@ -245,3 +247,18 @@ def _resident() -> float:
 
 def _iteration(state: Path) -> int | None:
     return json.loads(state.read_text())["iteration"] if state.exists() else None
+
+
+def test_workers_that_die_in_every_attempt_stop_the_run():
+    class Dying:
+        attempts = 0
+
+        def compute(self, collection: Any) -> Any:
+            Dying.attempts += 1
+            failed: Future[Any] = Future()
+            failed.set_exception(CommClosedError("the worker is gone"))
+            return failed
+
+    with pytest.raises(RunStopped, match=f"workers died {MOST_FAILURES} times in one step: the wo"):
+        _compute(Dying(), None)  # type: ignore[arg-type]
+    assert Dying.attempts == MOST_FAILURES

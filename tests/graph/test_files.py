@@ -15,6 +15,7 @@ from pipelines.graph import pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
+from pipelines.graph.source import EdgeSource
 
 SOURCE, TARGET = RandomGraph("erdos", 200, 6, 3).block(0)
 WEIGHT = np.round(np.random.default_rng(0).random(len(SOURCE)), 6)
@@ -200,3 +201,8 @@ def test_a_missing_column_is_named_with_the_nearest(tmp_path):
         pagerank(path, weight="wieght")
     with pytest.raises(InputError, match=r"^source must be the name of a column"):
         pagerank(path, source="who")
+
+
+def test_a_graph_has_the_name_of_its_file(tmp_path):
+    (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
+    assert EdgeSource(open_edges(tmp_path / "edges.csv")).name == "edges.csv"

@@ -114,3 +114,9 @@ def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
 def _many(n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(1)
     return rng.integers(n, size=200_000), rng.integers(n // 2, size=200_000)
+
+
+def test_the_residual_is_the_change_of_one_more_iteration():
+    n, edges = FAMILIES["R-MAT"]
+    seven, eight = (pagerank(edges, nodes=n, tol=None, iterations=k) for k in (7, 8))
+    assert seven.residual == pytest.approx(np.abs(eight.values - seven.values).sum(), rel=1e-9)

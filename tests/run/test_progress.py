@@ -227,3 +227,15 @@ def test_quiet_and_empty_runs_say_nothing(
 )
 def test_a_clock_is_read_by_people(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
+    now: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = progress._Lines(ProgressState(1, 1.0, lambda: 1))
+    now[0] += progress.SECONDS_OF_SILENCE - 1
+    lines.look()
+    assert capsys.readouterr().out == ""
+    now[0] += 1
+    lines.look()
+    assert capsys.readouterr().out.startswith("progress   0 %")
