@@ -110,7 +110,7 @@ def _imported(package: str) -> str:
 
 
 def _transfer_speeds(client: Client) -> tuple[float, float]:
-    """MB/s of an array to the worker and back, the better of three turns."""
+    """Return MB/s of an array to the worker and back, the better of three turns."""
     array = np.random.default_rng(0).integers(0, 255, MEGABYTES * 10**6, dtype=np.uint8)
     there, back = [], []
     for _ in range(3):

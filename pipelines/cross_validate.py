@@ -66,7 +66,7 @@ class CrossValidation(SearchJob[Options]):
 
     @staticmethod
     def argv(argv: Sequence[str]) -> list[str]:
-        """``--param`` then say which ``--estimator`` they are of."""
+        """Return ``--param`` then say which ``--estimator`` they are of."""
         return with_labels(argv)
 
     def load(self, kind: str) -> Dataset:
@@ -81,7 +81,7 @@ class CrossValidation(SearchJob[Options]):
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
-        """Candidates, scores and folds."""
+        """Return candidates, scores and folds."""
         from pipelines.search import plan, preprocessing, scoring, summary
 
         options, self.dataset = self.options, data

@@ -109,7 +109,7 @@ class Bagging(job.Job[Options]):
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
-        """Ask a stored ensemble."""
+        """Predict with a stored ensemble."""
         from pipelines.bagging.predict_options import parse_predict
 
         options = parse_predict(argv)
@@ -128,7 +128,7 @@ class Bagging(job.Job[Options]):
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
-        """Bootstraps and candidates, all drawn now; and what is to be explained."""
+        """Return bootstraps and candidates, all drawn now; and what is to be explained."""
         from pipelines.bagging.work import Plan
 
         options, self.dataset = self.options, data
@@ -159,19 +159,19 @@ class Bagging(job.Job[Options]):
         return SearchSpace.load("small" if self.dataset.image_shape else "table")
 
     def restore(self, session: Session) -> None:
-        """Rows of candidates, and of the refits of members that are stored."""
+        """Read the rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
         self.rows, self.refits = done_before(session, self.drawn)
 
     def n_fits(self) -> tuple[int, int]:
-        """Candidates on every fold, and refits."""
+        """Return candidates on every fold, and refits."""
         done = sum(len(rows) for rows in self.rows.values()) + len(self.refits)
         candidates, members = self.drawn.candidates, self.drawn.members
         return done, sum(task.n_folds for task in candidates) + len(members)
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Candidates, and the refits that wait for them."""
+        """Return candidates, and the refits that wait for them."""
         return [*self.drawn.candidates, *self.drawn.members]
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class Bagging(job.Job[Options]):
         )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
-        """Votes and certainty of the members, and how good they are on the test rows."""
+        """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import answer
         from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
@@ -206,7 +206,7 @@ class Bagging(job.Job[Options]):
         return metadata | {"baseline": baseline, "remarks": remarks}
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
-        """Errors of members, vote and mean, what is deferred, and what failed."""
+        """Return lines on errors of members, vote and mean, what is deferred, and what failed."""
         return of_run(record)
 
     def is_whole(self, record: Mapping[str, Any]) -> bool:

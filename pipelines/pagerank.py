@@ -191,7 +191,7 @@ class PageRank(job.Job[Options]):
         return self.options.workers
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """cuGraph where the workers have GPUs and it computes what is asked for."""
+        """Return cuGraph where the workers have GPUs and it computes what is asked for."""
         from pipelines.graph import cugraph
 
         options = self.options

@@ -108,7 +108,7 @@ class Search(SearchJob[Options]):
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
-        """Ask the model of a run."""
+        """Predict with the model of a run."""
         from pipelines.search import svm_predict
 
         return svm_predict.main(argv)
@@ -132,7 +132,7 @@ class Search(SearchJob[Options]):
         return dataset
 
     def plan(self, data: Dataset) -> list[str]:
-        """Folds and the two axes of the grid."""
+        """Return folds and the two axes of the grid."""
         log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
         self.options = replace(
             self.options,
@@ -191,7 +191,7 @@ class Search(SearchJob[Options]):
         return str(self.record.get("solver", self.options.solver))
 
     def n_workers(self, kind: str) -> int | None:
-        """Few, where the solver fills several cores from one process."""
+        """Return few, where the solver fills several cores from one process."""
         fills_cores = kind in ("threads", "local") and self.solver in ("auto", "path")
         if self.options.workers is None and fills_cores:
             return workers_for("path", available_cores())

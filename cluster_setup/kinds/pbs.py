@@ -18,7 +18,7 @@ def _states_command(ids: Sequence[str]) -> list[str]:
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    """``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
+    """Parse ``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
     found = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":

@@ -137,7 +137,7 @@ def _start(
 
 
 def step_command(profile: Profile, gpu: bool, n_workers: int) -> list[str]:
-    """``srun`` and what starts one worker on each task, up to the scheduler's address."""
+    """Return ``srun`` and what starts one worker on each task, up to the scheduler's address."""
     command = ["srun", f"--ntasks={n_workers}", f"--cpus-per-task={profile.cores}",
                # One worker's end is not the end of the others.
                "--kill-on-bad-exit=0", "--no-kill"]  # fmt: skip
@@ -148,5 +148,5 @@ def step_command(profile: Profile, gpu: bool, n_workers: int) -> list[str]:
 
 
 def gpus_per_task(profile: Profile) -> str:
-    """``gpu:ampere_a100:1`` of ``--gres`` in the words of ``--gpus-per-task``."""
+    """Return ``gpu:ampere_a100:1`` of ``--gres`` in the words of ``--gpus-per-task``."""
     return f"--gpus-per-task={(profile.gres or '').removeprefix('gpu:')}"

@@ -107,7 +107,7 @@ def user_folder() -> Path:
 
 
 def known_profiles() -> list[str]:
-    """Names of the profiles that ``--profile NAME`` finds."""
+    """Return names of the profiles that ``--profile NAME`` finds."""
     return sorted(
         {file.stem for place in (user_folder(), SHIPPED) for file in place.glob("*.yaml")}
     )

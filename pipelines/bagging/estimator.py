@@ -271,7 +271,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
-        """Every member's certainty: float32 array of shape (n_members, n_samples, n_classes)."""
+        """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
         return self.ensemble_.member_proba(rows, self._training)
@@ -287,14 +287,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Mean certainty of the members, an array of shape (n_samples, n_classes)."""
+        """Return the mean certainty of the members, an array of shape (n_samples, n_classes)."""
         mean = self.predict_ensemble(X).mean
         # Sums of single-precision numbers are one to six digits only.
         proba: np.ndarray = mean / mean.sum(axis=1, keepdims=True)
         return proba
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
-        """Votes, disagreement and certainty of the members, and which rows to defer to a human."""
+        """Return votes, disagreement and certainty of the members, and which rows to defer."""
         member_proba = self.member_proba(X)
         return reduce_members(
             member_proba if self.client is None else as_dask_array(list(member_proba)), self.client

@@ -77,7 +77,7 @@ class Asked:
         return None if self.own is None else hashlib.sha256(self.own.tobytes()).hexdigest()
 
     def refuse_other_images(self, record: Mapping[str, Any]) -> None:
-        """Hold the images of a resumed run against those in its record.
+        """Check the images of a resumed run against those in its record.
 
         Raises
         ------
@@ -142,5 +142,5 @@ def explained(
 
 
 def _as_array(X: Any) -> np.ndarray:
-    """Rows of a table of several kinds as text: cells as they stand in it."""
+    """Return rows of a table of several kinds as text: cells as they stand in it."""
     return X if isinstance(X, np.ndarray) else X.astype(object).to_numpy().astype(str)

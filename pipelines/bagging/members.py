@@ -98,7 +98,7 @@ class MemberFiles:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Another name to write a file under first, so that a kill leaves no half of it."""
+    """Yield another name to write a file under first, so that a kill leaves no half of it."""
     part = path.with_name(path.name + ".part")
     yield part
     with part.open("rb+") as file:

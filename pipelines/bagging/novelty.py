@@ -95,7 +95,7 @@ def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarra
 
 
 def _measure(rows: np.ndarray, samples: np.ndarray | None, is_image: bool) -> np.ndarray:
-    """Distance to the nearest row by each measure; of the rows themselves to the nearest other."""
+    """Return the distance to the nearest other row by each measure."""
     plain = _nearest(_as_they_are, rows, samples)
     if not is_image:
         return plain[None]

@@ -58,7 +58,7 @@ class OutOfBag:
 
     @property
     def certainty(self) -> np.ndarray:
-        """Mean certainty of the class that was voted for, float array of shape (n_rows,)."""
+        """Return the mean certainty of the class that was voted for, of shape (n_rows,)."""
         return self.mean[np.arange(len(self.vote)), self.vote]
 
     @property

@@ -16,7 +16,7 @@ SUBSETS = 60  # of members drawn for each size; all of them where there are no m
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:
-    """Errors, calibration and selective prediction on test samples, for ``run.json``.
+    """Return errors, calibration and selective prediction on test samples, for ``run.json``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str
 
 
 def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.DataFrame:
-    """Errors of the vote and of the mean probability, for subsets of every size.
+    """Return errors of the vote and of the mean probability, for subsets of every size.
 
     Parameters
     ----------

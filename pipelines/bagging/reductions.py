@@ -59,7 +59,7 @@ class EnsemblePrediction:
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
-    """Probabilities of the members as one array of shape (n_members, n_samples, n_classes).
+    """Return probabilities of the members as one array of shape (n_members, n_samples, n_classes).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def as_dask_array(members: Sequence[Any]) -> Array:
 def reduce_members(
     probabilities: Array | np.ndarray, client: Client | None = None
 ) -> EnsemblePrediction:
-    """Votes, means, quantiles and disagreement, in one pass over the array.
+    """Reduce members to votes, means, quantiles and disagreement, in one pass over the array.
 
     Parameters
     ----------

@@ -190,7 +190,7 @@ def lines_of(
     certainty: float,
     classes: list[str],
 ) -> list[str]:
-    """Lines on one sample: its prediction set, the guarantee, whether it is novel."""
+    """Return lines on one sample: its prediction set, the guarantee, whether it is novel."""
     inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
     lines = [
         f"set        {', '.join(inside) or 'no class'}: {100 * selective.confidence:.4g} % of the "
@@ -220,7 +220,7 @@ def lines_of(
 
 
 def lines_of_all(selective: SelectivePrediction, assessed: Assessment) -> list[str]:
-    """Lines on the rows of a table together."""
+    """Return lines on the rows of a table together."""
     lines = []
     if selective.risk_control is not None and assessed.kept is not None:
         lines.append(

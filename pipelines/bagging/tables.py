@@ -19,7 +19,7 @@ OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_
 
 
 def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
+    """Return rows as the table ``cv_results``, sorted by member, candidate and fold."""
     return results_frame(rows, columns.OF_BAGGING, PLACE)
 
 

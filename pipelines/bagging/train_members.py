@@ -96,7 +96,7 @@ def stored(refits: dict[int, Row]) -> dict[int, Row]:
 
 
 def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
-    """Rows of candidates by task, and of refits by member; what failed gets another try."""
+    """Return rows of candidates by task, and of refits by member; what failed gets another try."""
     files = MemberFiles(session.path)
     n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}

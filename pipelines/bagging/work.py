@@ -71,7 +71,7 @@ class GroupTask:
 
     @property
     def cost(self) -> float:
-        """Predicted."""
+        """The predicted cost."""
         return sum(member.cost for member in self.members)
 
     def refits(self, inputs: Inputs, n_rows: int, training: Training) -> list[RefitTask]:

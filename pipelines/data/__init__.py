@@ -139,7 +139,7 @@ def load_dataset(
 
 
 def _encoded(labels: Array, classes: Array, task: Task) -> Array:
-    """Class codes; the numbers of a regression as they are."""
+    """Return class codes; the numbers of a regression as they are."""
     if task == REGRESSION:
         return np.asarray(labels, np.float64)
     return np.searchsorted(classes, labels).astype(np.int32)
@@ -148,8 +148,7 @@ def _encoded(labels: Array, classes: Array, task: Task) -> Array:
 def _split_off_test(
     y: Array, classes: Array, source: Source, test_size: float, seed: int, in_order: bool
 ) -> tuple[Array, Array]:
-    """Training and test rows as the folds will be: whole groups, what is to come, or classes in
-    proportion."""
+    """Split off test rows as the folds will be: whole groups, the last rows, or stratified."""
     n_test, order = max(1, round(test_size * len(y))), np.arange(len(y))
     if in_order:
         train, test = order[:-n_test], order[-n_test:]

@@ -44,7 +44,7 @@ class Bootstrap:
         return np.concatenate(self.samples)
 
     def out_of_bag(self, fold: int | None = None) -> Rows:
-        """Rows that ``train(fold)``, or ``everything``, could have had and has not; ascending.
+        """Return rows that ``train(fold)``, or ``everything``, left out; ascending.
 
         About a third of them; none is in ``fold``.
         """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(X: Any, rows: Any) -> Any:
-    """Rows, by number or slice, of an array or a DataFrame."""
+    """Return rows, by number or slice, of an array or a DataFrame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 

@@ -16,7 +16,7 @@ Rows = NDArray[np.int32]
 def make_folds(
     y: NDArray[Any], n_folds: int, seed: int, classes: NDArray[Any] | None = None
 ) -> list[tuple[Rows, Rows]]:
-    """Shuffled stratified folds, those of ``StratifiedKFold(n_folds, shuffle=True)``.
+    """Return shuffled stratified folds, those of ``StratifiedKFold(n_folds, shuffle=True)``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def make_folds(
 def split_test(
     y: NDArray[Any], test_size: float, seed: int, classes: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows, those of scikit-learn's stratified ``train_test_split``.
+    """Return training and test rows, those of scikit-learn's stratified ``train_test_split``.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
 
 
 def _shares(counts: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
-    """Whole numbers that add up to limit, nearest to the proportions, none below 1."""
+    """Return whole numbers that add up to limit, nearest to the proportions, none below 1."""
     exact = counts * (limit / counts.sum())
     shares: NDArray[np.intp] = np.maximum(np.floor(exact).astype(np.intp), 1)
     while shares.sum() < limit:

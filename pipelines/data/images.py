@@ -40,7 +40,7 @@ def load_digits() -> Source:
 
 
 def load_mnist_like(name: str, data_dir: str | Path) -> Source:
-    """MNIST or Fashion-MNIST, from IDX files in ``data_dir``, else downloaded there.
+    """Return MNIST or Fashion-MNIST, from IDX files in ``data_dir``, else downloaded there.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def _umask() -> int:
 
 
 def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
-    """Labels with their dtype."""
+    """Return labels with their dtype."""
     return {"dtype": labels.dtype.str, "values": labels.tolist()}
 
 

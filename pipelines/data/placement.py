@@ -105,7 +105,7 @@ def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
 
 
 def to_device(array: np.ndarray, device: str) -> Any:
-    """``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
+    """Return ``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
     if device == "cpu":
         return array
     import cupy

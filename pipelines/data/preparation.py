@@ -85,7 +85,7 @@ class FittedPreparation:
         return np.array([place[name] for name in names], dtype=np.intp)
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
-        """Rows as float32 array of shape (n_rows, len(layout)), C-contiguous."""
+        """Return rows as float32 array of shape (n_rows, len(layout)), C-contiguous."""
         matrix = np.zeros((len(X), len(self.layout)), dtype=np.float32)
         matrix[:, self._places] = self.learned.transform(X)
         return matrix

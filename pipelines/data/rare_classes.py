@@ -19,7 +19,7 @@ Kept = tuple[NDArray[np.bool_], NDArray[Any], str]
 
 
 def fewest_rows(n_folds: int, test_size: float) -> int:
-    """Rows that a class needs, so that its share of the training rows reaches every fold."""
+    """Return rows that a class needs, so that its share of the training rows reaches every fold."""
     least = max(2, n_folds)
     while least - math.ceil(test_size * least) < n_folds:
         least += 1

@@ -40,7 +40,7 @@ def folds(y: NDArray[Any], n_folds: int, seed: int) -> Rows:
 
 
 def split(y: NDArray[Any], n_test: int, seed: int) -> tuple[Rows, Rows]:
-    """Training and test rows: ``train_test_split(stratify=y)``.
+    """Return training and test rows: ``train_test_split(stratify=y)``.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def split(y: NDArray[Any], n_test: int, seed: int) -> tuple[Rows, Rows]:
 
 
 def _shares(counts: Rows, n_rows: int, generator: np.random.RandomState) -> Rows:
-    """``n_rows`` shared out by ``counts``; what rounding leaves goes by lot among equal claims."""
+    """Share ``n_rows`` out by ``counts``; what rounding leaves goes by lot among equal claims."""
     exact = counts / counts.sum() * n_rows
     shares = np.floor(exact)
     left = int(n_rows - shares.sum())

@@ -46,7 +46,7 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
 
 
 def rank_graph(graph: Graph, surfer: RandomSurfer, start: Array, stop: Stop) -> IterationResult:
-    """Ranks of a graph in memory, on one GPU."""
+    """Return ranks of a graph in memory, on one GPU."""
     import cudf
     import cugraph
 
@@ -66,7 +66,7 @@ def rank_graph(graph: Graph, surfer: RandomSurfer, start: Array, stop: Stop) -> 
 def rank_partitions(
     client: Client, partitioning: Partitioning, surfer: RandomSurfer, start: Array, stop: Stop
 ) -> IterationResult:
-    """Ranks of a partitioned graph, by all GPUs of a cluster.
+    """Return ranks of a partitioned graph, by all GPUs of a cluster.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ NAMES: dict[str, Any] = {
 
 
 def _columns(source: Any, target: Any, weight: Any, alone: NDArray[np.int32]) -> dict[str, Any]:
-    """Columns of edges; cuGraph knows a node by its edges alone.
+    """Return columns of edges; cuGraph knows a node by its edges alone.
 
     alone : nodes without edges that point at them; each gets one of no weight, to itself
     """

@@ -78,7 +78,7 @@ def distributed_pagerank(
     device: str = "cpu",
     callback: Callback = ignore,
 ) -> DistributedRanks:
-    """PageRank of a graph whose edges may be larger than the memory of all workers together.
+    """Return PageRank of a graph whose edges may be larger than the memory of all workers together.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _write_partitions(
     repeated: str,
     part_bytes: int,
 ) -> Partitioning:
-    """Edges into partitions, once; those of an earlier call where nothing has changed."""
+    """Return edges into partitions, once; those of an earlier call where nothing has changed."""
     wanted: list[Any] = [json.loads(json.dumps(asdict(edges))), self_loops, repeated]
     if isinstance(edges, EdgeFile):
         for name in sorted({part.path for part in edges.parts()}):

@@ -129,7 +129,7 @@ def names_in(block: Block) -> pa.Array:
 
 
 def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
-    """Positions of names among the nodes.
+    """Return positions of names among the nodes.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def _arrow(column: Any, where: str) -> pa.Array:
 
 
 def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Whole numbers as int64; what differs in type, or is text, as text."""
+    """Return whole numbers as int64; what differs in type, or is text, as text."""
     if all(pa.types.is_integer(array.type) for array in arrays):
         try:
             return [array.cast(pa.int64()) for array in arrays]

@@ -80,7 +80,7 @@ class Graph:
 
     @cached_property
     def out_weight(self) -> NDArray[np.float64]:
-        """Sum of the weights of the edges that leave a node, of shape (n,)."""
+        """The sum of the weights of the edges that leave a node, of shape (n,)."""
         out = np.zeros(self.n_nodes)
         add_out(self.rows.source, self.rows.weight, out)
         return out
@@ -122,7 +122,7 @@ def make_rows(
     self_loops: str = "keep",
     repeated: str = "sum",
 ) -> Rows:
-    """Rows by destination from pieces of edges, by a counting sort that holds one piece at a time.
+    """Sort edges by destination, by a counting sort that holds one piece of edges at a time.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _fill(
 
 @compiled()
 def _sort_rows(first: np.ndarray, source: np.ndarray, weight: np.ndarray | None) -> None:
-    """Sources ascending within each row; of equal ones the first stays first."""
+    """Sort sources within each row; of equal ones the first stays first."""
     for row in range(len(first) - 1):
         begin, end = first[row], first[row + 1]
         if weight is None:

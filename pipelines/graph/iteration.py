@@ -72,7 +72,7 @@ class RandomSurfer:
         return self.personalisation
 
     def start(self) -> Array:
-        """Ranks to begin with, of shape (n_nodes, k): a jump from nowhere."""
+        """Return ranks to begin with, of shape (n_nodes, k): a jump from nowhere."""
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
 
     def jump_weights(self, dangling_rank: Array) -> tuple[Array, Array]:

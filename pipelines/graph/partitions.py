@@ -88,7 +88,7 @@ def names_in_part(source: EdgeSource, part: Part | int) -> pa.Array | None:
 
 
 def union(names: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Names that occur in any of several arrays, sorted; None if one of them is None."""
+    """Return names that occur in any of several arrays, sorted; None if one of them is None."""
     known = list(names)
     found = [some for some in known if some is not None]
     return pa.array(sorted_names(found)) if len(found) == len(known) else None
@@ -121,12 +121,12 @@ def _cached_nodes(path: Path, written: int) -> pd.Index:
 
 @trim_memory()
 def clear_node_cache() -> None:
-    """Once edges are numbered names, and the table that finds them, may go."""
+    """Drop the names and the table that finds them, once edges are numbered."""
     _cached_nodes.cache_clear()
 
 
 def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
-    """Ranges of nodes with about as many nodes and edges each, cut between cells.
+    """Return ranges of nodes with about as many nodes and edges each, cut between cells.
 
     Parameters
     ----------
@@ -235,12 +235,12 @@ def write_rows(
 
 
 def cell_ends(n_cells: int, n_nodes: int) -> NDArray[np.int64]:
-    """Cell c has the nodes ends[c] to ends[c + 1] - 1."""
+    """Return the ends of cells: cell c has the nodes ends[c] to ends[c + 1] - 1."""
     return -(-np.arange(n_cells + 1, dtype=np.int64) * n_nodes // n_cells)
 
 
 def _groups(n_in: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Ranges of cells with at most ``EDGES_AT_ONCE`` edges, or one cell with more."""
+    """Return ranges of cells with at most ``EDGES_AT_ONCE`` edges, or one cell with more."""
     groups, begin, total = list[tuple[int, int]](), 0, 0
     for cell, n_edges in enumerate(n_in):
         if cell > begin and total + n_edges > EDGES_AT_ONCE:
@@ -283,7 +283,7 @@ def _pieces(folder: str, n_pieces: int, low: int, high: int) -> Iterator[Piece]:
 
 @compiled()
 def _mark(source: np.ndarray, occurs: np.ndarray) -> None:
-    """``occurs[source] = True``, for which numpy copies the sources as 64-bit numbers."""
+    """Set ``occurs[source] = True``, for which numpy would copy the sources as 64-bit numbers."""
     for k in range(len(source)):
         occurs[source[k]] = True
 

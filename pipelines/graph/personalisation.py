@@ -20,7 +20,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def read_vectors(path: str | Path) -> pd.DataFrame:
-    """Vectors over nodes from a table: the first column names nodes, each other is a vector.
+    """Return vectors over nodes from a table: the first column names nodes, each other is a vector.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
 
 
 def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
-    """Ranks of an earlier graph as a start for this one.
+    """Return ranks of an earlier graph as a start for this one.
 
     A node it did not have begins as it would without; then all are brought to sum 1.
 
@@ -176,7 +176,7 @@ def _frame(given: Any) -> pd.DataFrame:
 
 
 def _positions(names: pd.Index, nodes: pd.Index) -> Any:
-    """Positions among the nodes, -1 for what is none; 7 is the node '7' where names are text."""
+    """Return positions among the nodes, -1 for none; 7 is the node '7' where names are text."""
     if nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string"):
         names = names.map(str)
     return nodes.get_indexer(names)

@@ -180,12 +180,12 @@ def pull(
 
 
 def reciprocal_of(out_weight: Array) -> Array:
-    """1 / weight that leaves a node, and 0 where none does; of shape (n,)."""
+    """Return 1 / weight that leaves a node, and 0 where none does; of shape (n,)."""
     return np.divide(1.0, out_weight, out=np.zeros_like(out_weight), where=out_weight > 0)
 
 
 def by_use(n_in: NDArray[np.int64], reciprocal: Array) -> NDArray[np.int32]:
-    """Nodes that contribute something before those that do not, the most pointed at first."""
+    """Order nodes that contribute before those that do not, the most pointed at first."""
     most = int(n_in.max())
     keys = (most - n_in) + np.where(reciprocal > 0, 0, most + 1)
     return np.argsort(keys, kind="stable").astype(np.int32)
@@ -300,7 +300,7 @@ def pull_many(
     changes: np.ndarray,
     dangling_rank: np.ndarray,
 ) -> None:
-    """``pull_one`` for k vectors at once: an edge is read once for all of them.
+    """Apply ``pull_one`` to k vectors at once: an edge is read once for all of them.
 
     All but ``reciprocal`` and the edges have an axis more, of length k.
     """

@@ -61,11 +61,11 @@ class RandomGraph:
 
     @property
     def n_blocks(self) -> int:
-        """Blocks it is drawn in, of about 2^20 edges."""
+        """The number of blocks it is drawn in, of about 2^20 edges."""
         return max(1, math.ceil(self.n_nodes * self.degree / BLOCK_EDGES))
 
     def block(self, i: int) -> Pairs:
-        """Sources and targets of block i, as int32: the same in whatever order blocks are drawn."""
+        """Draw sources and targets of block i, int32; the same in any order of blocks."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i,)))
         if self.kind == "rmat":
             total = round(self.n_nodes * self.degree)
@@ -106,7 +106,7 @@ def _rmat(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Pairs:
 def _erdos(
     n_nodes: int, degree: float, begin: int, n_sources: int, rng: np.random.Generator
 ) -> Pairs:
-    """Edges of some sources: how many, then which, none twice and none from a node to itself."""
+    """Draw the edges of some sources: none twice and none from a node to itself."""
     others = n_nodes - 1
     wanted = rng.binomial(n_sources * others, min(1.0, degree / others))
     drawn = np.empty(0, np.int64)

@@ -70,7 +70,7 @@ class Ranks:
         return self.iterated.bound(self.alpha)
 
     def frame(self) -> pd.DataFrame:
-        """Ranks with nodes as index and a column for each vector."""
+        """Return ranks with nodes as index and a column for each vector."""
         return pd.DataFrame(self.values, index=self.nodes, columns=self.vectors)
 
     def top(self, n: int = 10, vector: int = 0) -> pd.Series:
@@ -100,7 +100,7 @@ def pagerank(
     n_threads: int | None = None,
     callback: Callback = ignore,
 ) -> Ranks:
-    """PageRank of a graph (Page, Brin, Motwani and Winograd 1998).
+    """Return PageRank of a graph (Page, Brin, Motwani and Winograd 1998).
 
     Parameters
     ----------

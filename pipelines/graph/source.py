@@ -64,7 +64,7 @@ class EdgeSource:
         return described
 
     def parts(self, part_bytes: int) -> list[Part | int]:
-        """Pieces of about ``part_bytes``, or the numbers of the blocks."""
+        """Return pieces of about ``part_bytes``, or the numbers of the blocks."""
         if isinstance(self.edges, RandomGraph):
             return list(range(self.edges.n_blocks))
         return list(self.edges.parts(part_bytes))
@@ -79,7 +79,7 @@ class EdgeSource:
     def read(
         self, part: Part | int, nodes: pd.Index
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]:
-        """Sources, targets and weights of a part, between numbered nodes."""
+        """Return sources, targets and weights of a part, between numbered nodes."""
         if isinstance(self.edges, RandomGraph):
             assert isinstance(part, int)
             return (*self.edges.block(part), None)
@@ -95,7 +95,7 @@ class EdgeSource:
 
 @contextmanager
 def trim_memory() -> Iterator[None]:
-    """Afterwards pyarrow and the C library keep none of the memory that was used and is free.
+    """Give free memory back to the system at the end: pyarrow's and the C library's.
 
     They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
     """
@@ -109,5 +109,5 @@ def trim_memory() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _malloc_trim() -> Any:
-    """glibc's; other C libraries have none."""
+    """Return glibc's; other C libraries have none."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None

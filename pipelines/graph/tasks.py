@@ -117,7 +117,7 @@ def on_partition(function: Callable[..., Any], key: PartitionKey, *arguments: An
 
 
 def n_loaded() -> int:
-    """Partitions that this process holds."""
+    """Return partitions that this process holds."""
     return len(_loaded)
 
 

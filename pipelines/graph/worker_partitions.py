@@ -62,7 +62,7 @@ class WorkerPartitions:
         self._owners: list[str] = []
 
     def iterate(self, begun: int, count: int, tol: float | None, kind: type) -> Totals:
-        """Iterations from a checkpoint to the next; tried again where workers died too often.
+        """Iterate from one checkpoint to the next; tried again where workers died too often.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class WorkerPartitions:
         return owners
 
     def _submit(self, begun: int, count: int, tol: float | None, kind: type) -> Totals:
-        """Some iterations as one set of tasks."""
+        """Submit some iterations as one set of tasks."""
         batch = uuid.uuid4().hex
         keys, owners, partitioning = self._keys, self._owners, self._partitioning
         everyone = range(len(keys))

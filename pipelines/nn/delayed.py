@@ -38,7 +38,7 @@ _FEWEST_WEIGHTS = 1 << 22
 
 
 def steps_kept(momentum: float) -> int:
-    """Steps after which a gradient's share in the velocity is below ``2 ** -24`` of it."""
+    """Return steps after which a gradient's share in the velocity is below ``2 ** -24`` of it."""
     if momentum <= 0:
         return SETTLE_STEPS
     if momentum >= 1:
@@ -54,7 +54,7 @@ def pays(candidate: Candidate, inputs: Inputs, batch_size: int) -> bool:
 
 
 def kept_floats(candidate: Candidate, inputs: Inputs, batch_size: int) -> int:
-    """Numbers that one network's kept arrays hold."""
+    """Return numbers that one network's kept arrays hold."""
     n_inputs, n_outputs = weight_shapes(candidate, inputs)[LAYER]
     return steps_kept(candidate.momentum) * batch_size * (n_inputs + n_outputs)
 
@@ -111,13 +111,13 @@ class DelayedUpdates:
         return part
 
     def outputs(self, features: torch.Tensor, bias: torch.Tensor, out: torch.Tensor) -> None:
-        """``out = bias + features @ weights``, (n, batch, outputs)."""
+        """Compute ``out = bias + features @ weights``, (n, batch, outputs)."""
         self._torch.baddbmm(bias, features, self.base, out=out)
         xs, ds = self._flat()
         out.baddbmm_(self._torch.bmm(features, xs.mT).mul_(self._shares()), ds)
 
     def by_inputs(self, by_outputs: torch.Tensor, out: torch.Tensor) -> None:
-        """``out = by_outputs @ weights'``, (n, batch, inputs)."""
+        """Compute ``out = by_outputs @ weights'``, (n, batch, inputs)."""
         self._torch.bmm(by_outputs, self.base.mT, out=out)
         xs, ds = self._flat()
         out.baddbmm_(self._torch.bmm(by_outputs, ds.mT).mul_(self._shares()), xs)
@@ -166,7 +166,7 @@ class DelayedUpdates:
         return self.recent.mul(momentum).sub_(self.pending).mul_(self._growth)
 
     def _shares(self) -> torch.Tensor:
-        """``_step_shares`` for each kept row, (n, 1, rows)."""
+        """Return ``_step_shares`` for each kept row, (n, 1, rows)."""
         return self._step_shares().repeat_interleave(self._batch_size, 1)[:, None]
 
     def _flat(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -35,7 +35,7 @@ class DeviceRows:
 
 
 def torch_device(device: str) -> str:
-    """torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    """Return torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
     return "cuda" if device == "gpu" else device
 
 

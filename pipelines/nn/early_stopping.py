@@ -86,7 +86,7 @@ class Together:
         self._steps = 0
 
     def named(self, flat: torch.Tensor) -> Tensors:
-        """Views of lines like those of ``flat``: (n_networks, *shape), by name."""
+        """Return views of lines like those of ``flat``: (n_networks, *shape), by name."""
         views, first = {}, 0
         for name, shape in self._shapes.items():
             size = math.prod(shape)

@@ -29,7 +29,7 @@ class Inputs:
         return min(self.image_shape) if self.image_shape else None
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
-        """(rows, columns) of the places a kernel fits on the image, one pixel apart.
+        """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class Inputs:
 
 
 def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
-    """Shapes of a network's weights, by name, first layer first.
+    """Return shapes of a network's weights, by name, first layer first.
 
     ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a row for each channel, its
     bias at the end. Of the other layers ``weight`` is (inputs, outputs), ``bias`` (1, outputs).
@@ -67,7 +67,7 @@ def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
 
 
 def fan_in(name: str, shape: tuple[int, ...], shapes: Shapes) -> int:
-    """Inputs of one output of the layer that the array ``name`` belongs to."""
+    """Return inputs of one output of the layer that the array ``name`` belongs to."""
     if name == "conv.weight":
         return shape[1] - 1
     return shapes[name.replace("bias", "weight")][0]

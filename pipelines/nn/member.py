@@ -42,7 +42,7 @@ class Member:
     scaling: Fitted
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Softmax certainty of unscaled rows.
+        """Return softmax certainty of unscaled rows.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Ensemble:
     classes_: np.ndarray
 
     def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Certainty of every member: float32 array of shape (n_members, n_rows, n_classes)."""
+        """Return each member's probabilities, float32 of shape (n_members, n_rows, n_classes)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
     def save(self, path: Path, **about: Any) -> None:

@@ -160,7 +160,7 @@ class Stack:
         )
 
     def _gather(self, flat: torch.Tensor, n: int) -> torch.Tensor:
-        """Rows by index, as each network is to see them: (n, batch_size, n_features)."""
+        """Return rows by index, as each network is to see them: (n, batch_size, n_features)."""
         rows = self._rows.X.index_select(0, flat).view(n, -1, self._inputs.n_features)
         if self.scaling:
             rows.sub_(self.scaling["center"]).div_(self.scaling["scale"])
@@ -230,7 +230,7 @@ def _unfold_into(windows: torch.Tensor, images: torch.Tensor, inputs: Inputs, k:
 def log_certainty(
     weights: Mapping[str, torch.Tensor], rows: torch.Tensor, candidate: Candidate, inputs: Inputs
 ) -> torch.Tensor:
-    """Logarithm of one network's softmax certainty.
+    """Return the logarithm of one network's softmax certainty.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Part:
     weights: np.ndarray | None = None
 
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
-        """Placed rows, brought to the scale of the network's own where they are."""
+        """Return placed rows, brought to the scale of the network's own where they are."""
         import torch
 
         if self.scaling is None:

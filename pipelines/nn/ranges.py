@@ -111,7 +111,7 @@ def read_space(name: str, presets: Sequence[str], folder: Path) -> Any:
 
 
 def refuse_others(content: Mapping[Any, Any], known: Sequence[str], where: str) -> None:
-    """Hold the keys of a file against those it may have.
+    """Refuse keys of a file other than those it may have.
 
     Raises
     ------

@@ -50,7 +50,7 @@ class Training:
         cls, network: str, n_rows: int, batch_size: int | None = None,
         max_epochs: int | None = None, **settings: Any,
     ) -> Training:  # fmt: skip
-        """Settings, with the schedule that a kind of network has where it is not given."""
+        """Return settings, with the default schedule of a kind of network where none is given."""
         batch, epochs = cls.batch_size, cls.max_epochs
         if network == "table":
             batch, (fewest, most) = BATCH, EPOCHS

@@ -17,12 +17,12 @@ EPOCHS = 6  # of a typical candidate
 
 
 def n_weights(candidate: Candidate, inputs: Inputs) -> int:
-    """Numbers that are fitted in one network."""
+    """Return numbers that are fitted in one network."""
     return sum(math.prod(shape) for shape in weight_shapes(candidate, inputs).values())
 
 
 def row_floats(candidate: Candidate, inputs: Inputs) -> int:
-    """Numbers that a step holds for one row of a batch."""
+    """Return numbers that a step holds for one row of a batch."""
     shapes = weight_shapes(candidate, inputs)
     n_features, n_hidden = shapes["hidden.weight"]
     # The row, its hidden units and outputs, and the gradients by them.
@@ -38,7 +38,7 @@ def row_floats(candidate: Candidate, inputs: Inputs) -> int:
 def training_bytes(
     candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> int:
-    """Bytes of a device that a stack's training takes at most.
+    """Return the most bytes of a device that a stack's training takes.
 
     Weights and velocities, or the thin arrays in place of the large layer's velocities,
     what a step holds, the scaled rows with their one-hot classes, an epoch's order, and
@@ -77,14 +77,14 @@ def networks_at_once(
 
 
 def scoring_rows(candidate: Candidate, inputs: Inputs) -> int:
-    """Rows that are scored at once."""
+    """Return rows that are scored at once."""
     return max(1, SCORING_BYTES // (FLOAT * row_floats(candidate, inputs)))
 
 
 def predicted_cost(
     candidate: Candidate, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
-    """Seconds, more or less, of training ``n_networks`` on ``n_rows`` rows each, on one core."""
+    """Predict the seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""
     shapes = weight_shapes(candidate, inputs)
     dense = math.prod(shapes["hidden.weight"]) + math.prod(shapes["output.weight"])
     products = 3 * dense  # forward, by the inputs, by the weights

@@ -111,7 +111,7 @@ def networks_that_fit(
 
 
 def memory_of(training: Training) -> int | None:
-    """Bytes that training may take of its device; None for no limit.
+    """Return bytes that training may take of its device; None for no limit.
 
     On a GPU what is free now, and what torch keeps of it unused: another worker, a desktop
     or another library may hold the rest. The rows, which a process places once, are

@@ -25,7 +25,7 @@ def first_weights(
     generators: Sequence[np.random.Generator],
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """First weights of a stack of networks, one for each generator.
+    """Return first weights of a stack of networks, one for each generator.
 
     Uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
     ``Conv2d`` begin; drawn by numpy, so that they are the same on every device.
@@ -51,5 +51,5 @@ def first_weights(
 
 
 def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """``rows`` in the order of one epoch, int64."""
+    """Return ``rows`` in the order of one epoch, int64."""
     return generator.permutation(rows).astype(np.int64)

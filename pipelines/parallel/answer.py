@@ -46,7 +46,7 @@ class Training:
         return f"{self.strategy}-on-{self.ranks}-{self.repeat + 1}.safetensors"
 
     def seed(self, seed: int) -> int:
-        """The seed of its first weights and of the order of its rows."""
+        """Return the seed of its first weights and of the order of its rows."""
         spawned = np.random.SeedSequence(seed).spawn(self.repeat + 1)[-1]
         return int(spawned.generate_state(1)[0])
 

@@ -64,7 +64,7 @@ class Network:
             return self._own()
 
     def _bagging(self) -> torch.nn.Module:
-        """Convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
+        """Return convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
         from torch import nn
 
         assert self.image_shape is not None
@@ -128,7 +128,7 @@ def refuse_unknown(name: str) -> str:
 
 
 def _layers(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> torch.nn.Module:
-    """Linear layers with ReLU between them."""
+    """Return linear layers with ReLU between them."""
     from torch import nn
 
     layers: list[Any] = []

@@ -123,7 +123,7 @@ class _Loads(WorkerPlugin):
 
 
 def rendezvous(client: Client) -> dict[str, bool]:
-    """Workers that answer now, with a free thread, in order of address; whether each has loaded."""
+    """Return the workers that answer now, by address, and whether each has loaded."""
     there = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
     asked = {
@@ -143,7 +143,7 @@ def rendezvous(client: Client) -> dict[str, bool]:
 
 
 def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
-    """``rendezvous`` until that many workers answer; or fewer, after a time in which no more came.
+    """Wait until that many workers answer; or fewer, after a time in which no more came.
 
     Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long,
     and workers may be loading yet. Else those that have loaded do not wait longer for those that
@@ -330,7 +330,7 @@ def _present() -> bool:
 
 
 def _wait_until_loaded() -> None:
-    """Two threads that import torch at once may wait for each other."""
+    """Wait until torch is imported: two threads that import it at once may block each other."""
     for thread in _loading:
         thread.join()
 
@@ -379,7 +379,7 @@ def _rank(
 
 
 def _stop(token: str) -> None:
-    """Runs beside the rank, in the worker's event loop."""
+    """Stop the rank; runs beside it, in the worker's event loop."""
     _stopped.add(token)
     if token in _joined:
         _joined[token].abort()

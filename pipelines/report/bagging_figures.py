@@ -167,7 +167,7 @@ class Deferred:
 
 
 def ensemble_size(sizes: pd.DataFrame, vote_error: float | None) -> Figure:
-    """Test error of the vote against the number of members, over subsets of them.
+    """Draw the test error of the vote against the number of members, over subsets of them.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Bins:
 
 
 def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = N_BINS) -> Bins:
-    """Mean certainty and share of right answers in each bin.
+    """Return mean certainty and share of right answers in each bin.
 
     Guo et al., On calibration of modern neural networks (ICML 2017).
 
@@ -227,7 +227,7 @@ def calibration_bins(certainty: np.ndarray, is_right: np.ndarray, n_bins: int = 
 
 
 def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None) -> Figure:
-    """Share of right answers in bins of certainty, how sure it is, and of how many samples."""
+    """Draw the share of right answers in bins of certainty, its interval, and the bins' sizes."""
     bins = calibration_bins(certainty, is_right)
     there = bins.n_samples > 0
     figure = Figure(figsize=(fitting(NARROW), 4.6), layout="constrained")
@@ -267,7 +267,7 @@ def calibration(certainty: np.ndarray, is_right: np.ndarray, error: float | None
 
 
 def kept_errors(certainty: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Error among the most certain samples, for every share of samples kept.
+    """Return error among the most certain samples, for every share of samples kept.
 
     Points of equal certainty are kept or deferred together.
 
@@ -285,7 +285,7 @@ def kept_errors(certainty: np.ndarray, is_right: np.ndarray) -> tuple[np.ndarray
 def selective_prediction(
     certainty: np.ndarray, is_right: np.ndarray, by_rule: Deferred | None, rule: str
 ) -> Figure:
-    """Error of the predictions kept when the least certain are deferred to a human."""
+    """Draw the error of the predictions kept when the least certain are deferred to a human."""
     figure, axes = one_axes(4.0, xlabel="predictions kept", ylabel="error among those kept")
     kept, errors = kept_errors(certainty, is_right)
     axes.step(kept, errors, color=BLUE, where="post", gid="kept")
@@ -309,7 +309,7 @@ def selective_prediction(
 
 
 def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> Figure:
-    """Validation error of every candidate of every member; the test error of the chosen one."""
+    """Draw the validation error of all candidates of all members; the test error of the chosen."""
     numbers = np.unique(candidates["member"].to_numpy(dtype=int))
     figure, axes = one_axes(3.8, WIDE, xlabel="member", ylabel="error")
     errors = candidates["error_mean"].to_numpy(dtype=float)
@@ -345,7 +345,7 @@ def member_searches(candidates: pd.DataFrame, members: pd.DataFrame | None) -> F
 
 
 def member_losses(losses: Mapping[int, Sequence[float]], best: int | None) -> Figure:
-    """Mean training loss of every member after each epoch; the best on the test is orange.
+    """Draw the mean training loss of each member by epoch; the best on the test is orange.
 
     Parameters
     ----------
@@ -415,7 +415,7 @@ def parallel_coordinates(candidates: pd.DataFrame, parameters: Sequence[str]) ->
 
 
 def _height(values: np.ndarray) -> np.ndarray:
-    """Places between 0 and 1; of the logarithm, where values span more than a decade."""
+    """Return places between 0 and 1; of the logarithm, where values span more than a decade."""
     if values.min() > 0 and values.max() > 10 * values.min():
         values = np.log10(values)
     span = float(values.max() - values.min())

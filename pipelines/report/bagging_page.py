@@ -77,7 +77,7 @@ def read_bagging_run(folder: Path) -> BaggingRun:
 
 
 def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Mean loss and error of each candidate; none is chosen yet."""
+    """Return mean loss and error of each candidate; none is chosen yet."""
     if cells.empty:
         return pd.DataFrame(columns=list(BaggingCandidate.columns()), dtype=float)
     by_candidate = cells.groupby(list(BAGGING_CANDIDATE))[["loss", "error"]]
@@ -193,7 +193,7 @@ PARAMETERS = ("n_conv_layer", "kernel_size", "n_hidden_layer", "learning_rate", 
 
 
 def _losses_of(run: BaggingRun) -> dict[int, list[float]]:
-    """Losses of each member that was refitted; runs of before have none."""
+    """Return losses of each member that was refitted; runs of before have none."""
     found = {}
     for row in (row for task in run.tasks for row in task.rows if row.get("fold") == -1):
         with suppress(ValueError, TypeError):
@@ -328,7 +328,7 @@ def _sections(run: BaggingRun) -> list[Section]:
 
 
 def _guarantee_words(run: BaggingRun) -> list[str]:
-    """Sentences on the guarantee, the prediction sets and the novel samples, those there are."""
+    """Return sentences on the guarantee, the prediction sets and the novel samples."""
     record, words = run.record, []
     if (proved := record.risk_control) is not None:
         words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]

@@ -71,7 +71,7 @@ def mark_failed(axes: Axes, places: np.ndarray | Sequence[float], size: float) -
 
 
 def grid_lines(axes: Axes) -> None:
-    """Quiet horizontal lines behind what is drawn."""
+    """Draw quiet horizontal lines behind what is drawn."""
     axes.grid(axis="y", color=PALE, lw=0.8)
     axes.set_axisbelow(True)
 

@@ -50,7 +50,7 @@ def class_name(classes: Sequence[str], code: int) -> str:
 
 
 def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
-    """Counts of true against predicted class.
+    """Draw counts of true against predicted class.
 
     The colours belong to the errors alone: the right ones on the diagonal are
     so many that on a common scale every error would look like none.
@@ -173,7 +173,7 @@ def _sureness(table: pd.DataFrame) -> str:
 
 
 def wrong_images(run: Run[Any]) -> WrongImages | None:
-    """Their images, in that order."""
+    """Return their images, in that order."""
     images, wrong = run.wrong_images, wrong_samples(run)
     if images is None or wrong is None:
         return images

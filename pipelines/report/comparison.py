@@ -51,7 +51,7 @@ class Compared:
 
     @property
     def cv_error(self) -> tuple[float, float]:
-        """Mean and standard deviation over the folds of the best candidate."""
+        """Return mean and standard deviation over the folds of the best candidate."""
         best = self.run.record.best
         if best is None:
             return math.nan, math.nan
@@ -115,7 +115,7 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
 
 
 def compare_figure(folders: Sequence[Path]) -> Figure:
-    """Errors and wall times of the runs, one line for each."""
+    """Draw errors and wall times of the runs, one line for each."""
     with figure_style():
         return _draw(read_runs(folders))
 

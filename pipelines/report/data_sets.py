@@ -55,7 +55,7 @@ class Ranks:
 
 
 def rank_over_sets(scores: pd.DataFrame) -> Ranks:
-    """Ranks from scores, larger is better.
+    """Rank algorithms by scores, larger is better.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def rank_over_sets(scores: pd.DataFrame) -> Ranks:
 
 
 def scores_of(runs: Sequence[ValidationRun]) -> pd.DataFrame | None:
-    """Scores of the algorithms that all runs have, each by its best candidate.
+    """Return scores of the algorithms that all runs have, each by its best candidate.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def draw(ranks: Ranks) -> tuple[Figure, str]:
 
 
 def critical_difference(ranks: Mapping[str, float], cliques: Sequence[Sequence[str]]) -> Figure:
-    """Mean ranks over data sets (1 is best); a bar joins those that cannot be told apart.
+    """Draw mean ranks over data sets; a bar joins those that cannot be told apart.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def _answers(run: Run[Any]) -> list[Answer]:
 
 
 def _workers(run: Run[Any]) -> Table:
-    """Worker, device, tasks, busy time and busy share."""
+    """Return worker, device, tasks, busy time and busy share."""
     devices = {
         worker.address: (worker.host or "", worker.gpu or "CPU")
         for worker in run.record.cluster.workers
@@ -260,7 +260,7 @@ CONTENT = {
 
 
 def file_table(folder: Path) -> Table:
-    """Name, size and content of each file, those with a content of their own first."""
+    """Return name, size and content of each file, those with a content of their own first."""
     found = [
         path for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != names.REPORT and path.suffix != ".part"

@@ -210,7 +210,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def powers_of_ten(axis: Axis) -> None:
-    """Labels of a logarithmic axis: 10⁻³, 10⁻², ...; plain numbers where it has less than two."""
+    """Label a logarithmic axis 10⁻³, 10⁻², ...; by plain numbers where it has less than two."""
     low, high = sorted(axis.get_view_interval())
     if low > 0 and math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:
         axis.set_major_locator(MaxNLocator(5))
@@ -223,13 +223,13 @@ def powers_of_ten(axis: Axis) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """``0.001`` as ``10⁻³``."""
+    """Return ``0.001`` as ``10⁻³``."""
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"
 
 
 def log10_labels(axis: Axis, values: Sequence[float] | np.ndarray, most: int = 11) -> None:
-    """Ticks of an axis of log10 values: round numbers, or the values if they are few."""
+    """Set the ticks of an axis of log10 values: round numbers, or the values if they are few."""
     if len(values) <= 3:
         axis.set_major_locator(FixedLocator(list(values)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))

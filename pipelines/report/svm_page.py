@@ -59,7 +59,7 @@ def heat_map(
     all_C: Sequence[float] = (),
     all_gamma: Sequence[float] = (),
 ) -> Figure:
-    """Mean validation error over log10 C x log10 gamma, the best candidate framed.
+    """Draw the mean validation error over log10 C x log10 gamma, the best candidate framed.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def heat_map(
 
 
 def fold_errors_best(cells: pd.DataFrame, best: BestOfSvm) -> Figure:
-    """Box plot of the fold errors against log10 C at the best gamma, each fold a point."""
+    """Draw box plot of the fold errors against log10 C at the best gamma, each fold a point."""
     gammas = grid_values(cells["gamma"])
     gamma = gammas[nearest(gammas, [best.gamma])[0]]
     cells = cells[cells["gamma"] == gamma]
@@ -142,7 +142,7 @@ def fold_errors_best(cells: pd.DataFrame, best: BestOfSvm) -> Figure:
 
 
 def fold_errors(cells: pd.DataFrame, best: BestOfSvm | None) -> Figure:
-    """Box plots of the fold errors against log10 C, a panel for each gamma, on shared axes.
+    """Draw box plots of the fold errors against log10 C, a panel for each gamma, on shared axes.
 
     Of more than ``MOST_PANELS`` gammas it shows the best, and others at equal steps.
     """
@@ -210,7 +210,7 @@ def _shown(n_panels: int, best: int | None) -> np.ndarray:
 
 
 def _columns(n_panels: int) -> int:
-    """Four panels a row, or three where that leaves fewer places empty."""
+    """Return the panels of a row: four, or three where that leaves fewer places empty."""
     if is_phone():
         return min(n_panels, 2)
     return n_panels if n_panels < 4 else min((4, 3), key=lambda columns: -n_panels % columns)
@@ -226,7 +226,7 @@ def grid_values(present: pd.Series, every: Sequence[float] = ()) -> np.ndarray:
 
 
 def nearest(grid: np.ndarray, values: pd.Series | Sequence[float] | np.ndarray) -> np.ndarray:
-    """Place of the nearest grid value, in log10, to each of the values."""
+    """Return the position of the grid value nearest to each value, in log10."""
     places, wanted = np.log10(grid), np.log10(np.asarray(values, dtype=float))
     after = np.clip(np.searchsorted(places, wanted), 1, max(1, len(grid) - 1))
     if len(grid) == 1:

@@ -65,7 +65,7 @@ def number_cell(value: float, text: str, missing: str = "–") -> Cell:
 
 
 def table_of(frame: pd.DataFrame, fractions: Collection[str] = ()) -> Table:
-    """Any table as a page takes it: its columns, and its first rows.
+    """Return any table as a page takes it: its columns, and its first rows.
 
     ``fractions`` are the columns that are read in percent.
     """

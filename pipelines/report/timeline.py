@@ -31,7 +31,7 @@ def worker_name(address: str) -> str:
 def timeline(
     tasks: Sequence[FinishedTask], workers: Sequence[str] = (), colour_by: str = ""
 ) -> Figure:
-    """Bars of the tasks in one lane for each worker; what stays pale was idle.
+    """Draw bars of the tasks in one lane for each worker; what stays pale was idle.
 
     ``colour_by`` names the column of positive numbers whose logarithm tells a task's colour.
     """
@@ -138,7 +138,7 @@ class _Colours:
 
 
 def _levels(tasks: Sequence[FinishedTask]) -> list[tuple[FinishedTask, int, int]]:
-    """Each task, its level in the lane, and the number of levels.
+    """Return each task, its level in the lane, and the number of levels.
 
     A worker with several threads runs tasks side by side; they share its lane.
     """

@@ -82,7 +82,7 @@ def convergence(epochs: pd.DataFrame, goal: float | None) -> Figure:
 
 
 def training_times(times: pd.DataFrame) -> Figure:
-    """Milliseconds of a step: computing, communicating, waiting for other ranks.
+    """Draw milliseconds of a step: computing, communicating, waiting for other ranks.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def training_times(times: pd.DataFrame) -> Figure:
 
 
 def speed_up(rates: pd.DataFrame) -> Figure:
-    """Rows a second of each strategy against the number of ranks, as a multiple of the fewest.
+    """Draw rows a second of each strategy against the number of ranks, relative to the fewest.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ def read_validation_run(folder: Path) -> ValidationRun:
 
 
 def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Candidates of a run that ended before it wrote their table."""
+    """Return candidates of a run that ended before it wrote their table."""
     if cells.empty:
         return cells
     ranked = candidates_of(cells, ["candidate"], n_folds)
@@ -190,7 +190,7 @@ def learning_curve(table: pd.DataFrame, scoring: str) -> Figure:
 
 
 def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
-    """Every candidate: seconds of a fit against its score; the best is orange.
+    """Draw every candidate: seconds of a fit against its score; the best is orange.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def time_against_score(table: pd.DataFrame, scoring: str) -> Figure:
 
 
 def residuals(true: np.ndarray, predicted: np.ndarray) -> Figure:
-    """Predicted against true numbers of the test samples, and what is between them.
+    """Draw predicted against true numbers of the test samples, and what is between them.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def _curves(run: ValidationRun) -> Made:
 
 
 def _curves_of(run: ValidationRun, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
-    """For each searched parameter, return the candidates that differ from the best in it alone."""
+    """Return, for each parameter, the candidates that differ from the best in it alone."""
     some = run.candidates[
         (run.candidates["algorithm"] == algorithm) & run.candidates["score_mean"].notna()
     ]
@@ -403,7 +403,7 @@ def _pairs(run: ValidationRun) -> Table:
 
 
 def _within_one_standard_error(run: ValidationRun) -> WithinOneStandardError | None:
-    """Candidates that are as good as the best; what is fitted fastest stands for the simplest."""
+    """Return candidates as good as the best; what is fitted fastest stands for the simplest."""
     if "fit_seconds" not in run.candidates or "score_mean" not in run.candidates:
         return None
     n_scored = int(run.candidates["n_ok"].max()) if len(run.candidates) else 0
@@ -452,7 +452,7 @@ def _candidates(run: ValidationRun) -> Table:
 
 
 def _used(run: ValidationRun) -> Table:
-    """Implementations, each with its reason and its number of fits."""
+    """Return implementations, each with its reason and its number of fits."""
     of = ["algorithm", "implementation", "reason"]
     there = len(run.cells) and "implementation" in run.cells
     counts = run.cells.groupby(of, as_index=False).size() if there else pd.DataFrame()

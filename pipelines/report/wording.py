@@ -22,7 +22,7 @@ def percent(fraction: float | None) -> str:
 
 
 def significant(value: float | None) -> str:
-    """C or gamma with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
+    """Return C or gamma with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -36,7 +36,7 @@ def significant(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as a person says them: ``8.4 s``, ``2 min 05 s``, ``3 h 12 min``."""
+    """Return seconds as a person says them: ``8.4 s``, ``2 min 05 s``, ``3 h 12 min``."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 59.95:

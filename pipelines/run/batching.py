@@ -22,7 +22,7 @@ BATCHES_PER_WORKER = 200
 def in_batches(
     tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
 ) -> list[tuple[AnyTask, ...]]:
-    """Tasks in batches, in their order; where there are few, each is a batch of its own.
+    """Return tasks in batches, in their order; where there are few, each is a batch of its own.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class CostModel:
     def draw(
         self, costs: NDArray[np.float64], generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Seconds of tasks of other costs, of shape (n,).
+        """Return seconds of tasks of other costs, of shape (n,).
 
         Each is off by as much as a task done whose cost is near, drawn by chance.
         """
@@ -72,7 +72,7 @@ class CostModel:
 
 
 def task_queue(tasks: Sequence[Task], seconds: NDArray[np.float64], per_task: float = 0.0) -> Queue:
-    """Tasks in the order in which the program hands them out: the most costly first.
+    """Return tasks in the order in which the program hands them out: the most costly first.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def task_queue(tasks: Sequence[Task], seconds: NDArray[np.float64], per_task: fl
 def split_for_workers(
     tasks: Sequence[AnyTask], n_workers: int, parts_of: Callable[[AnyTask], Sequence[AnyTask]]
 ) -> list[AnyTask]:
-    """Tasks of which the longest are cut, as many as make an end on so many workers earliest.
+    """Cut as many of the longest tasks as make the run end earliest on so many workers.
 
     By the predicted costs: none, one, two, four of them and so on are cut, and each way is
     replayed.

@@ -16,7 +16,7 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages a result depends on, where installed."""
+    """Return versions of Python and of the packages a result depends on, where installed."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -41,5 +41,5 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def machine() -> dict[str, str | int | None]:
-    """Host, operating system and cores of this machine."""
+    """Return host, operating system and cores of this machine."""
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}

@@ -83,7 +83,7 @@ class RunEstimate:
 
     @property
     def efficiency(self) -> float:
-        """Time at work of the time that workers are there for tasks."""
+        """The share of the workers' time that they are at work."""
         return self.work_seconds / (self.n_workers * self.seconds)
 
     @property

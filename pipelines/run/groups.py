@@ -182,7 +182,7 @@ class RunOptions(PlaceOptions):
     quiet: bool = how(False, "print the run's folder at the end and nothing else")
 
     def check(self) -> None:
-        """Hold options against each other.
+        """Check options against each other.
 
         Raises
         ------
@@ -224,7 +224,7 @@ def options_of_resumed_run(
 
 
 def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Chosen:
-    """Options that a record gave, held against their types and rules as those that are typed."""
+    """Return recorded options, checked against their types and rules like typed ones."""
     from pydantic import TypeAdapter, ValidationError
 
     types, options = get_type_hints(kind), kind(**merged)
@@ -260,7 +260,7 @@ def deciding_results(options: RunOptions) -> dict[str, Any]:
 
 
 def _given_anew(given: dict[str, Any]) -> set[str]:
-    """Options that a resumed run does not take from the record, even where they are not given."""
+    """Return the options that a resumed run does not take from the record."""
     anew = {"results", "resume", "dry_run", "quiet"}
     if "cluster" in given:  # what was said of another cluster
         anew |= {"workers", "adaptive", "profile", "no_tls"}

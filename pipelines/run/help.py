@@ -28,7 +28,7 @@ def group_of(kind: type[Any], name: str) -> str:
 
 
 def in_order(groups: Sequence[str]) -> list[str]:
-    """Groups, each once: what a command is about, its own, where and how it is carried out."""
+    """Return groups, each once: the task's, the command's own, where and how it is run."""
     once = list(dict.fromkeys(groups))
     own = [group for group in once if group not in FIRST + LAST]
     return [*(g for g in FIRST if g in once), *own, *(g for g in LAST if g in once)]
@@ -48,7 +48,7 @@ class Formatter(argparse.HelpFormatter):
 
 
 def _command(line: str, width: int) -> list[str]:
-    """Indent a command, and break a long one after backslashes."""
+    """Return indent a command, and break a long one after backslashes."""
     first, *more = _wrapped(line, width - 6)
     return ["  " + " \\\n      ".join([first, *more])]
 

@@ -127,7 +127,7 @@ class Job(ABC, Generic[Chosen]):
         """Take what was done before from the folder and its journal."""
 
     def n_fits(self) -> tuple[int, int] | None:
-        """Fits that were done before, and all there are, after ``restore``; None: not known."""
+        """Return the fits done before, and all there are, after ``restore``; None if not known."""
         return None
 
     def runs_in_process(self) -> bool:
@@ -142,7 +142,7 @@ class Job(ABC, Generic[Chosen]):
         return ()
 
     def n_workers(self, kind: str) -> int | None:
-        """Workers to open; None for as many as the cluster has GPUs or cores."""
+        """Return workers to open; None for as many as the cluster has GPUs or cores."""
         n_workers: int | None = self.options.workers
         return n_workers
 

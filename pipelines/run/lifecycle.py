@@ -72,7 +72,7 @@ class Session:
         return self.folder.record
 
     def refuse_other_data(self, data: Data) -> None:
-        """Hold the data of a resumed run against those it began with.
+        """Check the data of a resumed run against those it began with.
 
         Raises
         ------
@@ -233,7 +233,7 @@ def _remove_unless_begun(folder: RunFolder) -> None:
 
 @contextmanager
 def _stopped_cleanly(folder: RunFolder, journal: Journal) -> Iterator[None]:
-    """Whatever ends the run early: say so in ``run.json`` and how to go on, in one line."""
+    """Yield whatever ends the run early: say so in ``run.json`` and how to go on, in one line."""
     folder.start_clock(journal.records)
     try:
         yield

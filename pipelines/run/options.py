@@ -156,7 +156,7 @@ def _refuse_unknown(options: type[Any], unknown: Sequence[str]) -> None:
 
 
 def check_options(options: Any) -> None:
-    """Hold every option against its rule, and then against each other by their ``check``.
+    """Check every option by its rule, then options against each other by their ``check``.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def parse_options(
 
 
 def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
-    """Options as they are typed.
+    """Return options as they are typed.
 
     Raises
     ------

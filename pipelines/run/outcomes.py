@@ -26,7 +26,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """Shown on the dashboard; no two units of a run share it."""
+        """The name on the dashboard; no two tasks of a run share it."""
 
     @property
     def cost(self) -> float:
@@ -40,7 +40,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def needs_of(task: Any) -> Sequence[str]:
-    """Names of the tasks whose results a task's work takes."""
+    """Return names of the tasks whose results a task's work takes."""
     return getattr(task, "needs", ())
 
 
@@ -117,7 +117,7 @@ def measured(
 
 @contextmanager
 def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
-    """Inside this, ``report`` is called with how many functions of ours numba has begun to compile.
+    """Call ``report`` inside with how many functions of ours numba has begun to compile.
 
     What it finds in its cache it does not compile; then it is never called.
     """
@@ -141,7 +141,7 @@ def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
 def without_compilation(
     rows: list[dict[str, Any]], seconds: float, compile_seconds: float
 ) -> list[dict[str, Any]]:
-    """Rows of a task whose times are those of fits alone; they shared what compiling took."""
+    """Take the seconds of compiling off the times of a task's rows, which shared them."""
     if not compile_seconds or not seconds:
         return rows
     share = max(0.0, 1 - compile_seconds / seconds)
@@ -150,7 +150,7 @@ def without_compilation(
 
 
 def _here() -> str:
-    """Address of the worker this runs on."""
+    """Return address of the worker this runs on."""
     if "distributed" not in sys.modules:  # then this is no worker, and need not import it
         return "in process"
     from distributed import get_worker

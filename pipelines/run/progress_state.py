@@ -128,7 +128,7 @@ class ProgressState:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
+    """Return seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

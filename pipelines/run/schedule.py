@@ -39,7 +39,7 @@ class WorkerLifetimes:
 
     @classmethod
     def equal(cls, n: int) -> WorkerLifetimes:
-        """Workers that are there from first to last."""
+        """Return workers that are there from first to last."""
         return cls(np.ones(n), np.zeros(n), np.full(n, np.inf))
 
     @property
@@ -68,7 +68,7 @@ class Queue:
 
 
 def makespan(queue: Queue, lifetimes: WorkerLifetimes) -> float:
-    """Seconds from 0 to the end of the last task; infinite where the workers do not last.
+    """Return seconds from 0 to the end of the last task; infinite where the workers do not last.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class _Course:
         heapq.heappush(self._events, (min(ends, gone), worker, task, ends > gone))
 
     def _replace(self, worker: int, gone: float) -> None:
-        """Another comes, and stays as long."""
+        """Let another worker come, that stays as long."""
         if math.isfinite(self._lives.away):
             begins = gone + self._lives.away
             self._gone[worker] = begins + float(self._lives.lasts[worker])

@@ -24,7 +24,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 @contextmanager
 def interrupted_once() -> Iterator[None]:
-    """While the block runs, the first of these signals raises KeyboardInterrupt.
+    """Yield while the block runs, the first of these signals raises KeyboardInterrupt.
 
     The second is answered with a line, the third ends the process at once.
     """

@@ -28,7 +28,7 @@ def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
 
 
 def first_rows(dataset: Data) -> list[str]:
-    """Some rows of a table of classes as a solver will see them, a line for each; else none."""
+    """Return lines that show some rows of a table as a solver will see them."""
     if not isinstance(dataset, Dataset) or dataset.feature_names is None:
         return []
     import pandas as pd

@@ -49,7 +49,7 @@ class _Runner(ABC):
     def outcomes(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], known: Mapping[str, Any] = NOTHING
     ) -> Iterator[Outcome[AnyTask]]:
-        """Outcomes of ``tasks`` as they are done, the most costly begun first.
+        """Yield outcomes of ``tasks`` as they are done, the most costly begun first.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ Runner = InProcess | OnCluster
 
 
 def _wait_at_the_scheduler(one: Any) -> None:
-    """Have a task go to whichever worker is free first.
+    """Queue a task at the scheduler, for whichever worker is free first.
 
     By itself Dask keeps back only those of a group that is more than twice the cluster's threads
     and needs little: others it hands out as soon as they may run, and each waits for its worker.
@@ -349,13 +349,13 @@ def _wait_at_the_scheduler(one: Any) -> None:
 
 
 def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
-    """Empty the inbox and return its progress events."""
+    """Yield empty the inbox and return its progress events."""
     while inbox:
         yield ProgressEvent(**inbox.popleft())
 
 
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
-    """Runs on the scheduler: keys that were given to workers which have died since."""
+    """Return keys given to workers which have died since; runs on the scheduler."""
     events = (event for _, event in dask_scheduler.get_events("all"))
     deaths = (e for e in events if isinstance(e, dict) and e.get("action") == "remove-worker")
     return {key for death in deaths for key in death["processing-tasks"]}

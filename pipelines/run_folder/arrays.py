@@ -33,7 +33,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
-    """Arrays of a file that ``numpy.savez`` wrote.
+    """Return arrays of a file that ``numpy.savez`` wrote.
 
     Raises
     ------

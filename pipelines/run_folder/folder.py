@@ -147,7 +147,7 @@ class RunFolder:
 
 
 def refuse_taken(path: Path) -> None:
-    """Hold a folder that is to receive a new run against what it holds.
+    """Refuse a folder for a new run that holds another one.
 
     Raises
     ------
@@ -191,6 +191,6 @@ def _never_began(entry: Path) -> bool:
 
 
 def unused(path: Path) -> Path:
-    """``path``, with a number where the name is taken."""
+    """Return ``path``, with a number where the name is taken."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
     return next(name for name in itertools.chain([path], numbered) if not name.exists())

@@ -33,7 +33,7 @@ def candidates_of(cells: pd.DataFrame, parameters: Sequence[str], n_folds: int) 
 def ranked(
     mean: pd.DataFrame, std: pd.DataFrame, n_ok: pd.Series, n_cells: pd.Series, n_folds: int
 ) -> pd.DataFrame:
-    """Candidates in order, from what their cells come to; all indexed by the parameters.
+    """Return candidates in order, from what their cells come to; all indexed by the parameters.
 
     A tie goes to the smaller first parameter, then to the smaller second. A candidate
     with a failed fold has no mean and comes last. One of which some folds are

@@ -103,7 +103,7 @@ class Run(Generic[AnyRecord]):
 
 
 def shape_of(record: Record) -> tuple[int, int] | None:
-    """Height and width of a run's images; None where its data are a table."""
+    """Return height and width of a run's images; None where its data are a table."""
     if record.dataset.image_shape is None:
         return None
     height, width = record.dataset.image_shape
@@ -204,7 +204,7 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
 
 
 def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Predictions whose class codes are not beyond any number of classes."""
+    """Return predictions whose class codes are not beyond any number of classes."""
     if predictions is None or predictions.empty:
         return predictions
     if (most := int(predictions[["true", "predicted"]].to_numpy().max())) >= MOST_CLASSES:

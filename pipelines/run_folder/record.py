@@ -24,7 +24,7 @@ RECORDS = {
 
 
 def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Record]:
-    """``run.json`` as it stands, and held against the schema of its command.
+    """Return ``run.json`` as it stands, and held against the schema of its command.
 
     Parameters
     ----------

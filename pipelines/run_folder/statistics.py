@@ -50,7 +50,7 @@ def interval(n_wrong: int, n_points: int) -> str:
 
 
 def _percent(share: float) -> str:
-    """Two decimals, or two digits where these would be none."""
+    """Format with two decimals, or two digits where these would be zeros."""
     return f"{100 * share:.2f}" if share >= 1e-4 else f"{100 * share:.2g}"
 
 
@@ -83,7 +83,7 @@ def corrected_t(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for their number, step by step (Holm 1979); NaN stays and counts none."""
+    """Return p values corrected by Holm's method (1979); NaN stays and is not counted."""
     p = np.asarray(p_values, float)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
@@ -94,7 +94,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def scores(candidates: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Mean score, larger is better, and its standard deviation; of old runs from the error."""
+    """Return the mean score, larger is better, and its standard deviation."""
     if "score_mean" in candidates and candidates["score_mean"].notna().any():
         return candidates["score_mean"], candidates["score_std"]
     return 1 - candidates["error_mean"], candidates["error_std"]
@@ -136,7 +136,7 @@ class WithinOneStandardError:
 def within_one_standard_error(
     candidates: pd.DataFrame, n_folds: int, by: Sequence[str]
 ) -> WithinOneStandardError | None:
-    """Hold candidates, best first, against the best; None where none has a score.
+    """Compare candidates, best first, with the best; None where none has a score.
 
     Breiman et al., Classification and regression trees (1984), choose the simplest candidate
     within one standard error of the best.

@@ -21,7 +21,7 @@ class WorkerTimeline:
 
     @property
     def busy_share(self) -> float | None:
-        """Time at work of the time it was there."""
+        """The share of its time that it was at work."""
         return self.busy_seconds / self.present_seconds if self.present_seconds else None
 
 
@@ -63,7 +63,7 @@ def worker_timelines(
 
 
 def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
-    """Time at which workers were at work, of the time they were there; None without a task.
+    """The share of the workers' time that they were at work; None without a task.
 
     A worker is there from the first unit of a session of the run, whoever runs it, to the end of
     the last one. Of several sessions those count in which it had a task; all, if it never had one.

@@ -153,7 +153,7 @@ def _scored(scorer: Any, estimator: Any, X: Any, truth: Any) -> float | str:
 
 
 def methods_of(scorer: Any) -> set[str]:
-    """Methods of an estimator that a scorer of scikit-learn's asks for; "?" if unknown."""
+    """Return methods of an estimator that a scorer of scikit-learn's asks for; "?" if unknown."""
     from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 
     if isinstance(scorer, _MultimetricScorer):

@@ -51,7 +51,7 @@ class Candidate:
 
 
 def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination of values; the last parameter varies the fastest."""
+    """Return every combination of values; the last parameter varies the fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
@@ -85,7 +85,7 @@ def _labelled(text: str, last: str) -> str:
 
 
 def _absolute(text: str) -> str:
-    """``FILE.py:function`` so that a run can be resumed from another directory."""
+    """Return ``FILE.py:function`` so that a run can be resumed from another directory."""
     path, colon, function = text.rpartition(":")
     return f"{os.path.abspath(path)}:{function}" if colon and path.endswith(".py") else text
 

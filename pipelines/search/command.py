@@ -49,7 +49,7 @@ class SearchJob(job.Job[Chosen]):
         return None
 
     def restore(self, session: Session) -> None:
-        """Rows that were computed before; a failed fit gets another try."""
+        """Read the rows that were computed before; a failed fit gets another try."""
         from pipelines.search.ranking import scored_rows
         from pipelines.search.tasks import rows_by_place
 
@@ -57,7 +57,7 @@ class SearchJob(job.Job[Chosen]):
         self.rows: dict[Place, Row] = rows_by_place(scored_rows(session.journal.records))
 
     def n_fits(self) -> tuple[int, int]:
-        """Candidates on every split; those of learning curves and outer folds come later."""
+        """Return candidates on every split; those of learning curves and outer folds come later."""
         done = sum(row["stage"] in ("search", "inner") for row in self.rows.values())
         n_splits = sum(len(self.splits[key]) for key in self._first_stages)
         return done, n_splits * self.n_candidates
@@ -129,7 +129,7 @@ class SearchJob(job.Job[Chosen]):
         return getattr(self.options, "inner_jobs", "worker")
 
     def _tasks_of_the_best(self) -> list[Task]:
-        """Tasks of learning curves and outer folds, of what the rows so far say is best."""
+        """Return tasks of learning curves and outer folds, of what the rows so far say is best."""
         from pipelines.search.ranking import best_of_each, chosen_in_folds, rank, tabulate
         from pipelines.search.tasks import make_tasks
 

@@ -39,7 +39,7 @@ def cross_validate_many(
     scoring: str | Sequence[str] = (),
     groups: Any = None, client: Client | None = None, verbose: int = 0,
 ) -> pd.DataFrame:  # fmt: skip
-    """Cross-validate several estimators on the same folds; candidates that share work do so.
+    """Return cross-validate several estimators on the same folds; candidates that share work do so.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def wants_scale(estimator: Any) -> bool:
 
 
 def refuse_unknown(estimator: Any, names: Sequence[str], label: str) -> None:
-    """Hold the names of parameters against those an estimator has.
+    """Refuse names of parameters that an estimator does not have.
 
     Raises
     ------

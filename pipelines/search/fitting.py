@@ -114,7 +114,7 @@ def group_candidates(
 def _parts_of(
     estimator: Any, scorer: CandidateScorer, kinds: Sequence[SharedFit]
 ) -> tuple[list[Step], SharedFit | None, Hashable] | None:
-    """First steps, what the last shares, and its key; None for one that has nothing to share."""
+    """Return first steps, how the last shares, and its key; None if there is nothing to share."""
     if estimator is None or getattr(estimator, "_skl_callbacks", None):
         return None
     try:
@@ -333,7 +333,7 @@ class WholeRows:
         )  # fmt: skip
 
     def part_of(self, split: int, name: str) -> tuple[Any, Any]:
-        """Rows and targets of ``"train"`` or ``"test"``."""
+        """Return rows and targets of ``"train"`` or ``"test"``."""
         key = split, name
         if key not in self._found:
             X, y = self.data.X, self.data.y

@@ -93,7 +93,7 @@ class GridSearch(GridSearchCV):
         self.client = client
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
-        """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
+        """Return search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
         runner = OnCluster(self.client) if self.client is not None else None
         return self._search(X, y, params, _Settings(runner, self.verbose))
 
@@ -307,7 +307,7 @@ class SharedParallel:
 
 
 def _numbers(rows: Any) -> np.ndarray:
-    """Row numbers of a part of a split, which may be a mask."""
+    """Return row numbers of a part of a split, which may be a mask."""
     part = np.asarray(rows)
     return np.flatnonzero(part) if part.dtype == np.bool_ else part
 
@@ -326,7 +326,7 @@ def _unfitted(call: Call) -> Any:
 
 
 def _tasks(search: _Search) -> list[_Task]:
-    """Parts of groups: all splits at once where they share work, else split by split."""
+    """Return parts of groups: all splits at once where they share work, else split by split."""
     run, tasks = uuid.uuid4().hex[:12], []
     everything = tuple(range(len(search.splits)))
     for number, group in enumerate(search.groups):

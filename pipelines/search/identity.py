@@ -9,7 +9,7 @@ PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
-    """Equal for estimators of one class with equal parameters, some of which do not count.
+    """Return equal for estimators of one class with equal parameters, some of which do not count.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ class NewRows:
 
 
 def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:
-    """Text as float64; NaN where it is no number."""
+    """Return text as float64; NaN where it is no number."""
     import pandas as pd
 
     found: np.ndarray = pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(np.float64)

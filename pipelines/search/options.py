@@ -88,7 +88,7 @@ class SplitOptions:
     )  # fmt: skip
 
     def check(self) -> None:
-        """Hold options against each other.
+        """Check options against each other.
 
         Raises
         ------

@@ -23,7 +23,7 @@ SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 def make_candidates(
     names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
 ) -> list[Candidate]:
-    """Every combination of parameters of every algorithm.
+    """Return every combination of parameters of every algorithm.
 
     Raises
     ------
@@ -89,10 +89,10 @@ def make_splits(
 
 
 def ratio_of(splits: Sequence[Split]) -> float:
-    """Validation rows for each training row, the mean over the splits."""
+    """Return validation rows for each training row, the mean over the splits."""
     return float(np.mean([len(test) / len(train) for train, test in splits]))
 
 
 def as_recorded(parameters: Mapping[str, Any]) -> str:
-    """Parameters as a person reads them."""
+    """Return parameters as a person reads them."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items()) or "defaults"

@@ -91,7 +91,7 @@ def _table(data: Dataset, scale: bool) -> list[tuple[str, Any]]:
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:
-    """Steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
+    """Return steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
     from importlib import import_module
 
     form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Rows of a journal that need not be computed again: a failed fit gets another try."""
+    """Yield rows of a journal that need not be computed again: a failed fit gets another try."""
     for record in records:
         for row in record["rows"]:
             if not row["status"].startswith(FAILED):
@@ -33,7 +33,7 @@ def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
-    """Rows, and the worker that they come from."""
+    """Return rows, and the worker that they come from."""
     return [{**row, "worker": worker} for row in rows]
 
 
@@ -54,7 +54,7 @@ def result_of(runner: Runner, work: Callable[..., Any], shared: Any, task: Any, 
 def results_frame(
     rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], place: Sequence[str]
 ) -> pd.DataFrame:
-    """Rows as a table with the given columns and dtypes, sorted by what names a cell."""
+    """Return rows as a table with the given columns and dtypes, sorted by what names a cell."""
     import pandas as pd
 
     table = pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
@@ -89,7 +89,7 @@ def reduce_scores(
 
 
 def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
-    """Cells whose status is not "ok": counts for ``run.json``, each status with its cells.
+    """Return cells whose status is not "ok": counts for ``run.json``, each status with its cells.
 
     ``place`` are the columns that name a cell.
     """
@@ -111,7 +111,7 @@ def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
 def tabulate(
     rows: Iterable[Row], parameters: Sequence[str] = (), stage: str = "search"
 ) -> pd.DataFrame:
-    """Rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
+    """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def chosen_in_folds(
 def nested_estimate(
     rows: Iterable[Row], chosen: Sequence[tuple[dict[str, int], int | None]]
 ) -> dict[str, Any] | None:
-    """Mean and deviation over the outer folds of the candidates chosen within them."""
+    """Return mean and deviation over the outer folds of the candidates chosen within them."""
     score = {
         (row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == "outer"
     }

@@ -55,7 +55,7 @@ def make_scoring(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
 
 
 def check_scoring(name: str, classes: np.ndarray) -> None:
-    """Hold the name of a scorer against what kernel machines give of these classes.
+    """Check that a scorer can be computed from a kernel machine's outputs for these classes.
 
     Parameters
     ----------

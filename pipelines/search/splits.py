@@ -22,7 +22,7 @@ def splits_of(
     kind: str, n_folds: int, n_repeats: int, seed: int, X: Any, y: np.ndarray,
     groups: np.ndarray | None, task: str, classes: np.ndarray | None = None,
 ) -> list[Split]:  # fmt: skip
-    """Training and validation rows of every fold.
+    """Return training and validation rows of every fold.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ def _path(estimator: Any) -> str:
 
 
 def _changed(estimator: Any) -> Mapping[str, Any]:
-    """Parameters that are set to something else than their default."""
+    """Return parameters that are set to something else than their default."""
     defaults = {
         name: one.default for name, one in inspect.signature(type(estimator)).parameters.items()
     }

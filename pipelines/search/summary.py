@@ -15,7 +15,7 @@ from pipelines.search.plan import as_recorded
 def of_plan(
     data: Dataset, candidates: Sequence[Candidate], scoring: Sequence[str], n_splits: int, cv: str
 ) -> list[str]:
-    """Data, task, candidates."""
+    """Return data, task, candidates."""
     what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
     algorithms = ", ".join(dict.fromkeys(one.algorithm for one in candidates))
     n = len(candidates) * n_splits
@@ -73,5 +73,5 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
 
 
 def scores_line(scores: Mapping[str, float | None]) -> str:
-    """Scores that there are, with their names."""
+    """Return scores that there are, with their names."""
     return ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if score is not None)

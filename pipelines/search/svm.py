@@ -46,7 +46,7 @@ MEANS = ("error_mean", "error_std", "score_mean", "score_std")
 
 
 def workers_for(solver: str, cores: int) -> int:
-    """Worker processes that fill the cores of one machine without a GPU.
+    """Return worker processes that fill the cores of one machine without a GPU.
 
     A backend that shares arrays between fits holds them once for several cores.
     """
@@ -57,7 +57,7 @@ def workers_for(solver: str, cores: int) -> int:
 def default_bounds(
     variance: float, images: bool
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Bounds of log10 C and of log10 gamma where none were asked for.
+    """Return bounds of log10 C and of log10 gamma where none were asked for.
 
     Images: those of the study of MNIST. Tables: C as textbooks have it, and gamma around the one
     that scikit-learn calls "scale", 1 / (features × variance).
@@ -73,7 +73,7 @@ def default_bounds(
 
 
 def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
-    """Values of an axis, ``"c"`` or ``"gamma"``, at equal distances of their logarithms.
+    """Return values of an axis, ``"c"`` or ``"gamma"``, at equal distances of their logarithms.
 
     Raises
     ------

@@ -387,7 +387,7 @@ class SVMGridSearch(GridSearch):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        """Return calibrated probabilities, an array of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         if self.calibration_ is None:
             found: np.ndarray = self.best_estimator_.predict_proba(X)
@@ -396,6 +396,6 @@ class SVMGridSearch(GridSearch):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Natural logarithms of ``predict_proba``."""
+        """Return natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

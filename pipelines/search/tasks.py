@@ -360,5 +360,5 @@ def place_of(row: Mapping[str, Any]) -> Place:
 
 
 def rows_by_place(rows: Iterable[Row]) -> dict[Place, Row]:
-    """Rows by what names them."""
+    """Return rows by what names them."""
     return {place_of(row): row for row in rows}

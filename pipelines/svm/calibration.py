@@ -36,7 +36,7 @@ class Calibration:
         )
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
-        """Probabilities of every class.
+        """Return probabilities of every class.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Calibration:
 
 
 def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
-    """Platt's sigmoids, one for each class against the others.
+    """Return platt's sigmoids, one for each class against the others.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def expected_calibration_error(
 
 
 def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Mean negative logarithm of the true class's probability, natural, as scikit-learn's."""
+    """Return the mean negative natural logarithm of the true class's probability."""
     from sklearn import metrics
 
     return float(metrics.log_loss(truth, probabilities, labels=range(probabilities.shape[1])))

@@ -6,7 +6,7 @@ import math
 
 
 def predicted_cost(C: float, gamma: float, n_features: int) -> float:
-    """Relative time of one fit of scaled rows.
+    """Return relative time of one fit of scaled rows.
 
     Fitted by eye to times on MNIST and digits: ten times as much where C * gamma is
     so small that nearly all rows are support vectors at their bound, and some more

@@ -44,7 +44,7 @@ class _SupportVectors:
     scaling: Fitted
 
     def decision_values(self, X: Any) -> np.ndarray:
-        """Values of every problem's decision function.
+        """Return values of every problem's decision function.
 
         Parameters
         ----------
@@ -184,11 +184,11 @@ class KernelMachine(_SupportVectors):
     calibration: Calibration | None = None
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values of unscaled rows, in the form of ``class_values``."""
+        """Return decision values of unscaled rows, in the form of ``class_values``."""
         return class_values(self.decision_values(X), len(self.classes_), self.decision)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probabilities of unscaled rows.
+        """Return calibrated probabilities of unscaled rows.
 
         Returns
         -------
@@ -207,11 +207,11 @@ class KernelMachine(_SupportVectors):
         return self.calibration.probabilities(self.decision_function(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Classes of unscaled rows, an array of shape (n_samples,)."""
+        """Return classes of unscaled rows, an array of shape (n_samples,)."""
         return self.classes_[self.predict_codes(X)]
 
     def predict_codes(self, X: Any) -> np.ndarray:
-        """Indices into ``classes_`` for unscaled rows, an int array of shape (n_samples,)."""
+        """Return indices into ``classes_`` for unscaled rows, int of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
     def _stored(self) -> tuple[Arrays, dict[str, Any]]:
@@ -265,7 +265,7 @@ class KernelRegressor(_SupportVectors):
     target_scale: float = 1.0
 
     def predict(self, X: Any) -> np.ndarray:
-        """Targets of unscaled rows, a float64 array of shape (n_samples,)."""
+        """Return targets of unscaled rows, a float64 array of shape (n_samples,)."""
         return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
 
     def _stored(self) -> tuple[Arrays, dict[str, Any]]:

@@ -24,7 +24,7 @@ def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
 
 
 def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """Coefficients of all pairs as ``SVC.dual_coef_`` has them.
+    """Return coefficients of all pairs as ``SVC.dual_coef_`` has them.
 
     A support vector has a part in the pairs of its own class alone: row j - 1 holds what it
     is against class j where its class is smaller, row j where it is larger (LIBSVM's README).
@@ -46,7 +46,7 @@ def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
 
 
 def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """``SVC.dual_coef_`` with a column for each pair: what ``compact`` takes."""
+    """Return ``SVC.dual_coef_`` with a column for each pair: what ``compact`` takes."""
     n_pairs = len(n_support) * (len(n_support) - 1) // 2
     coefficients = np.zeros((dual_coef.shape[1], n_pairs))
     for column, (i, own_i), (j, own_j) in _places(n_support):
@@ -56,7 +56,7 @@ def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
 
 
 def _places(n_support: np.ndarray) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
-    """Every pair's number, and each of its classes with the places of its support vectors."""
+    """Yield every pair's number, and each of its classes with the places of its support vectors."""
     ends = np.cumsum(n_support)
     own = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
     for column, (i, j) in enumerate(problems(len(n_support), "ovo")):
@@ -64,7 +64,7 @@ def _places(n_support: np.ndarray) -> Iterator[tuple[int, tuple[int, slice], tup
 
 
 def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Class codes from decision values.
+    """Return class codes from decision values.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
 
 
 def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Decision values in the form of ``SVC.decision_function``.
+    """Return decision values in the form of ``SVC.decision_function``.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def refuse_a_hard_margin(C: Any) -> None:
 
 
 def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> dict[int, float]:
-    """Factors of C for class codes, from factors for labels; 1 where there is none.
+    """Return factors of C for class codes, from factors for labels; 1 where there is none.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def rows_that_count(
 
 
 def positive(name: str, values: Any) -> list[Any]:
-    """Values as they were given, after a look at them."""
+    """Refuse values that are not positive; return them as a list."""
     given = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
     words = ("scale", "auto") if name == "gamma" else ()
     if not given or not all(
@@ -103,7 +103,7 @@ def positive(name: str, values: Any) -> list[Any]:
 
 
 def refuse_overlap(folds: Sequence[Fold], n_rows: int) -> None:
-    """Folds that calibrate validate every row once.
+    """Refuse folds that do not validate every row once, as calibration needs.
 
     Raises
     ------

@@ -36,7 +36,7 @@ _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 @cache
 def _names_cloned(kind: type[PathEstimator]) -> frozenset[str]:
-    """Attributes that an unfitted copy has: parameters, and what is set by a method."""
+    """Return attributes that an unfitted copy has: parameters, and what is set by a method."""
     return frozenset(
         {*kind._get_param_names(), "backend", "_metadata_request", "_sklearn_output_config"}
     )
@@ -202,7 +202,7 @@ class PathEstimator(BaseEstimator):
         return coef
 
     def _values(self, X: Any) -> np.ndarray:
-        """Decision values of every problem, float64 of shape (n_samples, n_problems)."""
+        """Return decision values of every problem, float64 of shape (n_samples, n_problems)."""
         if callable(self.kernel):
             return self.machine_.decision_values(self._called(X)[:, self.support_])
         X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr"))

@@ -25,7 +25,7 @@ class Scores:
 
     @classmethod
     def of(cls, pieces: Sequence[Scores], order: np.ndarray) -> Scores:
-        """Scores of some rows each, joined; ``order`` is that of all, among them."""
+        """Return scores of some rows each, joined; ``order`` is that of all, among them."""
         values = [one.values for one in pieces if one.values is not None]
         return cls(
             np.concatenate([one.codes for one in pieces])[order],
@@ -90,7 +90,7 @@ def checked(
 
 
 def check_size(X: np.ndarray) -> None:
-    """Squares of values are kept in single precision, which ends at 3e38."""
+    """Refuse values whose squares overflow single precision, which ends at 3e38."""
     largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
     if not largest <= most:
         raise ValueError(

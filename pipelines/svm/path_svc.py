@@ -245,7 +245,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return self
 
     def _factors(self, classes: np.ndarray, codes: np.ndarray) -> Factors:
-        """``class_weight`` for class codes; balanced by rows, whatever they weigh, as in SVC."""
+        """Return ``class_weight`` by class code; balanced counts rows, not weights, as in SVC."""
         if self.class_weight is None:
             return None
         if self.class_weight == "balanced":
@@ -272,7 +272,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return super().dual_coef_
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Classes of the rows of ``X``, an array of shape (n_samples,)."""
+        """Return classes of the rows of ``X``, an array of shape (n_samples,)."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -282,7 +282,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return self.classes_[codes_of(values, n_classes, self.decision)]
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Decision values in the form of ``SVC.decision_function``.
+        """Return decision values in the form of ``SVC.decision_function``.
 
         Returns
         -------
@@ -298,7 +298,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        """Return calibrated probabilities, an array of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         if self.machine_.calibration is None:
             raise NotFittedError(
@@ -309,7 +309,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Natural logarithms of ``predict_proba``."""
+        """Return natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

@@ -164,11 +164,11 @@ class PathSVR(RegressorMixin, PathEstimator):
         return np.array([len(self.support_)], np.int32)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Targets of the rows of ``X``, a float64 array of shape (n_samples,)."""
+        """Return targets of the rows of ``X``, a float64 array of shape (n_samples,)."""
         check_is_fitted(self)
         return self._values(X)[:, 0] * self.machine_.target_scale + self.machine_.target_mean
 
 
 def target_scaling(targets: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of some targets, the latter 1 where they are all equal."""
+    """Return mean and standard deviation of targets, the latter 1 where they are all equal."""
     return float(np.mean(targets)), float(np.std(targets)) or 1.0

@@ -118,7 +118,7 @@ def _refit_regression(data: FoldedData, refit: Refit, settings: Settings) -> Tes
 
 
 def calibrate(data: FoldedData, refit: Refit, solver: str, settings: Settings) -> Calibration:
-    """Sigmoids from the decision values of rows that a fit has not seen.
+    """Fit sigmoids to the decision values of rows that a fit has not seen.
 
     Without an ensemble: one model remains, the same as without calibration, so that predictions
     and stored size do not change. The scaling is learned within each split, so nothing of its

@@ -121,7 +121,7 @@ class Search:
         return self.one_vs_one and self.layout.n_classes == 2
 
     def empty_solutions(self) -> Solutions:
-        """Room for the solutions of one gamma."""
+        """Allocate the solutions of one gamma."""
         n_folds, n_C, n = len(self.weights), self.settings.Cs.size, len(self.layout.order)
         shape = (n_folds, len(self.problems), n_C)
         return Solutions(
@@ -131,12 +131,12 @@ class Search:
         )  # fmt: skip
 
     def empty_decisions(self) -> np.ndarray:
-        """Room for ``Solutions.decisions``."""
+        """Allocate ``Solutions.decisions``."""
         shape = (len(self.weights), len(self.problems), self.settings.Cs.size)
         return np.empty((*shape, len(self.layout.order)), np.float32)
 
     def empty_coefficients(self) -> np.ndarray:
-        """Room for ``Solutions.coefficients``, all 0: in double precision where it is small."""
+        """Allocate ``Solutions.coefficients``, all 0: in double precision if they are few."""
         n_C, n = self.settings.Cs.size, len(self.layout.order)
         shape = (len(self.weights), n, self.layout.n_classes, n_C)
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES

@@ -143,7 +143,7 @@ def _is_header(first: list[str], below: Cells, decimal: str) -> bool:
 
 
 def _counts_columns(first: list[str]) -> bool:
-    """Names such as 0, 1, 2, which a table without names of its own was given."""
+    """Return names such as 0, 1, 2, which a table without names of its own was given."""
     numbers = [(place, cell) for place, cell in enumerate(first) if cell.isdecimal()]
     return len(numbers) > 1 and any(
         all(int(cell) == place + start for place, cell in numbers) for start in (0, 1, -1)

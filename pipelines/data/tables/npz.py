@@ -105,7 +105,7 @@ def _array(arrays: Any, name: str, path: Path) -> NDArray[Any]:
 
 
 def _array_bytes(path: Path, name: str) -> int:
-    """Bytes of an array of an .npz file, by its header; 0 where it has none to be read."""
+    """Return bytes of an array of an .npz file, by its header; 0 where it has none to be read."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
             version = np.lib.format.read_magic(file)

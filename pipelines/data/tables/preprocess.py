@@ -81,7 +81,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         )
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
-        """Rows as numbers.
+        """Return rows as numbers.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return np.ascontiguousarray(self.columns_.transform(self._chosen(X)), dtype=np.float32)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns that ``transform`` gives: ``age``, ``age missing``, ``sex=F``."""
+        """Return the names of the columns of ``transform``: ``age``, ``age missing``, ``sex=F``."""
         check_is_fitted(self)
         names = list(self.kinds.numbers)
         fitted = self.columns_.named_transformers_

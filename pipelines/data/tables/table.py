@@ -140,7 +140,7 @@ class RawTable:
 
 
 def counted_classes(y: NDArray[Any], most: int = 10) -> str:
-    """Classes with their rows: ``3 classes: a (50), b (40), c (2)``."""
+    """Return classes with their rows: ``3 classes: a (50), b (40), c (2)``."""
     classes, counts = np.unique(y, return_counts=True)
     named = [
         f"{label} ({count:,})" for label, count in zip(classes[:most], counts[:most], strict=True)

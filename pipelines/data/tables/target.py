@@ -125,7 +125,7 @@ def _are_classes(column: pd.Series) -> bool:
 
 
 def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
-    """Labels as bool, integers or text; never as objects, which have no stable bytes."""
+    """Return labels as bool, integers or text; never as objects, which have no stable bytes."""
     plain = {"b": np.bool_, "i": np.int64, "u": np.uint64}.get(column.dtype.kind)
     if plain is not None:
         return column.to_numpy(dtype=plain)

@@ -18,7 +18,7 @@ def short(value: object) -> str:
 
 
 def listed(names: Iterable[object], most: int = 10) -> str:
-    """Some names in one line."""
+    """Return some names in one line."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(short(name) for name in names[:most]) or "nothing") + more

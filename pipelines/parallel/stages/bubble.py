@@ -66,7 +66,7 @@ def _costs(actions: Actions) -> Costs:
 
 
 def span(ranks: Sequence[Costs]) -> float:
-    """Seconds until the last action ends, if each begins as soon as its rank and inputs allow.
+    """Return the seconds until the last action ends, if each begins as soon as it can.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _ready(action: Action, ends: Mapping[Action, float], n_stages: int) -> float
 
 
 def most_kept(actions: Actions, n_bytes: Mapping[int, float]) -> tuple[int, float]:
-    """Micro-batches whose activations a rank keeps at once, and their bytes, at the most.
+    """Return micro-batches whose activations a rank keeps at once, and their bytes, at the most.
 
     Parameters
     ----------

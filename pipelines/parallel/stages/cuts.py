@@ -16,7 +16,7 @@ TURNS = 7  # of which the fastest counts: it was disturbed least
 
 
 def blocks_of(network: torch.nn.Module, name: str, n_stages: int) -> list[range]:
-    """Layers that stay together, each block with one that has weights; by place in the network.
+    """Return layers that stay together, in order; each block has one layer with weights.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def seconds_of(
     parts: Sequence[torch.nn.Module], inputs: torch.Tensor,
     loss: Callable[[torch.Tensor], torch.Tensor],
 ) -> list[float]:  # fmt: skip
-    """Seconds of forward and backward of each part, the loss with the last; gradients are lost."""
+    """Time forward and backward of each part, the loss with the last; gradients are lost."""
     import torch
 
     best = [float("inf")] * len(parts)

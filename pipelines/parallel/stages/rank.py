@@ -173,7 +173,7 @@ class StagedRank(Rank):
         super()._end_epoch(spent, communication, wait, equal)
 
     def _all_steps(self) -> list[list[Actions]]:
-        """The actions of every rank, of the last steps."""
+        """Return the actions of every rank, of the last steps."""
         import torch.distributed as dist
 
         of_ranks: list[Any] = [None] * self._group.n_ranks

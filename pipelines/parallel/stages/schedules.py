@@ -33,7 +33,7 @@ class Plan:
         return self.n_ranks * STAGES_OF_A_RANK[self.schedule]
 
     def stages_of(self, rank: int) -> list[int]:
-        """Stages of a rank: dealt in a circle, with zero-bubble there and back again."""
+        """Return stages of a rank: dealt in a circle, with zero-bubble there and back again."""
         if STAGES_OF_A_RANK[self.schedule] == 1:
             return [rank]
         if self.schedule == "zero-bubble":
@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def ideal_bubble(self) -> float:
-        """Share of the ranks' time that is idle, where stages are equal and messages take none.
+        """Return the idle share of the ranks' time, where stages are equal and messages take none.
 
         With P ranks and M micro-batches (P-1)/(M+P-1), of GPipe (Huang et al. 2019) and 1F1B
         (Narayanan et al. 2019) alike; interleaved, with v stages on a rank, (P-1)/(vM+P-1)
@@ -89,7 +89,7 @@ class Plan:
         return plan
 
     def make(self, stages: Sequence[Any], loss: Callable[[Any, Any], Any]) -> Any:
-        """torch's schedule of a rank's stages; gradients are summed over micro-batches."""
+        """Return torch's schedule of a rank's stages; gradients are summed over micro-batches."""
         from torch.distributed import pipelining
 
         kinds = {

@@ -39,20 +39,20 @@ class SplitRows(Protocol):
         """Threads that a fit may use; None for those that BLAS uses."""
 
     def train(self, split: int) -> tuple[Any, Any]:
-        """Training rows of a split and their targets."""
+        """Return training rows of a split and their targets."""
 
     def asked(self, split: int) -> Mapping[str, Any]:
-        """Rows that are to be predicted: ``test``, and ``train`` where these are scored too."""
+        """Return rows to predict: ``test``, and ``train`` where train scores are wanted."""
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """All rows as one array on a device, their targets, and for every split there is the
+        """Return all rows as one array on a device, their targets, and for every split there is the
         numbers of the training rows and of the rows of ``asked``, one part after the other."""
 
     def part(self, split: int, name: str) -> slice:
         """Return the places of a part of a split among the rows of ``matrix``."""
 
     def weights(self, split: int | None) -> np.ndarray | None:
-        """Weights of the training rows of a split, or of all rows; None where all weigh 1."""
+        """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class SharedFit(ABC):
         return type(estimator) in self.types
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """Equal for estimators that share work; None for one that cannot."""
+        """Return equal for estimators that share work; None for one that cannot."""
         if not self.accepts(estimator) or (self.by_chance and not is_repeatable(estimator)):
             return None
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
@@ -133,7 +133,7 @@ class SharedFit(ABC):
         return True
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Places of the estimators of a group, cut where no work is lost by it."""
+        """Return places of the estimators of a group, cut where no work is lost by it."""
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
@@ -141,7 +141,7 @@ class SharedFit(ABC):
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """Predicted time on one split, in any unit that is the same for all tasks of a run."""
+        """Predict the time on one split, in any unit that is the same for all tasks of a run."""
         return float(len(estimators))
 
     @abstractmethod

@@ -69,7 +69,7 @@ class Forests(Prefixes):
     )  # fmt: skip
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Sums over the first trees, in the order in which the forest itself adds them."""
+        """Return sums over the first trees, in the order in which the forest itself adds them."""
         largest = max(fitted, key=self.size_of)
         if largest.n_outputs_ > 1:
             return None

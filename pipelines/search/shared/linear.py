@@ -97,7 +97,7 @@ class Lassos(Paths):
     shared = ("alpha",)
 
     def accepts(self, estimator: Any) -> bool:
-        """Coordinates in order: a random order would not be that of a plain fit."""
+        """Return whether coordinates are taken in order; a random one would differ."""
         return not estimator.warm_start and estimator.selection == "cyclic" and estimator.alpha > 0
 
 

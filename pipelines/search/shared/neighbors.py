@@ -68,7 +68,7 @@ class Query:
         self.distances, self.indices = fitted.kneighbors(X, n_neighbors=n_neighbors)
 
     def of(self, estimator: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and indices of the first k, as the estimator alone would find them."""
+        """Return distances and indices of the first k, as the estimator alone would find them."""
         distances, indices = self.distances[:, :k], self.indices[:, :k]
         tied = self.tied(k)
         if len(tied):
@@ -77,12 +77,12 @@ class Query:
         return distances, indices
 
     def alone(self, estimator: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and indices of the k nearest of some rows, queried for that k."""
+        """Return distances and indices of the k nearest of some rows, queried for that k."""
         found: tuple[np.ndarray, np.ndarray] = estimator.kneighbors(rows_of(self.X, rows), k)
         return found
 
     def tied(self, k: int) -> np.ndarray:
-        """Rows whose neighbours k and k + 1 are equally far."""
+        """Return rows whose neighbours k and k + 1 are equally far."""
         if k >= self.distances.shape[1]:
             return np.empty(0, np.intp)
         return np.flatnonzero(self.distances[:, k - 1] == self.distances[:, k])
@@ -112,7 +112,7 @@ class Votes:
         self._counted = 0
 
     def of(self, k: int, estimator: Any) -> np.ndarray:
-        """Shares of the classes among the first k, of shape (n_rows, n_classes)."""
+        """Return shares of the classes among the first k, of shape (n_rows, n_classes)."""
         counts = self._first(k).copy()
         self._correct(counts, self.query.tied(k), k, estimator)
         return counts / k
@@ -132,7 +132,7 @@ class Votes:
         return classes
 
     def _first(self, k: int) -> np.ndarray:
-        """Votes of the first k as the query has them."""
+        """Return votes of the first k as the query has them."""
         if k < self._counted:
             self._counts[:], self._counted = 0.0, 0
         for place in range(self._counted, k):

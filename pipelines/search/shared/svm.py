@@ -248,7 +248,7 @@ class SVCs(KernelMachines):
                 done += cells.n_cells
 
     def _settings(self, estimator: Any, classes: np.ndarray, n_threads: int | None) -> Settings:
-        """Settings of a fit on class codes."""
+        """Return the settings of a fit on class codes."""
         settings = settings_of(estimator)
         if isinstance(settings.class_weight, dict) and not isinstance(estimator, SVMParameters):
             from pipelines.svm.parameters import factors_by_code
@@ -322,7 +322,7 @@ def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float
 
 
 def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cells]:
-    """Batch cells into backend calls: gammas with the same C on the same splits."""
+    """Return batch cells into backend calls: gammas with the same C on the same splits."""
     splits, Cs = defaultdict(set), defaultdict(set)
     for C, gamma, split in members:
         splits[gamma].add(split)
@@ -438,7 +438,7 @@ class SVRs(KernelMachines):
     def _calls(
         rows: SplitRows, X: Any, splits: Sequence[Split], estimators: Sequence[Any], apart: bool
     ) -> list[tuple[list[int], float, list[int]]]:
-        """Places of splits that are fitted in one call, the gamma, and which estimators have it.
+        """Return for each call the positions of its splits, its gamma, and the estimators with it.
 
         apart : whether splits have targets of their own
         """

@@ -223,7 +223,7 @@ class Backend(ABC):
         return self.parts(self.fit(X, y, C, gamma, settings), X)
 
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """Support vectors, iterations, and whether it converged, of what ``fit`` gave.
+        """Return support vectors, iterations, and whether it converged, of what ``fit`` gave.
 
         Not asked of a backend with a ``fit_cells`` of its own.
         """
@@ -244,7 +244,7 @@ class Backend(ABC):
 def join_problems(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, float]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Binary problems, each (support rows, coefficients, intercept), on common support vectors.
+    """Join binary problems, (support rows, coefficients, intercept), on common support vectors.
 
     Returns
     -------

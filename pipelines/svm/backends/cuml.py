@@ -37,11 +37,11 @@ class FittedProblems:
     decision: str
 
     def predict(self, X: Any) -> np.ndarray:
-        """Classes of the rows of a cupy array of shape (n_samples, n_features)."""
+        """Return classes of the rows of a cupy array of shape (n_samples, n_features)."""
         return self.classes_[codes_of(self._values(X), len(self.classes_), self.decision)]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values in the form of ``SVC.decision_function``, on the host."""
+        """Return decision values in the form of ``SVC.decision_function``, on the host."""
         return class_values(self._values(X), len(self.classes_), self.decision)
 
     def _values(self, X: Any) -> np.ndarray:
@@ -107,7 +107,7 @@ class CumlBackend(Backend):
 def _factors(
     classes: np.ndarray, codes: np.ndarray, positive: int, negative: int, settings: Settings
 ) -> dict[int, float] | None:
-    """Factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
+    """Return factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
     if settings.class_weight is None:
         return None
     if isinstance(settings.class_weight, dict):  # of pairs only, see SVMGridSearch

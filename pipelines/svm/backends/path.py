@@ -92,7 +92,7 @@ class PathBackend(Backend):
         report: Callable[[float], None],
         **more: Any,
     ) -> PathResult:
-        """``cross_validate`` of some cells, one call at a time.
+        """Return ``cross_validate`` of some cells, one call at a time.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ class SklearnBackend(Backend):
 
 
 def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """LIBSVM's compact coefficients, spread to a column for each pair of classes."""
+    """Return LIBSVM's compact coefficients, spread to a column for each pair of classes."""
     if len(svc.classes_) == 2:  # scikit-learn turns the sign of a single problem round
         return svc.support_, -svc.dual_coef_.T, -svc.intercept_
     return svc.support_, spread(svc.dual_coef_, svc.n_support_), svc.intercept_

@@ -115,7 +115,7 @@ def _pin_many(
     v: np.ndarray,
     move: np.ndarray,
 ) -> bool:
-    """Fill ``move``, which puts many rows at their bounds at once; whether there is one.
+    """Fill ``move`` so that many rows reach their bounds at once; return whether any does.
 
     It is taken if the objective falls by no less than along ``d`` to the first bound.  What
     a move does is known from the factor: with ``u = factor' move`` the objective changes by
@@ -217,7 +217,7 @@ def _steps(
     tol: float,
     limit: int,
 ) -> tuple[int, int, int]:
-    """``solve_active`` from the factor of the free rows; returns steps, status, free rows."""
+    """Run ``solve_active`` from the factor of the free rows; return steps, status, free rows."""
     free, sides = carried.free, carried.sides
     n, capacity, ones, forward = residual.size, free.size, sides[0], sides[1]
     wanted = np.empty(capacity, np.int64)
@@ -309,7 +309,7 @@ def solve_active(
     finest: float,
     limit: int,
 ) -> tuple[int, int]:
-    """Newton steps until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
+    """Take Newton steps until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _BLOCK_BYTES = 1 << 25
 def _pulls(
     source: KernelRows, starts: np.ndarray, weights: np.ndarray, pool: Executor
 ) -> np.ndarray:
-    """Kernel times weights over each class, without keeping the kernel.
+    """Return kernel times weights over each class, without keeping the kernel.
 
     starts : int64 (n_classes + 1,), where each class begins
     weights : float64 (n_folds, n)
@@ -43,7 +43,7 @@ def _pulls(
 def open_rows(
     rows: np.ndarray, kernel: Kernel, resources: Resources, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of rows that are kept in five eighths of the memory.
+    """Return ``OpenKernel`` of rows that are kept in five eighths of the memory.
 
     rows : float (n, n_features), sorted, from ``prepare_rows``
     """

@@ -77,7 +77,7 @@ class Path(NamedTuple):
 
 @compiled()
 def new_state(n: int) -> State:
-    """Room for the walk of a problem of n rows, its multipliers 0."""
+    """Return room for the walk of a problem of n rows, its multipliers 0."""
     return State(
         np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n),
         np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n),
@@ -87,7 +87,7 @@ def new_state(n: int) -> State:
 
 @compiled()
 def dual_objective(y: np.ndarray, beta: np.ndarray, residual: np.ndarray) -> float:
-    """``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
+    """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
     total = 0.0
     for k in range(y.size):
         total -= 0.5 * beta[k] * (y[k] + residual[k])

@@ -6,7 +6,7 @@ from pipelines.svm.compiled import compiled
 
 
 def as_runs(rows: np.ndarray) -> np.ndarray:
-    """Start and stop of each contiguous run in increasing ``rows``.
+    """Return start and stop of each contiguous run in increasing ``rows``.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 @compiled()
 def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
-    """``block = kernel`` restricted to the rows and columns in ``runs``.
+    """Copy to ``block`` the rows and columns of ``kernel`` in ``runs``.
 
     kernel : float32 (N, N); runs : int64 (n_runs, 2), start and stop;
     block : float32 (n, n), n the length of all runs together.
@@ -51,7 +51,7 @@ def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
 
 @compiled("reassoc", "nsz", "contract")
 def weighted_sum(values: np.ndarray, weight: np.ndarray) -> float:
-    """Sum of float32 values times float64 weights, in float64."""
+    """Return the sum of float32 values times float64 weights, in float64."""
     total = 0.0
     for k in range(values.size):
         total += np.float64(values[k]) * weight[k]
@@ -67,7 +67,7 @@ def class_pulls(
     last: int,
     pulls: np.ndarray,
 ) -> None:
-    """``pulls[f, c, k]``: kernel row k times fold f's weights over class c.
+    """Fill ``pulls[f, c, k]``: kernel row k times fold f's weights over class c.
 
     kernel : float32 (n, m); starts : int64 (n_classes + 1,), of the columns;
     weight : float64 (n_folds, m); rows first to last are worked on;

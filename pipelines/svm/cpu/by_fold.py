@@ -18,7 +18,7 @@ ROWS_FOR_TURNS = 4_000
 
 
 def jobs_in_order(numbers: Sequence[int], folds: Sequence[int], n_rows: int) -> list[Job]:
-    """Jobs of all problems on all folds.
+    """Return jobs of all problems on all folds.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class ClassProducts:
             self._blocks[code, code] = block
 
     def between(self, some: np.ndarray, others: np.ndarray, out: np.ndarray) -> None:
-        """Products of some rows with others.
+        """Write the products of some rows with others.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class ClassProducts:
                     _transpose(self._blocks[other, code][of_other, of_class], out[at, beside])
 
     def _pieces(self, rows: np.ndarray) -> Iterator[tuple[int, slice, slice]]:
-        """Runs of rows, none of two classes: class, where in the class, where in ``rows``."""
+        """Yield runs of rows of one class each: class, slice of the class, slice of ``rows``."""
         at = 0
         for code, (first, last) in enumerate(pairwise(self._starts)):
             of_class = rows[slice(*np.searchsorted(rows, (first, last)))]

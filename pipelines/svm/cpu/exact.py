@@ -32,7 +32,7 @@ def _add_products(out: np.ndarray, column: np.ndarray, value: float) -> None:
 def _products_of(
     columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray
 ) -> None:
-    """Squared distances or inner products of some rows with all.
+    """Write squared distances or inner products of some rows with all.
 
     Feature by feature for each pair, so that they are the same to the last digit whichever
     rows are asked for together, and exactly symmetric.
@@ -85,7 +85,7 @@ class ExactRows:
         self.diagonal = _apply(own, kernel)
 
     def hold(self, wanted: np.ndarray) -> bool:
-        """Have the wanted rows, numbers that differ, in the store; False: there is no room."""
+        """Load the wanted rows, distinct numbers, into the store; False: there is no room."""
         with self._guard:
             missing = wanted[self.slot[wanted] < 0]
             first, last = self._n_held, self._n_held + missing.size

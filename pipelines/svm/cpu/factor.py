@@ -226,8 +226,7 @@ def _subtract_two(
 
 @compiled()
 def directions(carried: Carried, f: int, d: np.ndarray, v: np.ndarray) -> float:
-    """``(K + ridge) d + level = residual``, and ``v`` of ``(K + ridge) v = 1``, in one pass over
-    the factor; returns the level."""
+    """Solve ``(K + ridge) d + level = residual`` and ``(K + ridge) v = 1``; return the level."""
     factor, ones, forward = carried.factor, carried.sides[0], carried.sides[1]
     level = dot(forward[:f], ones[:f]) / dot(ones[:f], ones[:f])
     for p in range(f):

@@ -51,7 +51,7 @@ class FittedPath:
 
 
 def path_to(C: float) -> np.ndarray:
-    """Ascending C's that end in ``C``; each seeds the next."""
+    """Return ascending C's that end in ``C``; each seeds the next."""
     if C <= _FIRST_C:
         return np.array([C])
     steps = max(1, round(np.log(C / _FIRST_C) / np.log(_STEP)))
@@ -117,7 +117,7 @@ def _nothing_more(fold: int) -> None:
 def model_of(
     layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray
 ) -> FittedPath:
-    """Support vectors of all problems, class by class, in the order of X.
+    """Return support vectors of all problems, class by class, in the order of X.
 
     last : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
     """

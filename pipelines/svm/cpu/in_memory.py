@@ -44,7 +44,7 @@ def _open_whole(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of a whole kernel, its sums shared out over threads."""
+    """Return ``OpenKernel`` of a whole kernel, its sums shared out over threads."""
     n = len(kernel)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     step = max(1, (1 << 19) // (4 * n))
@@ -65,7 +65,7 @@ def open_block(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of some rows of ``source``, made contiguous.
+    """Return ``OpenKernel`` of some rows of ``source``, made contiguous.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def solve_in_memory(
     finish: Callable[[int], Found],
     resources: Resources,
 ) -> Iterator[tuple[int, Found]]:
-    """Every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
+    """Yield every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
     Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
     with a bound of 0, their decision values come for free, and the folds share what is

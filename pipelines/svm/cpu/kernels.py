@@ -24,7 +24,7 @@ _BLOCK_ROWS = 1024
 
 
 def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None) -> np.ndarray:
-    """Rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
+    """Return rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
 
     For ``rbf`` the mean is taken off first: distances do not change and the
     products they are the small difference of do shrink.
@@ -58,7 +58,7 @@ def _prepared(X: np.ndarray, kernel: Kernel) -> np.ndarray:
 def finish_distances(
     products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray, out: np.ndarray
 ) -> None:
-    """``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
+    """Set ``out = norms + other_norms - 2 products``; rounding noise becomes exact 0."""
     noise = 8 * np.finfo(products.dtype).eps
     step = max(1, _PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
     # Made once: in Dask's workers the pages of such arrays are given back each time.
@@ -77,7 +77,7 @@ def finish_distances(
 
 
 def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = None) -> np.ndarray:
-    """Squared distances (rbf) or inner products of all pairs of rows.
+    """Return squared distances (rbf) or inner products of all pairs of rows.
 
     Made of the upper blocks: half the work, exactly symmetric, and no second matrix.
 

@@ -77,7 +77,7 @@ class _Pairs:
                 solve_pair(search, number, fold, some, open_kernel, out)
 
     def scores(self) -> tuple[_Pieces, np.ndarray]:
-        """Scores of every gamma and fold, a block of rows at a time."""
+        """Return scores of every gamma and fold, a block of rows at a time."""
         search, rows, resources, kernels = self.search, self.rows, self.resources, self.kernels
         n, n_folds, clock = len(rows), len(search.weights), resources.clock
         pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
@@ -105,7 +105,7 @@ def _kernel_in_place(block: np.ndarray, kernel: Kernel) -> None:
 
 
 def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
-    """Memory of a pair's kernel, and of its products where gammas or folds share them.
+    """Return memory of a pair's kernel, and of its products where gammas or folds share them.
 
     Beyond any for more rows than an inner solve can number.
     """
@@ -123,7 +123,7 @@ def solve_pairwise(
     resources: Resources,
     solutions: list[Solutions] | None = None,
 ) -> list[Solutions]:
-    """Every pair for every gamma and fold, within memory for pairs' blocks.
+    """Solve every pair for every gamma and fold, within memory for pairs' blocks.
 
     Pairs that fit beside each other are solved on the pool's threads, others one
     after another, and those that do not fit from kernel rows.
@@ -195,7 +195,7 @@ def _score_fold(
     solutions: Solutions,
     fold: int,
 ) -> tuple[np.ndarray, Scores, float]:
-    """Scores of the fold's validation rows among the rows of ``values``."""
+    """Return scores of the fold's validation rows among the rows of ``values``."""
     began, validation = time.perf_counter(), search.validation[fold]
     at = np.flatnonzero((validation >= first) & (validation < first + len(values)))
     between = None if exact is None else lambda some: exact.between(first + some)

@@ -60,7 +60,7 @@ def solve_and_score_by_fold(
 
 
 def _n_products(search: Search) -> int:
-    """Products of rows: of each pair's with each other, half of them, and all with all."""
+    """Return products of rows: of each pair's with each other, half of them, and all with all."""
     layout = search.layout
     pairs = sum(len(problem.pair_rows(layout)) ** 2 for problem in search.problems)
     return pairs // 2 + len(layout.order) ** 2
@@ -139,7 +139,7 @@ class _OneGamma:
         return kernel_values(values, self.search.kernel, out=values)
 
     def score(self, fold: int) -> Scored:
-        """Scores of a fold's validation rows, a few at a time, and their seconds."""
+        """Return scores of a fold's validation rows, a few at a time, and their seconds."""
         began, search = time.perf_counter(), self.search
         exact = self.resources.exact_kernel(self.rows, search.kernel)
         in_order = np.argsort(search.validation[fold])

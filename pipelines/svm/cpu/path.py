@@ -41,7 +41,7 @@ def cross_validate_path(
     on_progress: Callable[[float], None] | None = None,
     **form: Any,
 ) -> PathResult:
-    """Cross-validate C-SVC for every gamma and C on every fold.
+    """Return cross-validate C-SVC for every gamma and C on every fold.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _search_all(
     resources: Resources,
     on_progress: Callable[[float], None],
 ) -> Iterator[Found]:
-    """Every gamma, in order, on every fold."""
+    """Yield every gamma, in order, on every fold."""
     if search.kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
         solve: Callable[..., Iterator[tuple[int, tuple[Scores, float]]]] = _solve_in_memory
     elif not search.one_vs_one:
@@ -161,7 +161,7 @@ def _score_fold(
     solutions: Solutions,
     fold: int,
 ) -> tuple[Scores, float]:
-    """Scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
+    """Return scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
     began, rows = time.perf_counter(), search.validation[fold]
     if values is None or not search.one_vs_one:
         found = score_rest(rows, fold, solutions, search.with_values)

@@ -131,7 +131,7 @@ def solve_one_C(
     factor: Carried | None,
     may_be_hard: bool,
 ) -> tuple[int, int, int, int, float]:
-    """Inner solves on working sets until every row meets the stopping rule.
+    """Solve working sets until every row meets the stopping rule.
 
     A round that changes nothing counts as an iteration, so that every solve ends.
 

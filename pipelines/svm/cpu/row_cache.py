@@ -54,7 +54,7 @@ class KernelRows:
     def _values(
         self, products: np.ndarray, some: slice | np.ndarray, others: slice | np.ndarray | None
     ) -> np.ndarray:
-        """Kernel from float64 products; ``others`` None: each row with itself."""
+        """Return kernel from float64 products; ``others`` None: each row with itself."""
         shared = np.empty(products.shape, np.float32)
         if not self.kernel.of_distances:
             shared[...] = products
@@ -65,11 +65,11 @@ class KernelRows:
         return kernel_values(shared, self.kernel, shared)
 
     def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
-        """Kernel of some rows against others; float32 (len(some), len(others))."""
+        """Return kernel of some rows against others; float32 (len(some), len(others))."""
         return self._values(self._rows[some] @ self._rows[others].T, some, others)
 
     def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
-        """Kernel of the members from ``first`` on against all members, its last
+        """Return kernel of the members from ``first`` on against all members, its last
         square part exactly symmetric; float32 (len(members) - first, len(members))."""
         found = self.block(members[first:], members)
         _mirror(found, first)
@@ -96,7 +96,7 @@ class KernelRows:
         return self._slot[wanted]
 
     def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
-        """``residual -= factors @ kernel[rows]``; float64 (n,), int64 (m,), float64 (m,)."""
+        """Compute ``residual -= factors @ kernel[rows]``, of shapes (n,), (m,) and (m,)."""
         for at in range(0, rows.size, self.capacity):
             slots = self._fetch(rows[at : at + self.capacity])
             some = factors[at : at + self.capacity]

@@ -27,7 +27,7 @@ class _Members:
         self.compact = np.empty((largest, largest + 16), np.float32)
 
     def hold(self, wanted: np.ndarray) -> None:
-        """Have at least the wanted rows among the members."""
+        """Load at least the wanted rows into the members."""
         new = wanted[self.place[wanted] < 0]
         total = self.rows.size + new.size
         if total > min(len(self.compact), wanted.size + wanted.size // 2 + 32):
@@ -58,7 +58,7 @@ def _worst(
 def _solve_one_C(
     members: _Members, state: State, level: float, tol: float, limit: int
 ) -> tuple[int, int]:
-    """Inner solves until every row meets the stopping rule; iterations and status."""
+    """Solve working sets until every row meets the stopping rule; iterations and status."""
     residual, beta, lower, upper = state.residual, state.beta, state.lower, state.upper
     done, largest, source = 0, len(members.compact), members.source
     chosen = np.empty(residual.size, np.bool_)
@@ -92,7 +92,7 @@ def _solve_one_C(
 
 
 def largest_working_set(n: int, memory_bytes: int) -> int:
-    """Rows of a working set whose kernel takes an eighth of the memory at most."""
+    """Return the size of a working set whose kernel takes an eighth of the memory at most."""
     return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
 
 

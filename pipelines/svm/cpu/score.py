@@ -45,7 +45,7 @@ def pair_parts(
 
 
 def _rows_of(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """``kernel[rows]``, not copied where the rows follow each other."""
+    """Return ``kernel[rows]``, not copied where the rows follow each other."""
     if rows.size and (np.diff(rows) == 1).all():
         return kernel[rows[0] : rows[-1] + 1]
     return kernel[rows]
@@ -95,7 +95,7 @@ def score_pairs(
 def _score_rows(
     coefficients: np.ndarray, search: Search, intercepts: np.ndarray, kernel: np.ndarray
 ) -> tuple[Scores, np.ndarray]:
-    """Scores of all rows of ``kernel``, and the rows whose prediction its rounding may change.
+    """Score all rows of ``kernel``; return also those whose prediction rounding may change.
 
     Where decision values are asked for, those are all rows as soon as one value is less
     certain than the solution.

@@ -45,7 +45,7 @@ def move_and_pick(
     rise: np.ndarray,
     fall: np.ndarray,
 ) -> tuple[np.int64, float]:
-    """``residual -= step * (row_i - row_j)``; then the row most eager to rise.
+    """Return ``residual -= step * (row_i - row_j)``; then the row most eager to rise.
 
     Returns its index and the smallest residual among the rows that may fall.
     ``rise`` is 0 where a row may rise and -inf elsewhere; ``fall`` is 0 or +inf.
@@ -143,7 +143,7 @@ def solve_dense(
     tol: float,
     limit: int,
 ) -> tuple[int, int]:
-    """SMO until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
+    """Run SMO until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
 
 
 def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
-    """Numbers of the problems, those of the most rows first."""
+    """Return numbers of the problems, those of the most rows first."""
     sizes = np.diff(layout.starts)
     rows = [sizes[p.first] + (0 if p.second is None else sizes[p.second]) for p in problems]
     return np.argsort(-np.array(rows), kind="stable").tolist()
@@ -111,7 +111,7 @@ def solve_rest(
     resources: Resources,
     pool: Executor | None = None,
 ) -> Iterator[tuple[int, Found]]:
-    """Every class against all others on every fold, the longest first; see ``solve_by_fold``.
+    """Yield every class against all others on every fold, the longest first; see ``solve_by_fold``.
 
     The rows a fold leaves out stay in the problem with a bound of 0: their
     residual is kept up to date, so their decision values come for free.

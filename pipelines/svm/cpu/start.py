@@ -31,7 +31,7 @@ def _fill_heavy(
     total: float,
     beta: np.ndarray,
 ) -> None:
-    """All of ``C * weight`` to every row, but to those of side ``sign`` only until
+    """Give all of ``C * weight`` to every row, but to those of side ``sign`` only until
     their weights sum to ``total``, the most eager first."""
     for k in np.argsort(eager):
         given = weight[k]
@@ -195,7 +195,7 @@ def reach(problem: BinaryProblem) -> tuple[float, float]:
 
 @compiled()
 def tolerance_at(C: float, tol: float, span: float, size: float) -> float:
-    """``tol``, less where C does not let decision values differ by the margins' 2.
+    """Return ``tol``, less where C does not let decision values differ by the margins' 2.
 
     There a gap of ``tol`` may be all that rows differ by, and which class has the
     largest value would be an accident of the start.

@@ -11,7 +11,7 @@ from pipelines.svm.solutions import CONVERGED
 
 @compiled()
 def _set_bounds(C: float, problem: BinaryProblem, state: State) -> None:
-    """Bounds of the signed multipliers: ``C * weight`` on their side."""
+    """Set the bounds of the signed multipliers: ``C * weight`` on their side."""
     side, weight, lower, upper = problem.side, problem.weight, state.lower, state.upper
     for k in range(side.size):
         lower[k] = 0.0 if side[k] > 0 else -C * weight[k]
@@ -28,7 +28,7 @@ def begin(
     n_bounded: int,
     scale_share: float,
 ) -> tuple[int, bool]:
-    """Bounds of C number c, a start for it, and a trial beside it.
+    """Set the bounds of C number c, a start for it, and a trial beside it.
 
     n_support, n_bounded : of the last solution, see ``finish``
     scale_share : as for ``seed``
@@ -66,7 +66,7 @@ def settle(c: int, m: int, changed: bool, level: float, y: np.ndarray, state: St
 
 @compiled()
 def _count_support(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[int, int]:
-    """Number of multipliers that are not zero, and of those at their bound."""
+    """Return number of multipliers that are not zero, and of those at their bound."""
     n_support, n_bounded = 0, 0
     for k in range(beta.size):
         if beta[k] != 0.0:

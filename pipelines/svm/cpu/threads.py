@@ -56,7 +56,7 @@ class Resources:
         return int(getattr(self.pool, "_max_workers", 1))
 
     def exact_kernel(self, rows: np.ndarray, kernel: Kernel) -> ExactKernel | None:
-        """Half of the memory, in double precision, for the walks of all threads.
+        """Return half of the memory, in double precision, for the walks of all threads.
 
         None where the kernel may not be positive definite.
         """

@@ -43,7 +43,7 @@ def vote(parts: np.ndarray, intercepts: np.ndarray, predicted: np.ndarray) -> No
 
 @compiled()
 def pair_decisions(parts: np.ndarray, intercepts: np.ndarray, values: np.ndarray) -> None:
-    """Decision values of every pair; ``values`` : float32 (n_rows, n_pairs, n_C)."""
+    """Compute decision values of every pair; ``values`` : float32 (n_rows, n_pairs, n_C)."""
     n_classes = parts.shape[0]
     for v in range(parts.shape[1]):
         pair = 0
@@ -80,7 +80,7 @@ def _may_change(parts: np.ndarray, intercepts: np.ndarray, within: float, v: int
 
 @compiled()
 def undecided(parts: np.ndarray, intercepts: np.ndarray, uncertain: float) -> np.ndarray:
-    """Rows whose class may be another if every part is off by a share of the largest at its C.
+    """Return rows whose class may change if every part is off by a share of the largest.
 
     parts, intercepts : as for ``vote``
     uncertain : that share; with 0 no row is

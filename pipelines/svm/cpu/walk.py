@@ -27,7 +27,7 @@ _SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
 
 @compiled()
 def _rounded(kernel: np.ndarray, beta: np.ndarray) -> float:
-    """About how much a kernel in single precision lets residuals be off.
+    """Return about how much a kernel in single precision lets residuals be off.
 
     As many roundings as there are multipliers, of either sign, in the row of the largest.
     """

@@ -40,7 +40,7 @@ def subtract_rows_part(
     start: int,
     stop: int,
 ) -> None:
-    """``subtract_rows`` for the entries from start to stop."""
+    """Apply ``subtract_rows`` to the entries from start to stop."""
     m = rows.size
     part = residual[start:stop]
     for r in range(0, m, 4):
@@ -58,7 +58,7 @@ def subtract_rows_part(
 def subtract_rows(
     residual: np.ndarray, kernel: np.ndarray, rows: np.ndarray, factors: np.ndarray
 ) -> None:
-    """``residual -= factors @ kernel[rows]``.
+    """Compute ``residual -= factors @ kernel[rows]``.
 
     Four rows at a time, so that the residual is read and written a quarter as
     often as the kernel.
@@ -73,7 +73,7 @@ def subtract_rows(
 def optimality(
     residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float, int, int]:
-    """Largest residual that may rise, smallest that may fall, and their rows."""
+    """Return largest residual that may rise, smallest that may fall, and their rows."""
     top, bottom, i, j = -np.inf, np.inf, -1, -1
     for k in range(residual.size):
         r = residual[k]

@@ -60,7 +60,7 @@ def _times(t, n_threads, f, near, free, times, parts):
 
 @device
 def _product(t, n_threads, m, f, matrix, free, out):
-    """The kernel of m members with the free ones, times ``free.move``.
+    """Return the kernel of m members with the free ones, times ``free.move``.
 
     The constant that ``matrix`` may lack falls away: moves sum to 0.
     """
@@ -177,7 +177,7 @@ def _take_step(t, n_threads, m, f, near, free, effect, parts):
 
 @device
 def _extremes(t, n_threads, m, near, parts):
-    """The largest residual of a member that may rise, the smallest that may fall, and who."""
+    """Return the largest residual that may rise, the smallest that may fall, and their members."""
     top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
     for p in range(t, m, n_threads):
         r, mark = near.residual[p], near.marks[p]
@@ -192,7 +192,7 @@ def _extremes(t, n_threads, m, near, parts):
 
 @device
 def _largest(t, n_threads, m, near, matrix, parts):
-    """The widest range of a member, and the largest value of its kernel with itself."""
+    """Return the widest range of a member, and the largest value of its kernel with itself."""
     span, value = 0.0, 0.0
     for p in range(t, m, n_threads):
         span = max(span, abs(near.bounds[p]))
@@ -206,7 +206,7 @@ def _largest(t, n_threads, m, near, matrix, parts):
 def solve_active(
     t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, parts
 ):
-    """Newton steps until LIBSVM's stopping rule holds among m members.
+    """Take Newton steps until LIBSVM's stopping rule holds among m members.
 
     Parameters
     ----------

@@ -32,14 +32,14 @@ device: Callable[..., Any]
 if SIMULATED:
 
     def device(function):
-        """Device functions are ordinary functions here."""
+        """Return the function itself: on a CPU, device functions are ordinary ones."""
         return function
 
     def barrier() -> None:
         threading.current_thread().syncthreads()  # type: ignore[attr-defined]
 
     def exchange(value, distance):
-        """Never called: a warp has one lane."""
+        """Return the value: a warp of one lane has nobody to exchange it with."""
         return value
 
     def reciprocal(value):
@@ -62,22 +62,22 @@ else:
 
     @device
     def exchange(value, distance):
-        """The value of the lane whose number differs in the bit ``distance``."""
+        """Return the value of the lane whose number differs in the bit ``distance``."""
         return cuda.shfl_xor_sync(_ALL_LANES, value, distance)
 
     @device
     def reciprocal(value):
-        """1 / value in float32, to two units in the last place."""
+        """Return 1 / value in float32, to two units in the last place."""
         return libdevice.fast_fdividef(np.float32(1), value)
 
     @device
     def fused(a, b, c):
-        """a * b + c in float32, rounded once; the simulator's may round twice."""
+        """Return a * b + c in float32, rounded once; the simulator's may round twice."""
         return libdevice.fmaf(a, b, c)
 
     @device
     def power_of_two(shifted):
-        """2**n of ``shifted = SHIFTER + n``: n stands in the low bits of its mantissa."""
+        """Return 2**n of ``shifted = SHIFTER + n``: n stands in the low bits of its mantissa."""
         bits = np.int32(libdevice.float_as_int(shifted) << np.int32(23))
         return libdevice.int_as_float(np.int32(bits + np.int32(0x3F800000)))
 
@@ -96,7 +96,7 @@ def smaller(a, b):
 
 @device
 def top_of(value, at, lanes):
-    """The largest value and its place among each ``lanes`` lanes; the lowest place of a tie."""
+    """Return the largest value and its lane among each ``lanes`` lanes; the lowest of a tie."""
     distance = lanes // 2
     while distance > 0:
         other, other_at = exchange(value, distance), exchange(at, distance)
@@ -108,7 +108,7 @@ def top_of(value, at, lanes):
 
 @device
 def low_of(value, lanes):
-    """The smallest value among each ``lanes`` lanes."""
+    """Return the smallest value among each ``lanes`` lanes."""
     distance = lanes // 2
     while distance > 0:
         value = smaller(value, exchange(value, distance))
@@ -118,7 +118,7 @@ def low_of(value, lanes):
 
 @device
 def sum_of(value, lanes):
-    """The sum of each ``lanes`` lanes: a butterfly adds in the same order for each."""
+    """Return the sum of each ``lanes`` lanes: a butterfly adds in the same order for each."""
     distance = lanes // 2
     while distance > 0:
         value += exchange(value, distance)
@@ -128,7 +128,7 @@ def sum_of(value, lanes):
 
 @device
 def join_tops(t, n_threads, values, places):
-    """The largest of the warps' values and its place, in every thread.
+    """Return the largest of the warps' values and its place, in every thread.
 
     As many lanes take part as there are warps, and all groups of so many do the same.
     Where a warp is one thread, it looks at all.
@@ -147,7 +147,7 @@ def join_tops(t, n_threads, values, places):
 
 @device
 def join_lows(t, n_threads, values):
-    """The smallest of the warps' values, in every thread."""
+    """Return the smallest of the warps' values, in every thread."""
     n_warps = n_threads // WARP
     lanes = min(WARP, n_warps)
     q = t % lanes
@@ -161,7 +161,7 @@ def join_lows(t, n_threads, values):
 
 @device
 def block_sum(t, n_threads, value, parts):
-    """The block's float64 sum, in every thread; always in the same order.
+    """Return the block's float64 sum, in every thread; always in the same order.
 
     parts : float64 shared (>= n_threads / WARP,)
     """
@@ -183,7 +183,7 @@ def block_sum(t, n_threads, value, parts):
 
 @device
 def block_top(t, n_threads, value, at, parts, places):
-    """The block's largest value and its place, in every thread.
+    """Return the block's largest value and its place, in every thread.
 
     parts : float64 shared; places : int32 shared (>= n_threads / WARP,)
     """
@@ -197,7 +197,7 @@ def block_top(t, n_threads, value, at, parts, places):
 
 @device
 def share_counts(t, n_threads, count, counts):
-    """The sum of the counts of the threads before this one, and of all.
+    """Return the sum of the counts of the threads before this one, and of all.
 
     counts : int32 shared (n_threads,)
     """

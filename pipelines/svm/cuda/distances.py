@@ -18,7 +18,7 @@ _FLOAT64_PRODUCTS = 1e12
 
 
 def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
-    """Rows ready for the products: on the device, their mean taken off for ``rbf``.
+    """Return rows ready for the products: on the device, their mean taken off for ``rbf``.
 
     X : float array of shape (n, n_features), numpy or xp
 
@@ -35,7 +35,7 @@ def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
 
 
 def cross_products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
-    """Squared distances (rbf) or inner products of two sets of rows, float32."""
+    """Return squared distances (rbf) or inner products of two sets of rows, float32."""
     products = rows @ others.T
     if not kernel.of_distances:
         return products.astype(np.float32)

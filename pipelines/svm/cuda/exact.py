@@ -45,7 +45,7 @@ _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly}
 
 @cache
 def exact_functions(name: str):
-    """Two device functions for one kernel function, of the members' kernel and of residuals."""
+    """Return two device functions for a kernel function: of members' kernel and of residuals."""
     of_distances, value_at = name == "rbf", _VALUES.get(name, _linear)
 
     @device
@@ -57,7 +57,7 @@ def exact_functions(name: str):
 
     @device
     def four(exact, column, a, b, c, d):
-        """Kernel values of one row with four."""
+        """Return kernel values of one row with four."""
         w, x, y, z = 0.0, 0.0, 0.0, 0.0
         for f in range(exact.features.shape[0]):
             feature = exact.features[f]

@@ -28,7 +28,7 @@ EXTRA_ROWS = 6
 
 @device
 def _shared_with(lane, j, f, p, factor):
-    """Inner products of row p with the four rows of the panel at j, before the panel."""
+    """Return inner products of row p with the four rows of the panel at j, before the panel."""
     last = np.int32(f - 1)
     row = factor[np.uint32(p)]
     one, two = factor[np.uint32(j)], factor[np.uint32(min(j + 1, last))]
@@ -46,7 +46,7 @@ def _shared_with(lane, j, f, p, factor):
 
 @device
 def _right(p, q, f, near, matrix, shift, ridge, free):
-    """The value of row p and column q that the factor is to give, or of a right side."""
+    """Return entry (p, q) of the matrix to factorise, or of a right-hand side."""
     column = free.rows[min(q, f - 1)]
     if p == f:
         return 1.0
@@ -60,7 +60,7 @@ def _right(p, q, f, near, matrix, shift, ridge, free):
 
 @device
 def _factorise_panel(width, ridge, tile):
-    """The Cholesky factor of four rows and columns, in place; by one thread.
+    """Return the Cholesky factor of four rows and columns, in place; by one thread.
 
     A pivot is no less than the ridge: rows that depend on others to the kernel's rounding
     take no step of their own.

@@ -41,7 +41,7 @@ class Limits:
 
 
 def array_module(xp: Any = None) -> Any:
-    """``xp`` itself, or the module for the device: cupy, or numpy under the simulator."""
+    """Return ``xp`` itself, or the module for the device: cupy, or numpy under the simulator."""
     if xp is not None:
         return xp
     if SIMULATED:
@@ -66,7 +66,7 @@ def limits() -> Limits:
 
 
 def shared_per_block(limit: Limits, blocks_per_multiprocessor: int) -> int:
-    """Bytes of shared memory of a block when so many are resident together."""
+    """Return the bytes of shared memory of a block when so many are resident together."""
     each = limit.shared_multiprocessor // blocks_per_multiprocessor - _RESERVED_SHARED
     return min(limit.shared_block, each)
 
@@ -78,7 +78,7 @@ def _pool(xp: Any) -> Any:
 
 @contextmanager
 def own_memory(xp: Any) -> Iterator[None]:
-    """Arrays made on this thread while it lasts come from a pool of our own, emptied at its end.
+    """Allocate this thread's arrays from a pool of its own, emptied at the end.
 
     RAPIDS, once imported, has put plain ``cudaMalloc`` in the place of cupy's pool for the
     whole process: scoring would wait for the device with every temporary.
@@ -103,7 +103,7 @@ def free_bytes(xp: Any) -> int:
 
 
 def taken_bytes(xp: Any) -> int:
-    """Device memory that our pool has taken, in use or kept for the next array; 0 in simulation."""
+    """Return the bytes that our memory pool has taken, used or free; 0 in simulation."""
     return 0 if xp is np else _pool(xp).total_bytes()
 
 

@@ -31,7 +31,7 @@ def hard_shape(width: int) -> tuple[int, int]:
 
 @cache
 def hard_functions(name: str):
-    """Two device functions for one kernel function: of an inner solve, and of residuals."""
+    """Return two device functions for a kernel function: of an inner solve and of residuals."""
     form = Kernel(name)
     shift = 1.0 if form.of_distances else 0.0
     gather, subtract = exact_functions(name)
@@ -39,7 +39,7 @@ def hard_functions(name: str):
 
     @device
     def solve_hard(t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, parts):
-        """SMO and Newton steps on m members.
+        """Run SMO and Newton steps on m members.
 
         finest : the tolerance that will be asked for in the end
         space : float64 (*hard_shape(width)); spare : int32 (>= m,)

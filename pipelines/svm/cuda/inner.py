@@ -53,7 +53,7 @@ _MOST_ITERATIONS = 2**31 - 1
 
 @device
 def mark_of(beta, bound):
-    """The mark of a row; ``bound`` has the sign of its label."""
+    """Return whether a row may rise, fall or both; ``bound`` has the sign of its label."""
     mark = 0
     if beta < larger(bound, 0.0):
         mark |= RISE
@@ -64,24 +64,24 @@ def mark_of(beta, bound):
 
 @device
 def round_up(m, n_threads):
-    """The next multiple of the number of threads."""
+    """Return the next multiple of the number of threads."""
     return np.int32((np.int32(m) + np.int32(n_threads - 1)) // np.int32(n_threads) * n_threads)
 
 
 @device
 def owner(p, n_threads):
-    """The thread that owns member p."""
+    """Return the thread that owns member p."""
     return np.uint32(p) % np.uint32(n_threads)
 
 
 @cache
 def gatherer(name: str):
-    """The device function that makes the members' kernel, for one kernel function."""
+    """Return the device function that makes the members' kernel, for one kernel function."""
     value_at = value_function(name)
 
     @device
     def load(products, p, m, columns, column):
-        """The shared product of member p and a column; 0 beyond the last."""
+        """Return the shared product of member p and a column; 0 beyond the last."""
         value = np.float32(0)
         if p < m:
             value = products.shared[np.uint32(columns[np.uint32(p)]), column]
@@ -97,7 +97,7 @@ def gatherer(name: str):
 
     @device
     def gather(t, n_threads, m, columns, products, matrix):
-        """Kernel values between m members; 0 up to the next multiple of the threads.
+        """Return kernel values between m members; 0 up to the next multiple of the threads.
 
         columns : int32 (m,), of ``products.shared``; matrix : float32 (width + 1, width),
         output: a row for each member, and in the last the diagonal
@@ -130,12 +130,12 @@ def gatherer(name: str):
 
 @cache
 def inner_solver(name: str):
-    """The device function that solves the members, for one kernel function."""
+    """Return the device function that solves the members, for one kernel function."""
     self_at = self_function(name)
 
     @device
     def load(p, padded, row):
-        """A value of a row of the matrix; 0 beyond the last."""
+        """Return a value of a row of the matrix; 0 beyond the last."""
         value = np.float32(0)
         if p < padded:
             value = row[np.uint32(p)]
@@ -143,7 +143,7 @@ def inner_solver(name: str):
 
     @device
     def advance(p, padded, value_i, value_j, step, near, best, at, low):
-        """Pass A for one member."""
+        """Apply the last step to one member, and keep the most violating one (pass A)."""
         if p < padded:
             place = np.uint32(p)
             r = near.residual[place] - step * (np.float64(value_i) - np.float64(value_j))
@@ -174,7 +174,7 @@ def inner_solver(name: str):
 
     @device
     def solve(t, n_threads, m, near, matrix, tol, limit, parts):
-        """SMO on m members until LIBSVM's stopping rule holds among them.
+        """Run SMO on m members until LIBSVM's stopping rule holds among them.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from pipelines.svm.kernel import KERNELS
 
 @device
 def falling_expm1(x):
-    """``exp(x) - 1`` of a float32 x <= 0, to 2 units in the last place.
+    """Return ``exp(x) - 1`` of a float32 x <= 0, to 2 units in the last place.
 
     Two thirds of the instructions of the library's, which minds positive x, and
     an iteration takes three for every row.  ``exp(x) = 2**n exp(f)``, |f| <= ln 2 / 2.
@@ -79,7 +79,7 @@ _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly, "sigmoid": _sigmoid}
 
 
 def product_function(name: str):
-    """The device function ``(shared, gamma, coef0, degree) -> value``, all but degree float32."""
+    """Return a device function ``(shared, gamma, coef0, degree) -> value``."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
     return _VALUES[name]
@@ -87,7 +87,7 @@ def product_function(name: str):
 
 @cache
 def value_function(name: str):
-    """The device function ``(products, shared) -> value`` of ``Products`` and one of theirs."""
+    """Return a device function ``(products, shared) -> value`` of ``Products``."""
     value_at = product_function(name)
 
     @device
@@ -99,7 +99,7 @@ def value_function(name: str):
 
 @cache
 def self_function(name: str):
-    """The device function ``(matrix, p)``: a member's kernel value with itself.
+    """Return the device function ``(matrix, p)``: a member's kernel value with itself.
 
     matrix : float32 (width + 1, width), of which the last row is the diagonal
     """
@@ -120,7 +120,7 @@ def self_function(name: str):
 
 @kept_by_arguments
 def fill_kernel(name: str):
-    """A kernel that writes the values between some rows and a range of columns.
+    """Return a kernel that writes the values between some rows and a range of columns.
 
     ``(shared, rows, first, gamma, coef0, degree, out)``: ``out[v, k]`` of shared
     row ``rows[v]`` and column ``first + k``; a block takes a row.
@@ -141,7 +141,7 @@ def fill_kernel(name: str):
 
 @kept_by_arguments
 def pulls_kernel(name: str):
-    """A kernel that sums each row of kernel values over each class.
+    """Return a kernel that sums each row of kernel values over each class.
 
     ``(shared, starts, weights, gammas, coef0, degree, pulls)``: ``pulls[g, f, c, r]``
     is the sum over the columns of class c of the kernel of gamma g at row r times

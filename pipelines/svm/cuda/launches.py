@@ -88,14 +88,14 @@ class Launching:
         return int(max(2, min(wanted, fit, largest)))
 
     def hard_width(self, members: int, n_features: int, kernel: Kernel) -> int:
-        """Places for members where a problem is hard, of so many otherwise; 0 for SMO alone."""
+        """Return how many members a hard problem has room for; 0 for SMO alone."""
         wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
         if wanted == 0 or n_features > MOST_FEATURES or not kernel.is_definite:
             return 0
         return members_width(min(wanted, members), self.block_size)
 
     def registers(self, limit: Limits) -> int:
-        """Registers of a thread with which all blocks are resident; a multiple of 8."""
+        """Return registers of a thread with which all blocks are resident; a multiple of 8."""
         threads = self.block_size * self.blocks_per_multiprocessor
         return max(32, min(255, limit.registers // threads // 8 * 8))
 
@@ -124,7 +124,7 @@ class Found:
 
 
 def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
-    """Mean squared distances between the rows of each two classes; float64, on the host.
+    """Return mean squared distances between each two classes' rows; float64, on the host.
 
     shared : float32 (n, n), shared products; starts : as ``class_starts`` gives them
     """
@@ -146,7 +146,7 @@ def sum_classes(
     shared: Any, starts: np.ndarray, weights: np.ndarray, gammas: np.ndarray, kernel: Kernel,
     xp: Any, block_size: int,
 ) -> Any:  # fmt: skip
-    """Kernel times fold weights over each class; float64 (n_gammas, n_folds, n_classes, n)."""
+    """Sum the kernel times fold weights by class; float64 (n_gammas, n_folds, n_classes, n)."""
     n, n_folds = len(shared), len(weights)
     pulls = xp.empty((len(gammas), n_folds, len(starts) - 1, n), np.float64)
     threads = WARP * min(n_folds, max(1, block_size // WARP))

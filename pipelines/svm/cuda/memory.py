@@ -52,12 +52,12 @@ class Plan:
 
 
 def bytes_per_gamma(n: int, n_classes: int, n_C: int, n_folds: int) -> int:
-    """Multipliers of all problems and C, and the sums a path starts from."""
+    """Return the bytes of the multipliers, and of the sums a path starts from."""
     return n * n_classes * n_folds * (4 * n_C + 8)
 
 
 def block_bytes(members: int, largest: int, block_size: int) -> int:
-    """State of a block that solves problems of ``largest`` rows with so many members."""
+    """Return the bytes of a block that solves problems of ``largest`` rows with so many members."""
     rows, width = matrix_shape(members_width(members, block_size))
     return STATE_BYTES * largest + 4 * rows * width
 
@@ -65,7 +65,7 @@ def block_bytes(members: int, largest: int, block_size: int) -> int:
 def _divide_blocks(
     n_blocks: int, members: int, largest: int, block_size: int, room: int
 ) -> tuple[int, int]:
-    """Blocks and members of each that take no more than ``room``; 1 block at least.
+    """Return blocks and members of each that take no more than ``room``; 1 block at least.
 
     Members are given up first, then blocks.
     """
@@ -81,7 +81,7 @@ def hard_bytes(members: int, block_size: int) -> int:
 
 
 def _hard_members(most: int, n_blocks: int, block_size: int, room: int) -> int:
-    """Members that take no more than ``room``, up to ``most``; 0 where they would be few."""
+    """Return members that take no more than ``room``, up to ``most``; 0 where they would be few."""
     fit = max(0, isqrt(room // n_blocks // 16) - 2) // block_size * block_size
     members = min(most, fit)
     return members if members >= min(most, _FEWEST_HARD_MEMBERS) else 0

@@ -133,7 +133,7 @@ def _launching(launching: Launching | None, block_size: int | None) -> Launching
 
 
 def _largest_problem(search: Search) -> int:
-    """Rows of the binary problem that has the most, those to validate counted in."""
+    """Return rows of the binary problem that has the most, those to validate counted in."""
     sizes = np.sort(np.diff(search.layout.starts))
     return int((sizes[-2:] if search.one_vs_one else sizes).sum())
 
@@ -165,7 +165,7 @@ class _Grid:
         self.whole: Any = None
 
     def run(self, gammas: np.ndarray) -> Iterator[tuple[Solutions, list[Scores], np.ndarray]]:
-        """Solutions and scores of each gamma, in order; as many at once as memory holds."""
+        """Yield solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp, clock = self.search, self.xp, self.clock
         if self.plan.whole:
             self.whole = symmetric_products(self.rows, search.kernel, xp, self.plan.product_rows)
@@ -229,7 +229,7 @@ class _Grid:
             yield out, scores[g], score_seconds[g]
 
     def _score(self, gammas, coefficients, found: Found):
-        """Scores of every gamma and fold, and their seconds."""
+        """Return scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
         n_folds = len(search.weights)
         pieces: list = [[[] for _ in range(n_folds)] for _ in gammas]
@@ -260,7 +260,7 @@ class _Grid:
         ], seconds  # fmt: skip
 
     def _join(self, pieces: list, order: list, different: int) -> Scores:
-        """Scores of a fold in the order of its validation rows."""
+        """Return scores of a fold in the order of its validation rows."""
         n_C = self.search.settings.Cs.size
         if not pieces:
             n_problems = len(self.search.problems)
@@ -282,7 +282,7 @@ class _Grid:
 
 
 def _join_found(parts: list[Found], n_folds: int) -> Found:
-    """Launches for different problems joined; fields become n_gammas x n_folds x n_problems."""
+    """Join launches for different problems; fields become n_gammas x n_folds x n_problems."""
 
     def join(name: str) -> np.ndarray:
         fields = [getattr(part, name) for part in parts]

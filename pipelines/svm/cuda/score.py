@@ -15,7 +15,7 @@ from pipelines.svm.problems import Layout, Problem
 def kernel_block(
     shared: Any, rows: Any, columns: slice, kernel: Kernel, gamma: float, xp: Any, block_size: int
 ) -> Any:
-    """Kernel values of some rows of ``shared`` in a range of columns.
+    """Return kernel values of some rows of ``shared`` in a range of columns.
 
     shared : float32 (m, n); rows : int32 (n_rows,)
 
@@ -38,7 +38,7 @@ def second_of(pair: Problem) -> int:
 
 
 def pair_values(sums: Any, intercepts: Any, problems: list[Problem], xp: Any) -> Any:
-    """Decision values of pairs; float32 (n_pairs, n_rows, n_C).
+    """Return decision values of pairs; float32 (n_pairs, n_rows, n_C).
 
     sums : float32 (n_classes, n_rows, n_classes, n_C): what a class's support
         vectors add to the pair of it and each other class
@@ -53,7 +53,7 @@ def pair_values(sums: Any, intercepts: Any, problems: list[Problem], xp: Any) ->
 
 
 def count_votes(values: Any, problems: list[Problem], n_classes: int, xp: Any) -> Any:
-    """Class numbers as LIBSVM votes, the lowest of a tie; int64 (n_rows, n_C)."""
+    """Return class numbers as LIBSVM votes, the lowest of a tie; int64 (n_rows, n_C)."""
     # A class's votes: the pairs it wins as the first, and those it does not lose as the second.
     share, without_wins = np.zeros((n_classes, len(problems)), np.float32), np.zeros(n_classes)
     for p, problem in enumerate(problems):
@@ -68,7 +68,7 @@ def score_rows(
     shared: Any, rows: Any, coefficients: Any, intercepts: Any, layout: Layout,
     problems: list[Problem], kernel: Kernel, gamma: float, xp: Any, block_size: int,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Predicted class numbers and decision values of some rows for every C.
+    """Return predicted class numbers and decision values of some rows for every C.
 
     Few array operations for all pairs at once: each is a launch, and memory to be found.
 
@@ -95,7 +95,7 @@ def score_rows(
 
 
 def join_scores(pieces: list, with_values: bool, n_C: int, different: int) -> Scores:
-    """Pieces of (codes, values) of rows in order, larger C's repeated; on the host."""
+    """Return pieces of (codes, values) of rows in order, larger C's repeated; on the host."""
     repeat = np.minimum(np.arange(n_C), different - 1)
     codes = np.concatenate([to_host(codes) for codes, _ in pieces])[:, repeat]
     values = None

@@ -46,13 +46,13 @@ STATE_BYTES = 44
 
 
 def fixed_shared_bytes(block_size: int) -> int:
-    """Shared memory of a block beside that of its members, on a GPU."""
+    """Return shared memory of a block beside that of its members, on a GPU."""
     parts = max(1, block_size // 32)
     return parts * (2 * 8 + 4 + 2 * 4 + 2 * 8) + CHUNK * 12 + block_size * 4 + 64
 
 
 def members_width(capacity: int, block_size: int) -> int:
-    """Places for members: up to the next multiple of the threads, an even number."""
+    """Return places for members: up to the next multiple of the threads, an even number."""
     width = -(-max(2, capacity) // block_size) * block_size
     return width + width % 2
 
@@ -86,7 +86,7 @@ def give_back(t, n_threads, m, rows, work, near):
 
 @device
 def count_sectors(t, n_threads, m, work, parts):
-    """Sectors of a row of shared products in which m members' columns lie, a float.
+    """Return sectors of a row of shared products in which m members' columns lie, a float.
 
     Columns ascend: a member begins a sector unless the one before lies in it.
     """
@@ -99,7 +99,7 @@ def count_sectors(t, n_threads, m, work, parts):
 
 @kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: bool = False):
-    """The kernel for one kernel function and block size, with these arguments.
+    """Return the kernel for one kernel function and block size, with these arguments.
 
     ``registers`` limits those of a thread, so that a block of the wanted size can
     be launched; at 64 what is spilled lies outside the loops over rows. With ``newton`` what

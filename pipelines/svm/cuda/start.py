@@ -50,7 +50,7 @@ def pack(t, n_threads, rows, m, work, parts):
 
 @cache
 def row_subtractor(name: str):
-    """The device function ``residual -= K @ factors``, for one kernel function."""
+    """Return the device function ``residual -= K @ factors``, for one kernel function."""
     value_at = value_function(name)
 
     @device
@@ -114,7 +114,7 @@ def row_subtractor(name: str):
 
 @device
 def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, sums):
-    """Weight of label ``sign`` with ``eager <= level``, or up to ``tie_top`` and row ``last``."""
+    """Sum the weight of side ``sign`` with ``eager <= level``, ties up to row ``last``."""
     total = 0.0
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0 and (eager[k] <= level or (eager[k] <= tie_top and k <= last)):
@@ -124,7 +124,7 @@ def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, su
 
 @device
 def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
-    """Full bounds to the light class, and to the heavy one's most eager rows.
+    """Give full bounds to the light class, and to the heavy one's most eager rows.
 
     The heavy class's multipliers, of label ``sign``, get the weight ``light``
     together.  Two bisections take the place of a sort: one for the eagerness up to
@@ -180,7 +180,7 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
 
 @device
 def class_pull(sides, column):
-    """Kernel times weights over a problem's first and its second side, at one column."""
+    """Return kernel times weights over a problem's first and its second side, at one column."""
     pulls, factors, other = sides.pulls, sides.factors, 0.0
     if sides.second >= 0:
         other = factors[sides.second] * pulls[sides.second, column]
@@ -193,7 +193,7 @@ def class_pull(sides, column):
 
 @device
 def _range(t, n_threads, high, low, parts):
-    """The largest of ``high`` and the smallest of ``low``, in every thread."""
+    """Return the largest of ``high`` and the smallest of ``low``, in every thread."""
     high, _ = block_top(t, n_threads, high, np.int32(0), parts.tops, parts.places)
     low, _ = block_top(t, n_threads, -low, np.int32(0), parts.tops, parts.places)
     return high, -low
@@ -219,7 +219,7 @@ def reach(t, n_threads, rows, sides, parts):
 
 @device
 def tolerance_at(C, tol, span, size):
-    """``tol``, less where C does not let decision values differ by the margins' 2.
+    """Return ``tol``, less where C does not let decision values differ by the margins' 2.
 
     There a gap of ``tol`` may be all that rows differ by, and which class has the
     largest value would be an accident of the start.  As on the CPU.
@@ -229,12 +229,12 @@ def tolerance_at(C, tol, span, size):
 
 @cache
 def starter(name: str):
-    """The device function that makes a feasible start for the first C."""
+    """Return the device function that makes a feasible start for the first C."""
     subtract = row_subtractor(name)
 
     @device
     def start(t, n_threads, C, rows, sides, work, products, parts):
-        """Every multiplier of the lighter class at its bound, as much in the heavier.
+        """Put every multiplier of the lighter class at its bound, as much in the heavier.
 
         The residual and beta of ``rows`` are written, ``work`` is overwritten.
         """

@@ -49,7 +49,7 @@ def survey(t, n_threads, C, rows, parts):
 
 @device
 def count_support(t, n_threads, C, rows, parts):
-    """Number of multipliers that are not 0, and of those at their bound."""
+    """Return number of multipliers that are not 0, and of those at their bound."""
     n_support, n_bounded = 0.0, 0.0
     for k in range(t, rows.signed.size, n_threads):
         if rows.beta[k] != 0.0:
@@ -62,7 +62,7 @@ def count_support(t, n_threads, C, rows, parts):
 
 @device
 def dual_objective(t, n_threads, rows, parts):
-    """``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
+    """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
     total = 0.0
     for k in range(t, rows.signed.size, n_threads):
         label = 1.0 if rows.signed[k] > 0.0 else -1.0
@@ -107,7 +107,7 @@ def _count_inside(t, n_threads, C, rows, cut, parts):
 
 @device
 def most_eager(t, n_threads, C, rows, sign, level, top, quota, apart, parts):
-    """The rows beyond ``level`` in one direction, or of more than ``quota`` the most eager.
+    """Return the rows beyond ``level`` in one direction, or of more than ``quota`` the most eager.
 
     Two bisections take the place of a sort, as in ``fill_heavy``; the first ends when
     the rows are a few less than the quota.
@@ -156,7 +156,7 @@ def _wanted(k, i, j, C, rows, rise, fall):
 
 @device
 def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
-    """The rows an inner solve works on, in ascending order: those inside two cuts.
+    """Return the rows an inner solve works on, in ascending order: those inside two cuts.
 
     All free rows are among them where the cuts leave those apart.
 

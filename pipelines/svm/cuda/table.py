@@ -41,7 +41,7 @@ def class_starts(layout: Layout, classes: Sequence[int]) -> np.ndarray:
 
 
 def sorted_rows(layout: Layout, classes: Sequence[int]) -> np.ndarray:
-    """Sorted numbers of the rows of some classes, int64."""
+    """Return sorted numbers of the rows of some classes, int64."""
     return np.concatenate([np.arange(*layout.starts[c : c + 2]) for c in classes])
 
 
@@ -52,7 +52,7 @@ def make_table(
     class_weight: ClassWeight,
     classes: Sequence[int],
 ) -> Table:
-    """Problems over ``classes``, on shared products of only those classes' rows.
+    """Return problems over ``classes``, on shared products of only those classes' rows.
 
     weights : float64 (n_folds, n), of all sorted rows
     """
@@ -118,7 +118,7 @@ def expected_effort(table: Table, gammas: np.ndarray, distances: np.ndarray) -> 
 
 
 def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """Every gamma with every two-sided entry, those expected to last longest first.
+    """Pair every gamma with every two-sided entry, those expected to last longest first.
 
     What is started last is what the other blocks wait for. See ``expected_effort``.
 
