@@ -24,7 +24,7 @@ from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
-from pipelines.search.new_rows import NewRows, record_of
+from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
 
 
 def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
@@ -94,15 +94,13 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     assessed = None if selective is None else selective.assess(answers, rows.X)
     more = {
         "certainty": answers.certainty,
-        "deferred": answers.deferred,
+        "deferred": answers.deferred if assessed is None else assessed.deferred(answers),
         **({} if assessed is None else assessed.columns),
-    } | {
-        f"probability_{label}": column
-        for label, column in zip(classes, answers.mean.T, strict=True)
+        **class_columns("probability", classes, answers.mean),
     }
-    lines = rows.write(np.array(classes), answers.vote, output, more)
-    n_refer = int(np.sum(answers.deferred))
-    lines += [f"attention  {n_refer} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_refer > 0)
+    lines = rows.write(np.array(classes), answers.vote, check_output(output), more)
+    n_deferred = int(np.sum(answers.deferred))
+    lines += [f"attention  {n_deferred} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_deferred > 0)
     return (
         lines
         if selective is None or assessed is None

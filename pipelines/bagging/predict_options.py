@@ -44,9 +44,9 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
         help="images that Pillow reads, such as .png and .jpg",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=Path, metavar="DIR",
-        help="folder of the figures NAME-certainty.svg and .png, or of NAME-predictions.csv "
-        "(default: beside each image, or the table)",
+        "--output", type=Path, metavar="PATH",
+        help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); of "
+        "images: the folder of NAME-certainty.svg and .png (default: beside each)",
     )  # fmt: skip
     given = vars(parser.parse_args(argv))
     if (given["table"] is None) == (not given["image"]):

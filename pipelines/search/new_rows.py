@@ -1,8 +1,8 @@
-"""Rows of a new table for a stored model, and what it says of them, on disk."""
+"""Rows of a new table for a stored model, and its predictions of them, on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -19,6 +19,9 @@ from pipelines.run_folder.records.base import Record, TableMetadata
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# What a spreadsheet takes for a formula at the beginning of a cell.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Known = TypeVar("Known", bound=Record)
 
@@ -55,6 +58,8 @@ class NewRows:
     n_rows : all there are
     target : name of the column that was learned
     truth : its text of shape (n_answered,), or None where the table lacks the column
+    ids : DataFrame of shape (n_rows, n_ids)
+        The columns that the run left out as ids, those that are there.
     """
 
     path: Path
@@ -63,6 +68,7 @@ class NewRows:
     n_rows: int
     target: str
     truth: np.ndarray | None
+    ids: pd.DataFrame
 
     @classmethod
     def read(cls, run: Path, record: Record, path: Path) -> Self:
@@ -98,21 +104,24 @@ class NewRows:
             truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)
+        ids = [name for name, why in metadata.left_out if why == "id" and name in frame.columns]
         return cls(
             path, np.ascontiguousarray(X.to_numpy()) if plain else X, answered, len(frame),
-            metadata.target, truth,
+            metadata.target, truth, frame[ids].reset_index(drop=True),
         )  # fmt: skip
 
     def write(
-        self, classes: np.ndarray, codes: np.ndarray, folder: Path | None, more: Mapping[str, Any]
+        self, classes: np.ndarray, codes: np.ndarray, output: Path | None, more: Mapping[str, Any]
     ) -> list[str]:
         """Write a line for each row of the table; return the lines for the console.
+
+        Columns are ``row``, counted from 1 as in error messages, the ids, and ``predicted``.
 
         Parameters
         ----------
         classes : labels of shape (n_classes,)
         codes : int array of shape (n_answered,)
-        folder : by default that of the table; the file is NAME-predictions.csv
+        output : .csv or .parquet file; by default NAME-predictions.csv beside the table
         more : further columns, of shape (n_answered,)
 
         Raises
@@ -122,16 +131,13 @@ class NewRows:
         """
         labels = classes[codes]
         found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
-        return [
-            *self._write(labels, folder, more),
-            f"predicted  {found}",
-            *self._of_truth(classes, codes),
-            f"answers    {self._file(folder)}",
-        ]
+        table, answers = self._write(labels, output, more)
+        return [table, f"predicted  {found}", *self._of_truth(classes, codes), answers]
 
-    def write_numbers(self, predicted: np.ndarray, folder: Path | None) -> list[str]:
+    def write_numbers(self, predicted: np.ndarray, output: Path | None) -> list[str]:
         """Write the predictions of a regression; ``predicted`` has shape (n_answered,)."""
-        lines = self._write(predicted, folder, {})
+        table, answers = self._write(predicted, output, {})
+        lines = [table]
         if len(predicted):
             lines.append(
                 f"predicted  from {predicted.min():.6g} to {predicted.max():.6g}, "
@@ -146,31 +152,39 @@ class NewRows:
                     f"error      {off:.6g} on average ({int(known.sum()):,} rows) against column "
                     f"{short(self.target)}"
                 )
-        return [*lines, f"answers    {self._file(folder)}"]
-
-    def _file(self, folder: Path | None) -> Path:
-        return (folder or self.path.parent) / f"{self.path.stem}-predictions.csv"
+        return [*lines, answers]
 
     def _write(
-        self, predicted: np.ndarray, folder: Path | None, more: Mapping[str, Any]
-    ) -> list[str]:
+        self, predicted: np.ndarray, output: Path | None, more: Mapping[str, Any]
+    ) -> tuple[str, str]:
+        """Write the file; return the console's lines on the table and on the file."""
         import pandas as pd
 
         answers = pd.DataFrame({"predicted": predicted, **more}, index=self.answered)
         answers = answers.reindex(np.arange(self.n_rows))
-        answers.index.name = "row"
-        to = self._file(folder)
+        taken = [name for name in self.ids if name in answers.columns or name == "row"]
+        ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
+        answers = pd.concat([ids, answers], axis=1)
+        answers.insert(0, "row", np.arange(1, self.n_rows + 1))
+        to = output or self.path.parent / f"{self.path.stem}-predictions.csv"
         try:
             to.parent.mkdir(parents=True, exist_ok=True)
-            answers.to_csv(to)
+            if to.suffix == ".parquet":
+                answers.to_parquet(to, index=False)
+            else:
+                _harmless(answers).to_csv(to, index=False)
         except OSError as error:
             raise InputError(
-                f"{opt('output')} must be a folder that can be written, got {to.parent}: "
-                f"{error.strerror}; name another folder"
+                f"{opt('output')} must be a file that can be written, got {to}: "
+                f"{error.strerror}; name another"
             ) from None
         without = self.n_rows - len(self.answered)
         gaps = f", {without} with missing cells left without an answer" if without else ""
-        return [f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}"]
+        return (
+            f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}",
+            f"answers    {to}: {', '.join(short(name)[1:-1] for name in answers.columns[:8])}"
+            + ", …" * (len(answers.columns) > 8),
+        )
 
     def _of_truth(self, classes: np.ndarray, codes: np.ndarray) -> list[str]:
         """Return lines on how many predictions are wrong, where the table has the truth."""
@@ -186,6 +200,40 @@ class NewRows:
             f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against column "
             f"{short(self.target)}{others}"
         ]
+
+
+def check_output(path: Path | None) -> Path | None:
+    """Return the path of a file of predictions, if it ends as it must.
+
+    Raises
+    ------
+    InputError
+        It does not end in .csv or .parquet, or is a folder.
+    """
+    if path is not None and (path.suffix not in (".csv", ".parquet") or path.is_dir()):
+        raise InputError(
+            f"{opt('output')} must be a file that ends in .csv or .parquet, got {path}; "
+            f"try {path / 'predictions.csv' if path.is_dir() else path.with_suffix('.csv')}"
+        )
+    return path
+
+
+def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return ``kind_CLASS`` for each class; ``values`` has the shape (n_rows, n_classes)."""
+    return {f"{kind}_{label}": column for label, column in zip(classes, values.T, strict=True)}
+
+
+def _harmless(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that no spreadsheet executes: an apostrophe is put before formulas."""
+
+    def quoted(cell: Any) -> Any:
+        return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+    harmless = answers.copy()
+    for name, kind in answers.dtypes.items():
+        if kind.kind not in "biufcmM":
+            harmless[name] = answers[name].astype(object).map(quoted)
+    return harmless.rename(columns=quoted)
 
 
 def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:

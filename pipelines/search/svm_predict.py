@@ -1,21 +1,23 @@
-"""Ask the model of a stored grid search about the rows of another table."""
+"""Predict the rows of another table with the model of a stored grid search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from pipelines.console import echo
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.records.svm_grid import SvmRecord
-from pipelines.search.new_rows import NewRows, record_of
+from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 
 def main(argv: Sequence[str]) -> int:
-    """Read the command line after ``predict``, and answer.
+    """Read the command line after ``predict``, and predict.
 
     Returns
     -------
@@ -36,17 +38,17 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of svm_grid")
     parser.add_argument("table", type=Path, metavar="TABLE", help="a file as --dataset takes it")
     parser.add_argument(
-        "--output", type=Path, metavar="DIR",
-        help="folder of NAME-predictions.csv (default: beside the table)",
+        "--output", type=Path, metavar="FILE",
+        help="a .csv or .parquet file (default: NAME-predictions.csv beside the table)",
     )  # fmt: skip
     given = parser.parse_args(argv)
-    for line in predict(given.run, given.table, given.output):
+    for line in predict(given.run, given.table, check_output(given.output)):
         echo(line)
     return 0
 
 
 def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
-    """Write what the model of a run says of a table; the lines that say it.
+    """Write the predictions of a table by the model of a run; return lines on them.
 
     Raises
     ------
@@ -66,11 +68,12 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
     if isinstance(machine, KernelRegressor):
         return rows.write_numbers(machine.predict(rows.X), output)
     codes = machine.predict_codes(rows.X)
-    more = {}
     if machine.calibration is not None:
-        probabilities = machine.predict_proba(rows.X)
-        more = {
-            f"probability_{label}": column
-            for label, column in zip(machine.classes_, probabilities.T, strict=True)
-        }
-    return rows.write(machine.classes_, codes, output, more)
+        values, kind = machine.predict_proba(rows.X), "probability"
+    else:
+        values, kind = machine.decision_function(rows.X), "decision"
+        if values.ndim == 1:  # of two classes
+            values = np.column_stack([-values, values])
+    return rows.write(
+        machine.classes_, codes, output, class_columns(kind, machine.classes_, values)
+    )

@@ -70,8 +70,8 @@ def test_the_stored_model_predicts_in_units_of_the_target(prices: Path, finished
     stored = pd.read_parquet(finished / "test_residuals.parquet")
     np.testing.assert_allclose(stored["predicted"], predicted)
     np.testing.assert_array_equal(stored["true"], data.y_test)
-    assert main(["predict", str(finished), str(prices), "--output", str(finished / "out")]) == 0
-    answers = pd.read_csv(finished / "out" / "prices-predictions.csv")
+    assert main(["predict", str(finished), str(prices), "--output", str(finished / "out.csv")]) == 0
+    answers = pd.read_csv(finished / "out.csv")
     assert len(answers) == 150
     assert abs(answers["predicted"].mean() - 1000) < 100
 

@@ -102,10 +102,35 @@ def test_predict_takes_another_table(
 
 
 def test_predict_without_the_target(run: Path, tmp_path: Path) -> None:
-    mixed(20, 2).drop(columns="pay").to_csv(tmp_path / "new.csv", index=False)
-    out = tmp_path / "answers"
+    frame = mixed(20, 2).drop(columns="pay")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "answers" / "of.parquet"
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "--output", str(out)]) == 0
-    assert len(pd.read_csv(out / "new-predictions.csv")) == 20
+    answers = pd.read_parquet(out)
+    assert answers.columns.tolist()[:3] == ["row", "case", "predicted"]
+    assert answers["row"].tolist() == list(range(1, 21))
+    assert answers["case"].tolist() == frame["case"].tolist()
+
+
+def test_predictions_execute_nothing_in_a_spreadsheet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = mixed(150, 0).replace({"pay": {"high": "=1+1", "low": "-low"}})
+    frame["case"] = [f"@case{number}" for number in frame["case"]]
+    frame.to_csv(tmp_path / "pay.csv", index=False)
+    run, table = str(tmp_path / "run"), str(tmp_path / "pay.csv")
+    assert main(["--dataset", table, *GRID, "--results", run, "--quiet"]) == 0
+    assert main(["predict", run, table]) == 0
+    answers = pd.read_csv(tmp_path / "pay-predictions.csv")
+    assert set(answers["predicted"]) == {"'=1+1", "'-low"}
+    assert answers["case"].str.startswith("'@").all()
+    decisions = answers[["decision_=1+1", "decision_-low"]]
+    assert (decisions.idxmax(axis=1).str[9:] == answers["predicted"].str[1:]).all()
+    out = tmp_path / "exact.parquet"
+    assert main(["predict", run, table, "--output", str(out)]) == 0
+    assert set(pd.read_parquet(out)["predicted"]) == {"=1+1", "-low"}
+    assert main(["predict", run, table, "--output", str(tmp_path)]) == 2
+    assert f"ends in .csv or .parquet, got {tmp_path}; try " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
