@@ -65,8 +65,8 @@ class Options(
     )
     log_gamma: tuple[float, float] | None = bounds(
         None,
-        "bounds of log10 gamma; by default -6 -2 for images, and for tables from a hundredth "
-        "to ten times 1 / (features × variance)",
+        "bounds of log10 gamma; by default from a hundredth (of images a thousandth) to ten times "
+        "1 / (features × variance)",
     )
     n_epsilon: int = number(
         3, "number of epsilon, of a target of numbers", check=at_least(1, 1_000)

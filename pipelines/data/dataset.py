@@ -16,6 +16,7 @@ from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
 Task = Literal["classification", "regression"]
+ROWS_LOOKED_AT = 2000  # of images, whose pixels vary alike everywhere
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
 
@@ -101,12 +102,14 @@ class Dataset:
     def variance(self) -> float:
         """Variance of all columns that a solver is given, together.
 
-        It is their number where they are standardised; levels of categories are 0 or 1.
+        It is their number where they are standardised; levels of categories are 0 or 1. Of images
+        it is that of the first ``ROWS_LOOKED_AT``.
         """
-        if not isinstance(self.X_train, np.ndarray):
-            matrix = self.scaling.fit(self.X_train).transform(self.X_train)
-            return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))
-        return float(self.X_train.shape[1])
+        if self.image_shape is None and isinstance(self.X_train, np.ndarray):
+            return float(self.X_train.shape[1])
+        rows = self.X_train if self.image_shape is None else self.X_train[:ROWS_LOOKED_AT]
+        matrix = self.scaling.fit(rows).transform(rows)
+        return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))
 
     @cached_property
     def fingerprint(self) -> str:

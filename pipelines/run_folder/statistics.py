@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
+MOST_DECADES = 3  # by which a grid is advised to be wider at once
+LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever longer there
 SAME = 1e-12  # a deviation of differences below this is rounding
 # Where a run is kept is not part of the command that widens its grid.
 NOT_REPEATED = {"--results": 1, "--resume": 1}
@@ -188,6 +190,8 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
         if len(values) < 2 or best[name] not in (values[0], values[-1]):
             continue
         is_largest = best[name] == values[-1]
+        if name == "C" and is_largest and best[name] >= LARGEST_C * (1 - 1e-9):
+            continue
         beside = values[-2] if is_largest else values[1]
         neighbour = mean[(candidates[name] == beside) & (candidates[other] == best[other])]
         if len(neighbour) and mean.iloc[0] - neighbour.iloc[0] > error:
@@ -196,18 +200,21 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
 
 
 def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary]) -> str:
-    """Return the command of a run whose grid goes on, in equal steps, beyond these edges.
+    """Return the command of a run whose grid goes on beyond these edges, to whole decades.
 
-    It has half as many values more, so that the cells of this grid are among those of the other.
+    By about half as many decades more, at most ``MOST_DECADES``, in steps about as long.
     """
     changed: list[str] = []
     for edge in at:
         axis = edge.name.lower()
         (low, high), n = options[f"log_{axis}"], int(options[f"n_{axis}"])
-        more = max(1, n // 2)
-        beyond = more * (high - low) / (n - 1)
-        low, high = (low, high + beyond) if edge.is_largest else (low - beyond, high)
-        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n + more)]
+        step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, round((high - low) / 2)))
+        if edge.is_largest:
+            low, high = low, math.ceil(high + beyond - 0.5)
+        else:
+            low, high = math.floor(low - beyond + 0.5), high
+        n = round((high - low) / step) + 1
+        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n)]
     replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
     return shlex.join([*_without(argv, replaced | NOT_REPEATED), *changed])
 

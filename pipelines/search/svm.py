@@ -59,17 +59,17 @@ def default_bounds(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return bounds of log10 C and of log10 gamma where none were asked for.
 
-    Images: those of the study of MNIST. Tables: C as textbooks have it, and gamma around the one
-    that scikit-learn calls "scale", 1 / (features × variance).
+    Gamma lies around the one that scikit-learn calls "scale", 1 / (features × variance); of
+    images in whole decades, which for MNIST are those of the study.
 
     Parameters
     ----------
     variance : of all features together: their number, where they are standardised
     """
+    scale = -math.log10(variance)
     if images:
-        return (-3.0, 6.0), (-6.0, -2.0)
-    scale = round(-math.log10(variance), 2)
-    return (-2.0, 4.0), (scale - 2, scale + 1)
+        return (-3.0, 6.0), (round(scale) - 3.0, round(scale) + 1.0)
+    return (-2.0, 4.0), (round(scale, 2) - 2, round(scale, 2) + 1)
 
 
 def axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
