@@ -164,6 +164,9 @@ class DataParallel(job.Job[Options]):
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
+        for training in self.trainings:
+            if f"{names.CHECKPOINTS}/{training.file}" in session.folder.changed:
+                self.ended.pop(training.name, None)
         self._refuse_unshared(session, cluster)
         todo = [training for training in self.trainings if training.name not in self.ended]
         shared = self.problem

@@ -18,6 +18,8 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, inside_unit_interval, number, option
 from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
+from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.record import read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +128,7 @@ class Options(RunOptions):
                 f"{opt('start')} must be the folder of a finished run of pagerank, got "
                 f"{self.start}, which has no {names.RANKS}; name another, or leave it out"
             )
+        refuse_changed(Path(self.start), read_record(Path(self.start))[1].files, names.RANKS)
         try:
             return pd.read_parquet(path).set_index("node")
         except (OSError, ValueError, KeyError) as error:

@@ -98,6 +98,7 @@ def stored(refits: dict[int, Row]) -> dict[int, Row]:
 def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
     """Return rows of candidates by task, and of refits by member; what failed gets another try."""
     files = MemberFiles(session.path)
+    changed = {session.path / name for name in session.folder.changed}
     n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}
     refits: dict[int, Row] = {}
@@ -107,6 +108,9 @@ def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dic
             continue
         if len(own) == n_folds.get(record["task"]):
             rows[record["task"]] = own
-        elif own[0]["fold"] == -1 and (own[0]["status"] == DIVERGED or files.has(own[0]["member"])):
-            refits[own[0]["member"]] = own[0]
+        elif own[0]["fold"] == -1:
+            member = own[0]["member"]
+            whole = files.has(member) and not changed.intersection(files.paths(member))
+            if whole or own[0]["status"] == DIVERGED:
+                refits[member] = own[0]
     return rows, refits

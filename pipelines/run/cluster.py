@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import ClusterOptions, join, open_cluster, render, resolve_kind
-from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
-from pipelines.console import Echo, echo, quiet_echo
+from pipelines.console import Echo, quiet_echo
 from pipelines.errors import InputError, opt
 from pipelines.run.groups import PlaceOptions
 from pipelines.run.tasks import OnCluster
@@ -20,8 +19,6 @@ from pipelines.run_folder.folder import unused
 
 if TYPE_CHECKING:
     from distributed import Client
-
-NEEDS_GPU = f"{opt('device', 'gpu')} needs"
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def choose_cluster(options: PlaceOptions, dry_run: bool) -> str:
         There is no such kind, or the program was not started as it needs.
     """
     kind = resolve_kind(options.cluster, options.profile)
-    asked = _asked(options, kind, options.workers)
+    asked = asked_of(options, kind, options.workers)
     render(asked)  # whatever is wrong with the options is said before data are read
     if not dry_run:
         join(asked)
@@ -89,33 +86,10 @@ def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool])
     return "threads" if left_to_us and runs_in_process() else kind
 
 
-def show_dry_run(options: PlaceOptions, kind: str, more: str = "") -> None:
-    """Print where a run would be carried out, with the job script where there is one."""
-    script = render(_asked(options, kind, options.workers))
-    also = f", {more}" if more else ""
-    echo(f"dry run    nothing was run; the cluster would be {kind}{also}")
-    if script:
-        echo(f"job script of each worker:\n{script}")
-
-
-def refuse_missing_gpu(options: PlaceOptions, kind: str) -> None:
-    """Raise an error if ``--device gpu`` cannot be met, as far as a dry run can tell.
-
-    Raises
-    ------
-    InputError
-        The workers would be processes of this machine, and it has no GPU.
-    """
-    if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
-        raise InputError(
-            f"{NEEDS_GPU} a GPU, and this machine has none; use {opt('device', 'cpu')}, "
-            f"or a {opt('cluster')} that has GPUs"
-        )
-
-
-def _asked(
+def asked_of(
     options: PlaceOptions, kind: str, n_workers: int | None, echo: Echo = quiet_echo
 ) -> ClusterOptions:
+    """Return the options of a run's cluster."""
     return ClusterOptions(
         kind, n_workers, device=options.device, profile=options.profile,
         adaptive=options.adaptive, tls=not options.no_tls, dashboard=options.dashboard, echo=echo,
@@ -134,7 +108,7 @@ def opened(
         It cannot be had, or its workers have no GPU where one was asked for.
     """
     with (
-        open_cluster(_asked(options, kind, n_workers, echo)) as client,
+        open_cluster(asked_of(options, kind, n_workers, echo)) as client,
         _performance_report(client, folder, options.performance_report),
     ):
         workers = describe_workers(client)
@@ -158,7 +132,7 @@ def _device(asked: str, workers: list[dict[str, Any]]) -> str:
     have_gpus = all(worker["gpu"] for worker in workers)
     if asked == "gpu" and not have_gpus:
         raise InputError(
-            f"{NEEDS_GPU} workers with a GPU, and at least one has none; "
+            f"{opt('device', 'gpu')} needs workers with a GPU, and at least one has none; "
             f"use {opt('device', 'cpu')}, or {opt('cluster', 'cuda')} on a machine with a GPU"
         )
     if asked == "auto":

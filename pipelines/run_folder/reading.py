@@ -13,9 +13,9 @@ import pandas as pd
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import ROWS, Prediction, Row
+from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import read_journal
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record
+from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.schema import MOST_CLASSES, damaged, one_line
 from pipelines.run_folder.tables import as_table, read_table
 
@@ -137,6 +137,8 @@ def read_run(
     """
     folder = Path(folder)
     metadata, record = read_record(folder)
+    read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
+    refuse_changed(folder, record.files, *read, may_be_gone=True)
     rows = ROWS.get(record.command, Row)
     try:
         journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)

@@ -39,11 +39,13 @@ def one_line(problem: object) -> str:
     return lines[0] if lines else type(problem).__name__
 
 
-def damaged(path: Path, rule: str, problem: object) -> InputError:
+DRAW_OR_RESUME = "remove that file to draw the rest, or resume the run to write it again"
+
+
+def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUME) -> InputError:
     """Return the error of a file in the folder that breaks its rule."""
     return InputError(
-        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): "
-        "remove that file to draw the rest, or resume the run to write it again"
+        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): {way_out}"
     )
 
 

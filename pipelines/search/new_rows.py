@@ -14,8 +14,7 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record, TableMetadata
+from pipelines.run_folder.record import Record, TableMetadata, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
