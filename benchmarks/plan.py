@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import add_count, exit_status
+from cluster_setup import resolve_kind
 from pipelines.errors import InputError, opt
 from pipelines.run import forecast
-from pipelines.run.cluster import choose_cluster
 from pipelines.run.job import Job
 from pipelines.run.options import OneLineParser, parse_options
 from pipelines.run_folder.names import RECORD
@@ -66,7 +66,7 @@ def _share(text: str) -> float:
 def _run(asked: argparse.Namespace, more: Sequence[str]) -> None:
     path = Path(asked.run)
     job = job_like(path, more)
-    kind = choose_cluster(job.options, True)
+    kind = resolve_kind(job.options.cluster, job.options.profile)
     for line in job.plan(job.load(kind)):
         print(line)
     pilot = forecast.PilotRun.read(path, job.command, "run")

@@ -84,6 +84,9 @@ def train_members(
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
     if not (in_ensemble := stored(refits)):
+        # Refits say no more than that there is no candidate; what the candidates say is why.
+        failed = results["status"][results["status"].str.startswith(FAILED)]
+        why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
     missing = np.setdiff1d(np.arange(len(plan.members)), list(in_ensemble)).tolist()
     metadata |= failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}

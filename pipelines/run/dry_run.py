@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup import render
+from cluster_setup import ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.console import echo
 from pipelines.data.dataset import Dataset, rows_of
 from pipelines.errors import InputError, opt
-from pipelines.run.cluster import asked_of, where
+from pipelines.run.cluster import where
 from pipelines.run.progress_state import clock
 
 if TYPE_CHECKING:
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 
 
-def show_dry_run(job: Job[Any], session: Session, data: Data, kind: str) -> None:
+def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:
     """Print what a run would do after its plan, and refuse what it would refuse.
 
     Parameters
     ----------
     job : Job, planned
     session : of the folder to resume as it lies; of one that is not there for a new run
-    kind : of cluster
+    asked : the cluster that the options mean
 
     Raises
     ------
     InputError
     """
-    options = job.options
+    options, kind = job.options, asked.kind
     # As far as this machine can tell: workers elsewhere say it when they are there.
     if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
         raise InputError(
@@ -60,7 +61,7 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, kind: str) -> None
         job.restore(session)
         session.echo(_line_of_what_is_left(job, session, kind))
     kind = where(options, kind, job.runs_in_process)
-    script = render(asked_of(options, kind, options.workers))
+    script = render(replace(asked, kind=kind))
     also = f", {backend}" if (backend := job.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.
     echo(f"dry run    nothing was run; the cluster would be {kind}{also}")

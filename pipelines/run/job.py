@@ -7,10 +7,10 @@ folder, load, plan, show a dry run, open the workers, record, finish, report.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
@@ -171,7 +171,7 @@ def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
         path = Path(options.resume)
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
-        options = dataclasses.replace(options, resume=str(path))
+        options = replace(options, resume=str(path))
     return run_job(job(options, record), argv)
 
 
@@ -197,22 +197,23 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     """
     options = job.options
     write_line = quiet_echo if options.quiet else echo
-    kind = choose_cluster(options, options.dry_run)
+    asked = choose_cluster(options, write_line)
+    kind = asked.kind
     with interrupted_once(), open_session(job.command, options, write_line) as session:
         data = job.load(kind)
         for line in job.plan(data):
             write_line(line)
         session.refuse_other_data(data)
         if options.dry_run:
-            show_dry_run(job, session, data, kind)
+            show_dry_run(job, session, data, asked)
             return session.path
         job.restore(session)
         for name, change in session.folder.changed.items():
             write_line(f"attention  {name} is made again: {change}")
         if session.folder.changed or not job.is_whole(session.record):
             kind = where(options, kind, job.runs_in_process)
-            n_workers = job.n_workers(kind)
-            with opened(options, kind, n_workers, session.path, write_line) as cluster:
+            asked = replace(asked, kind=kind, workers=job.n_workers(kind))
+            with opened(asked, session.path, options.performance_report) as cluster:
                 session.begin(job.options, argv, data, cluster, job.configure(cluster))
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
