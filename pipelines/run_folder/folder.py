@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError
 from pipelines.run_folder.columns import ROWS, Row
-from pipelines.run_folder.digests import changes_of
+from pipelines.run_folder.digests import FileDigest, changes_of
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.names import JOURNAL, RECORD
 from pipelines.run_folder.record import read_record
@@ -28,17 +28,23 @@ PROBE = ".probe"
 class RunFolder:
     """The folder of one run, and the record that describes it."""
 
-    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        record: dict[str, Any],
+        files: Mapping[str, FileDigest] | None = None,
+    ) -> None:
         self.path = path
         self.record = record
+        self.files = files or {}  # as its last session left them
+        self.changed: Mapping[str, str] = {}  # those that were removed, and how they differed
         self.wall_before = 0.0  # of earlier sessions, once the clock has been started
         self._clock = 0.0
         self.session_started = iso_now()
-        self.changed: Mapping[str, str] = {}  # files that were removed, and how they differed
 
     @classmethod
-    def create(cls, results: str | None, command: str) -> RunFolder:
-        """Make the folder of a new run.
+    def create(cls, results: str | None, command: str, write: bool = True) -> RunFolder:
+        """Make the folder of a new run, or only check that it can be new.
 
         Parameters
         ----------
@@ -50,6 +56,10 @@ class RunFolder:
         InputError
             The folder cannot be written, or is not empty.
         """
+        if not write:
+            if results:
+                refuse_taken(Path(results))
+            return cls(Path(results or "results"), {"command": command})
         stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
         path = Path(results) if results else unused(Path("results", stem))
         try:
@@ -92,7 +102,7 @@ class RunFolder:
                 f"--resume must be a run whose {RECORD} is whole, got {path}, which is finished "
                 f"and has no {', '.join(missing)}; start a new run with --results"
             )
-        return cls(path, record)
+        return cls(path, record, known.files)
 
     def update(self, **metadata: Any) -> None:
         """Add entries to ``run.json``, which is replaced in one step.
@@ -127,7 +137,7 @@ class RunFolder:
         rows = ROWS.get(self.record["command"], Row)
         return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
 
-    def remove_changed(self, journal: Journal) -> None:
+    def remove_changed(self) -> None:
         """Remove the files that are not as the run left them, for this session to make again.
 
         Rows that a cut journal has lost are computed again; one that was changed within may say
@@ -138,12 +148,11 @@ class RunFolder:
         InputError
             The journal was changed within.
         """
-        recorded = read_record(self.path, "--resume")[1].files
-        self.changed = changes_of(self.path, recorded)
+        self.changed = changes_of(self.path, self.files)
         for name, change in self.changed.items():
             if name != JOURNAL:
                 (self.path / name).unlink(missing_ok=True)
-            elif self.journal_path.stat().st_size >= recorded[name].bytes:
+            elif self.journal_path.stat().st_size >= self.files[name].bytes:
                 raise InputError(
                     f"--resume must be a run whose {JOURNAL} is as it was left, got {self.path} "
                     f"({change}); start a new run with --results"
@@ -198,35 +207,26 @@ def hold(
     InputError
         The folder cannot be used, or another process has it open.
     """
-    if not write:
-        if results:
-            refuse_taken(Path(results))
-        path = Path(resume or results or "results")
-        folder = RunFolder.open(path, command) if resume else RunFolder(path, {"command": command})
-        with folder.journal(write=False) as journal:
-            folder.start_clock(journal.records)
-            yield folder, journal
-        return
-    folder = RunFolder.open(Path(resume), command) if resume else RunFolder.create(results, command)
+    folder = (
+        RunFolder.open(Path(resume), command) if resume
+        else RunFolder.create(results, command, write)
+    )  # fmt: skip
     try:
-        journal = folder.journal()
+        journal = folder.journal(write)
     except OSError as error:
-        raise InputError(
-            f"the folder of a run must be one that can be written, got {folder.path}: "
-            f"{error.strerror}; name another folder with {opt('results')}"
-        ) from None
+        raise _unwritable(folder.path, error) from None
     with journal:
         # As the process left it that had it open until now.
-        if resume:
+        if resume and write:
             folder = RunFolder.open(folder.path, command)
-            folder.remove_changed(journal)
-        else:
+            folder.remove_changed()
+        elif write:
             refuse_taken(folder.path)
         folder.start_clock(journal.records)
         try:
             yield folder, journal
         finally:
-            if not folder.has_begun:
+            if write and not folder.has_begun:
                 with suppress(OSError):
                     folder.journal_path.unlink(missing_ok=True)
                     folder.path.rmdir()
