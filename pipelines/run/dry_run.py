@@ -14,7 +14,7 @@ from pipelines.console import echo
 from pipelines.data.dataset import Dataset, rows_of
 from pipelines.errors import InputError, opt
 from pipelines.run.cluster import where
-from pipelines.run.progress_state import clock
+from pipelines.run.progress import clock
 
 if TYPE_CHECKING:
     from pipelines.run.job import Job

@@ -244,7 +244,10 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
     """Run ``action``, which may give a status; an error of the user's or an early end is a line."""
     take_any_terminal()
     try:
-        _refuse_missing_directory()
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            raise InputError("the working directory is gone; change to one that is there") from None
         status = action()
         return status if isinstance(status, int) else 0
     except (InputError, ClusterError) as error:
@@ -255,10 +258,3 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
         return 1
     finally:
         flush_and_exit()
-
-
-def _refuse_missing_directory() -> None:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise InputError("the working directory is gone; change to one that is there") from None

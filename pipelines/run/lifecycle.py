@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,9 +20,10 @@ from pipelines.console import Echo, quiet_echo
 from pipelines.errors import InputError, opt
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
+from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import RunOptions, deciding_results
-from pipelines.run.journal_writer import JournalWriter, open_journal_writer
-from pipelines.run.outcomes import Task
+from pipelines.run.outcomes import Outcome, Task
+from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder, hold, iso_now
@@ -46,6 +47,49 @@ class Data(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""
+
+
+class JournalWriter:
+    """Writes the tasks of a session to the journal as they end, and shows them."""
+
+    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Task]) -> None:
+        self._journal, self._progress = journal, progress
+        self._tasks = {task.name: task for task in todo}
+
+    def record(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
+        """Write down a task with its rows, none where it failed whole."""
+        name = outcome.task.name if outcome.part is None else outcome.part
+        if name:
+            self._write(name, outcome, rows)
+        self._progress.advance(outcome.task, outcome.error is not None)
+
+    def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
+        """Show how far a task is that goes on, and write down the rows it has by now."""
+        if rows:
+            self._write(event.part, event, rows)
+        if event.task in self._tasks:
+            self._progress.update(self._tasks[event.task], event.share, event.compiled)
+
+    def best(self, text: str) -> None:
+        """Show what is best by now."""
+        self._progress.best(text)
+
+    def _write(
+        self, name: str, of: Outcome[Any] | ProgressEvent, rows: Sequence[dict[str, Any]]
+    ) -> None:
+        self._journal.append(
+            {
+                "task": name,
+                "worker": of.worker,
+                "started": of.started,
+                "seconds": of.seconds,
+                "cost": of.cost
+                if of.cost is not None or isinstance(of, ProgressEvent)
+                else of.task.cost,
+                "rows": rows,
+                **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -149,11 +193,13 @@ class Session:
             **metadata,
         )
 
-    def journal_writer(
-        self, cluster: Cluster, todo: Sequence[Task]
-    ) -> AbstractContextManager[JournalWriter]:
-        """See ``open_journal_writer``: where the tasks ``todo`` are entered as they come back."""
-        return open_journal_writer(self.journal, cluster.runner, todo, self.echo is quiet_echo)
+    @contextmanager
+    def journal_writer(self, cluster: Cluster, todo: Sequence[Task]) -> Iterator[JournalWriter]:
+        """Open what the tasks ``todo`` are given to as they come back."""
+        runner, cost = cluster.runner, sum(task.cost for task in todo)
+        quiet = self.echo is quiet_echo
+        with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
+            yield JournalWriter(self.journal, progress, todo)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""

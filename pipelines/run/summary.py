@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import Dataset
-from pipelines.run.progress_state import clock
+from pipelines.run.progress import clock
 
 if TYPE_CHECKING:
     pass

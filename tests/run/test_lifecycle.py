@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,20 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     ):
         raise KeyboardInterrupt
     assert RunFolder.open(path, "svm_grid").record["status"] == "finished"
+
+
+def test_a_full_disk_does_not_make_a_run_look_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "run"
+    with (
+        pytest.raises(RunStopped, match="No space left on device; .* go on with .* --resume"),
+        open_session("svm_grid", options_of(path), quiet_echo) as session,
+    ):
+        session.folder.update(options={}, status="running")
+        monkeypatch.setattr("os.fsync", full)
+        session.finish({"n_cells": 1})
+    assert RunFolder.open(path, "svm_grid").record["status"] == "running"
