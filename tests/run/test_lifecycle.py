@@ -122,12 +122,12 @@ def test_a_full_disk_does_not_make_a_run_look_finished(
     def full(file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    path = tmp_path / "run"
-    with (
-        pytest.raises(RunStopped, match="No space left on device; .* go on with .* --resume"),
-        open_session("svm_grid", options_of(path), quiet_echo) as session,
-    ):
-        session.folder.update(options={}, status="running")
-        monkeypatch.setattr("os.fsync", full)
-        session.finish({"n_cells": 1})
-    assert RunFolder.open(path, "svm_grid").record["status"] == "running"
+    def finish(path: Path) -> None:
+        with open_session("svm_grid", options_of(path), quiet_echo) as session:
+            session.folder.update(options={}, status="running")
+            monkeypatch.setattr("os.fsync", full)
+            session.finish({"n_cells": 1})
+
+    with pytest.raises(RunStopped, match=r"No space left on device; .* go on with .* --resume"):
+        finish(tmp_path / "run")
+    assert RunFolder.open(tmp_path / "run", "svm_grid").record["status"] == "running"
