@@ -55,8 +55,8 @@ class DatasetMetadata(Part):
     n_test: Count | None = None
     n_features: Count | None = None
     n_classes: Count | None = None
-    classes: list[str] = []
-    image_shape: list[Side] | None = None
+    classes: list[str] = Field(default=[], max_length=MOST_CLASSES)
+    image_shape: tuple[Side, Side] | None = None  # height and width
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
     table: TableMetadata | None = None
@@ -213,8 +213,11 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
         metadata = from_json(content := read_bytes(path))
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
-        record = _schema_of(str(metadata.get("command"))).model_validate_json(content)
-        _refuse_impossible(record)
+        schema: type[Record] = Record
+        if (command := str(metadata.get("command"))) in RECORDS:
+            module = import_module(f"pipelines.run_folder.records.{command}")
+            schema = getattr(module, RECORDS[command])
+        record = schema.model_validate_json(content)
     except OSError as error:
         raise InputError(
             f"{argument} must be a run folder that can be read, got {str(path)!r} "
@@ -226,19 +229,3 @@ def read_record(folder: Path, argument: str = "RUN") -> tuple[dict[str, Any], Re
             f"damaged ({one_line(error)}): {WAY_OUT}"
         ) from None
     return metadata, record
-
-
-def _schema_of(command: str) -> type[Record]:
-    if command not in RECORDS:
-        return Record
-    module = import_module(f"pipelines.run_folder.records.{command}")
-    schema: type[Record] = getattr(module, RECORDS[command])
-    return schema
-
-
-def _refuse_impossible(record: Record) -> None:
-    dataset = record.dataset
-    if len(dataset.classes) > MOST_CLASSES:
-        raise ValueError(f"dataset.classes: more than {MOST_CLASSES:,} classes")
-    if dataset.image_shape is not None and len(dataset.image_shape) != 2:
-        raise ValueError("dataset.image_shape: not a height and a width")

@@ -17,9 +17,11 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Side = Annotated[int, Field(ge=1, le=65_536)]  # of an image, in pixels
 Scalar = bool | int | Number | str | None
 
+MOST_CLASSES = 10_000
+Code = Annotated[int, Field(ge=0, lt=MOST_CLASSES)]  # of a class
+
 # More than any run writes; what claims to be larger is not tried.
 MOST_BYTES = 2**30
-MOST_CLASSES = 10_000
 
 
 class Part(BaseModel):
