@@ -137,6 +137,15 @@ class Task:
         return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
 
 
+@dataclass(frozen=True)
+class Refit:
+    """The task after a search: the best candidate on all training rows, and its test."""
+
+    member: int
+    name: str = "refit"
+    cost: float = 1.0
+
+
 def make_tasks(
     problem: Problem,
     stage: str = SEARCH,
