@@ -51,10 +51,10 @@ class SearchJob(job.Job[Chosen]):
     def restore(self, session: Session) -> None:
         """Read the rows that were computed before; a failed fit gets another try."""
         from pipelines.search.ranking import scored_rows
-        from pipelines.search.tasks import rows_by_place
+        from pipelines.search.tasks import place_of
 
-        self.path = session.path
-        self.rows: dict[Place, Row] = rows_by_place(scored_rows(session.journal.records))
+        self.path, rows = session.path, scored_rows(session.journal.records)
+        self.rows: dict[Place, Row] = {place_of(row): row for row in rows}
 
     def n_fits(self) -> tuple[int, int]:
         """Return candidates on every split; those of learning curves and outer folds come later."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_device
-from pipelines.search.identity import identity, is_repeatable
+from pipelines.search.shared.base import identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that a process keeps for the next pipelines
 WIDTH = "n_components"
