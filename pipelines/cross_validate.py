@@ -143,16 +143,13 @@ class CrossValidation(SearchJob[Options]):
 
     @property
     def n_candidates(self) -> int:
-        """See ``SearchJob``."""
         return len(self.candidates)
 
     @property
     def scored_by(self) -> str:
-        """See ``SearchJob``."""
         return self.scoring[0]
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchJob``."""
         from pipelines.search.candidate_scorer import CandidateScorer
         from pipelines.search.fitting import group_candidates
         from pipelines.search.tasks import Problem
@@ -165,7 +162,6 @@ class CrossValidation(SearchJob[Options]):
         )  # fmt: skip
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``SearchJob``."""
         super().configure(cluster)
         return {"n_candidates": self.n_candidates, "task": self.dataset.task}
 

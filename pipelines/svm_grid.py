@@ -206,17 +206,14 @@ class Search(SearchJob[Options]):
 
     @property
     def candidate_columns(self) -> Sequence[str]:  # type: ignore[override]
-        """See ``SearchJob``."""
         return tuple(self.axes)
 
     @property
     def n_candidates(self) -> int:
-        """See ``SearchJob``."""
         return math.prod(map(len, self.axes.values()))
 
     @property
     def scored_by(self) -> str:
-        """See ``SearchJob``."""
         return self.options.scoring or "accuracy"
 
     def describe_backend(self, kind: str) -> str:
@@ -247,11 +244,9 @@ class Search(SearchJob[Options]):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """See ``SearchJob``."""
         return self.dataset.classes if self.dataset.task == CLASSIFICATION else None
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchJob``."""
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer((self.scored_by,), labels=self.labels)

@@ -16,7 +16,7 @@ from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import KERNELS, RBF, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
-from pipelines.svm.multiclass import codes_of, problems
+from pipelines.svm.multiclass import codes_of
 
 DIGITS = load_digits(return_X_y=True)
 TWO = make_classification(300, 8, random_state=0)
@@ -26,7 +26,7 @@ def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachi
     solver = load_backend("sklearn", "cpu")
     scaling = Scaling("standardise").fit(X)
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
-    support, coefficients, intercepts = solver.parts(fitted, X)
+    support, coefficients, intercepts = solver.parts(fitted)
     machine = KernelMachine(
         scaling.transform(X[support]), coefficients, intercepts, RBF, 0.01, scaling, np.unique(y),
         decision,
@@ -81,8 +81,6 @@ def test_values_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_votes_that_tie_go_to_the_smallest_class() -> None:
-    assert problems(3, "ovo") == [(0, 1), (0, 2), (1, 2)]
-    assert problems(3, "ovr") == [(0, -1), (1, -1), (2, -1)]
     round_robin = np.array([[1.0, -1.0, 1.0]])  # 0 beats 1, 2 beats 0, 1 beats 2
     assert codes_of(round_robin, 3, "ovo").tolist() == [0]
     assert codes_of(np.array([[-3.0, -1.0, -2.0]]), 3, "ovr").tolist() == [1]

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import Settings
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
@@ -72,18 +72,3 @@ def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() ->
     values = np.array([[0.2, -1.0, 0.5]])
     assert margins(values, np.array([2]), 3, "ovr") == pytest.approx([0.3])
     assert margins(np.array([[-0.7]]), np.array([1]), 2, "ovo").tolist() == [0.7]
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("decision", ["ovo", "ovr"])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_a_machine_needs_no_estimator(
-    n_classes: int, decision: str, class_weight: str | None
-) -> None:
-    data = data_of(n_classes)
-    settings = Settings(decision, class_weight=class_weight)
-    solver, X = load_backend("path", "cpu"), data.scaled("cpu")
-    found = solver.fit_parts(X, data.y, 2.0, 0.1, settings)
-    expected = solver.parts(solver.fit(X, data.y, 2.0, 0.1, settings), X)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)

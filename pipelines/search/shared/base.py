@@ -167,7 +167,6 @@ class SharedEstimators(SharedFit):
         respond: Respond,
         report: Report,
     ) -> None:
-        """See ``SharedFit.fit_and_respond``."""
         from sklearn.base import clone
         from sklearn.exceptions import ConvergenceWarning
 
@@ -202,7 +201,6 @@ class PlainFits(SharedEstimators):
     one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says."""
         return [estimator.fit(X, y, **weights) for estimator in estimators]
 
 

@@ -40,7 +40,6 @@ class Prefixes(SharedEstimators):
         return isinstance(size, int) and size > 0 and not of_all
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says."""
         largest = max(estimators, key=self.size_of)
         largest.fit(X, y, **weights)
         return [self.cut(largest, self.size_of(one)) for one in estimators]
@@ -122,7 +121,6 @@ class Boosting(Prefixes):
         return super().accepts(estimator) and estimator.n_iter_no_change is None
 
     def cut(self, largest: Any, n: int) -> Any:
-        """See ``Prefixes.cut``."""
         smaller = super().cut(largest, n)
         smaller.n_estimators_ = n
         if hasattr(smaller, "oob_scores_"):
@@ -168,5 +166,4 @@ class HistogramBoosting(Boosting):
         return fitted
 
     def cut(self, largest: Any, n: int) -> Any:
-        """See ``Prefixes.cut``."""
         return Prefixes.cut(self, largest, n)
