@@ -76,9 +76,6 @@ class Options(
         "worker", "where an estimator's own parallel work runs: in its worker, or dask: on all",
         choices=("worker", "dask"), changes_results=False,
     )  # fmt: skip
-    intel: bool = option(
-        False, "use scikit-learn-intelex where it has the estimator", changes_results=False
-    )
 
 
 class CrossValidation(SearchJob[Options]):
@@ -158,7 +155,7 @@ class CrossValidation(SearchJob[Options]):
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
             self.data, tuple(self.candidates), self.splits, scorer, tuple(groups),
-            device=device, intel=self.options.intel,
+            device=device,
         )  # fmt: skip
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:

@@ -40,7 +40,6 @@ class Problem:
     groups : tuple of Group, candidates that are fitted together
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
-    intel : whether scikit-learn-intelex is wanted on a CPU
     """
 
     data: FoldedData
@@ -50,14 +49,13 @@ class Problem:
     groups: tuple[Group, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
-    intel: bool = False
 
     def used(self, member: int) -> Substitute:
         """Return the estimator to fit for a candidate; call it where it is fitted."""
         estimator = self.candidates[member].estimator
         if not hasattr(estimator, "fit"):
             return Substitute(estimator, "", "")
-        return substitute(estimator, self.device, self.intel)
+        return substitute(estimator, self.device)
 
 
 @dataclass(frozen=True)
