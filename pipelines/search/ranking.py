@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,14 +22,6 @@ PARTITIONS = 8
 ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
 
 Row = dict[str, Any]
-
-
-def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield rows of a journal that need not be computed again: a failed fit gets another try."""
-    for record in records:
-        for row in record["rows"]:
-            if not row["status"].startswith(FAILED):
-                yield row
 
 
 def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
@@ -118,15 +110,11 @@ def tabulate(
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
-    import pandas as pd
-
     chosen = [row for row in rows if row["stage"] == stage]
     known = {**dict.fromkeys(parameters, "float64"), **columns.OF_SEARCH}
     more = [name for name in (chosen[0] if chosen else {}) if name not in known]
     types = {**known, **dict.fromkeys(more, "float64")}
-    table = pd.DataFrame(chosen, columns=list(types)).astype(types)
-    by = [*reversed(parameters), "candidate", "split", "share"]
-    return table.sort_values(by, ignore_index=True)
+    return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 
 def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:

@@ -69,39 +69,22 @@ class SVMGridSearch(GridSearch):
     gamma : sequence of float, "scale" or "auto"
         Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it. ``"scale"`` is
         of the training rows of each fold; ``kernel="linear"`` has none and fits one.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
-    degree : int, of ``poly``
-    coef0 : float, of ``poly`` and ``sigmoid``
-    class_weight : None, "balanced" or dict of label to factor of C
+    kernel, degree, coef0, class_weight, decision, tol, max_iter, memory_bytes
+        As ``PathSVC`` takes them.
     param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
         In the place of ``C`` and ``gamma``.
-    scoring : None, str, callable, list, tuple or dict
-        As ``GridSearchCV`` takes it; accuracy by default.
-    refit : bool, str or callable
-        As ``GridSearchCV`` takes it: whether to fit the best candidate on all rows, by the
-        score of which name it is best, or what chooses it from ``cv_results_``.
+    scoring, refit, error_score, return_train_score
+        As ``GridSearchCV`` takes them; scored by accuracy by default.
     probability : bool
         Whether to calibrate the best candidate on the same folds, for
         ``predict_proba``; then they must validate every row once.
     cv : int or scikit-learn splitter
         An int means stratified folds, not shuffled, as in scikit-learn.
-    error_score : float or "raise"
-        The score of a fit that fails.
-    return_train_score : bool
     n_jobs : int, optional
         Threads of this process; all its cores by default, and where there is a ``client``.
     solver : str
         ``"auto"``, or a name in ``pipelines.svm.backends.BACKENDS``.
     device : {"auto", "cpu", "gpu"}
-    decision : {"ovo", "ovr"}
-        One-vs-one (LIBSVM's) or one-vs-rest.
-    tol : float
-        LIBSVM's stopping tolerance.
-    max_iter : int
-        Most iterations of a binary problem; -1 for LIBSVM's limit,
-        max(10,000,000, 100 n_samples).
-    memory_bytes : int
-        What may be held of kernel matrices, and of a sparse ``X`` made dense.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
     verbose : int
@@ -110,20 +93,11 @@ class SVMGridSearch(GridSearch):
 
     Attributes
     ----------
-    cv_results_ : dict of arrays, as ``GridSearchCV`` has it
-    best_params_ : dict; ties go to the first candidate, C varying the slowest
-    best_score_ : float, mean score of the best candidate over the folds
-    best_index_ : int, its place in ``cv_results_``
     best_estimator_ : fitted on all of ``X`` by the solver
     calibration_ : Calibration of its decision values, or None
-    scorer_ : what ``score`` calls
-    classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,), where ``X`` had names
-    multimetric_ : bool
-    n_splits_ : int
     n_iter_ : int, iterations of all fits of the search together, of those that share work
-    refit_time_ : float, seconds
+
+    and those of ``GridSearchCV``; ties go to the first candidate, C varying the slowest.
 
     Examples
     --------

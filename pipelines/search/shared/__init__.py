@@ -11,21 +11,6 @@ from pipelines.search.shared.base import PlainFits, SharedFit
 __all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
 
 
-@cache
-def _shared_fits() -> tuple[SharedFit, ...]:
-    # Here, as the classes they know are scikit-learn's, which a short search does without.
-    from pipelines.search.shared.ensembles import Bags, Boosting, Forests, HistogramBoosting
-    from pipelines.search.shared.linear import Lassos, Logistic, Ridges
-    from pipelines.search.shared.linear_svc import LinearSVCs
-    from pipelines.search.shared.neighbors import Neighbors
-    from pipelines.search.shared.svm import SVCs, SVRs
-
-    return (
-        Neighbors(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
-        Logistic(), LinearSVCs(), SVCs(), SVRs(),
-    )  # fmt: skip
-
-
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
     """Return the shared work of an estimator's class; None if it has none.
 
@@ -36,9 +21,21 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    return _by_type().get(type(estimator))
+    return _shared_fits().get(type(estimator))
 
 
 @cache
-def _by_type() -> dict[type, SharedFit]:
-    return {one: kind for kind in _shared_fits() for one in kind.types}
+def _shared_fits() -> dict[type, SharedFit]:
+    """Return the table of kinds, by the classes that they know."""
+    # Here, as those classes are scikit-learn's, which a short search does without.
+    from pipelines.search.shared.ensembles import Bags, Boosting, Forests, HistogramBoosting
+    from pipelines.search.shared.linear import Lassos, Logistic, Ridges
+    from pipelines.search.shared.linear_svc import LinearSVCs
+    from pipelines.search.shared.neighbors import Neighbors
+    from pipelines.search.shared.svm import SVCs, SVRs
+
+    kinds: Sequence[SharedFit] = (
+        Neighbors(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
+        Logistic(), LinearSVCs(), SVCs(), SVRs(),
+    )  # fmt: skip
+    return {one: kind for kind in kinds for one in kind.types}
