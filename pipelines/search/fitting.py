@@ -89,7 +89,7 @@ def group_candidates(
     Parameters
     ----------
     estimators : unfitted, with their parameters; None for one that has to be by itself
-    kinds : ways of sharing that go before those of ``SHARED_FITS``
+    kinds : ways of sharing that go before those of ``search/shared``
     """
 
     def places(steps: Sequence[Step]) -> Iterator[Hashable]:

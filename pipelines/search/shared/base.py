@@ -1,6 +1,6 @@
 """The interface of work that candidates share.
 
-A kind of shared work is one file beside this and an entry in ``SHARED_FITS``. It fits the
+A kind of shared work is one file beside this and an entry in ``FILES``. It fits the
 candidates of a group on the splits of a task, and hands over what each predicts as soon as that
 is known; the engine scores, journals and shows it.
 """

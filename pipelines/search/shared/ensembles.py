@@ -159,3 +159,6 @@ class HistogramBoosting(Boosting):
 
     def cut(self, largest: Any, n: int) -> Any:
         return Prefixes.cut(self, largest, n)
+
+
+KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting())

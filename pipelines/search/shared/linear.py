@@ -117,3 +117,6 @@ class Logistic(Paths):
 
     def strength(self, estimator: Any) -> float:
         return 1.0 / estimator.C
+
+
+KINDS = (Ridges(), Lassos(), Logistic())

@@ -146,3 +146,6 @@ class Votes:
             _, indices = self.query.alone(estimator, rows, k)
             for row, found in zip(rows, indices, strict=True):
                 counts[row] = np.bincount(self.codes[found], minlength=self.n_classes)
+
+
+KINDS = (Neighbors(),)

@@ -441,3 +441,6 @@ def usable_threads() -> int:
     from threadpoolctl import threadpool_info
 
     return max([one["num_threads"] for one in threadpool_info()], default=1)
+
+
+KINDS = (SVCs(), SVRs())
