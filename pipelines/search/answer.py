@@ -19,7 +19,7 @@ from pipelines.run.tasks import Runner
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED
 from pipelines.search.predictions import write_predictions
-from pipelines.search.ranking import best_of_each, rank, result_of, tabulate
+from pipelines.search.ranking import best_of_each, ends_of_lists, rank, result_of, tabulate
 from pipelines.search.statistics import compare_all
 from pipelines.search.tasks import SEARCH, Problem, Refit, Row, finite
 from pipelines.search.threads import limited, with_jobs
@@ -104,6 +104,7 @@ def answer(
             for candidate in best.values()
         ],
         "test_scores": tested["scores"],
+        "remarks": ends_of_lists(ranked),
     }  # fmt: skip
 
 

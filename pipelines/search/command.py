@@ -177,4 +177,4 @@ class SearchJob(job.Job[Chosen]):
         )
         scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
         remarks = remarks_on(self.dataset, found, scores.tolist(), metadata.get("test_error"))
-        return {"baseline": found, "remarks": remarks}
+        return {"baseline": found, "remarks": remarks + metadata.get("remarks", [])}
