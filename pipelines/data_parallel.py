@@ -58,7 +58,7 @@ class DataParallel(job.Job[Options]):
     examples = (
         "--network approximator --cluster local --workers 2",
         "--compare every-step,every-k=4,average,never --repeats 5",
-        "--network bagging --dataset mnist --cluster slurm --workers 4",
+        "--network bagging --dataset mnist --cluster slurm --workers 4 --open-ranks",
     )
 
     def load(self, kind: str) -> Problem:
@@ -102,6 +102,11 @@ class DataParallel(job.Job[Options]):
                 f"stages     {plan.n_stages} on {plan.n_ranks} ranks, {plan.schedule}, "
                 f"{plan.n_micro} micro-batches; ideal bubble {plan.ideal_bubble:.1%}"
             ]
+        if options.open_ranks:
+            lines.append(
+                "attention  --open-ranks: whoever reaches the ranks' ports, or the network between "
+                "their hosts, may read and disturb the training"
+            )
         return [
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
@@ -236,6 +241,7 @@ class DataParallel(job.Job[Options]):
         return train_on(
             cluster.client, problem, order, training.ranks, on_message,
             device=torch_device(cluster.device), threads=cluster.threads,
+            open_ranks=self.options.open_ranks or self.options.no_tls,
         )  # fmt: skip
 
     def _refuse_unshared(self, session: Session, cluster: Cluster) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.errors import InputError, opt
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
@@ -17,6 +18,7 @@ from pipelines.process_group.group import Group, ProcessGroupError
 from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
+    hosts_of,
     load_on_workers,
     run_process_group,
     wait_for_members,
@@ -66,7 +68,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
 def train_on(
     client: Client, problem: Problem, order: TrainingPlan, n_ranks: int, on_message: Send, *,
-    device: str, threads: int,
+    device: str, threads: int, open_ranks: bool,
 ) -> Trained:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
@@ -78,6 +80,8 @@ def train_on(
 
     Raises
     ------
+    InputError
+        The workers are on several hosts, and ``open_ranks`` does not consent to that.
     RunStopped
         Workers died again and again and nothing was gained, or none is left.
     """
@@ -89,6 +93,8 @@ def train_on(
     patience, whole = SECONDS_TO_BEGIN, True
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
+        if not open_ranks:
+            refuse_several_hosts(members)
         listener.n_ranks = len(members)
         ended = run_process_group(
             client, members, train, problem, dataclasses.replace(order, start=newest),
@@ -105,6 +111,22 @@ def train_on(
             raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
         listener.lose(ended)
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
+
+
+def refuse_several_hosts(members: Sequence[str]) -> None:
+    """Refuse ranks whose tensors would cross a network in clear: torch's wheels have no TLS.
+
+    Raises
+    ------
+    InputError
+    """
+    hosts = sorted(hosts_of(members))
+    if len(hosts) > 1:
+        raise InputError(
+            f"{opt('cluster')} must have its workers on one host, as torch does not encrypt what "
+            f"ranks say to each other, got {len(hosts)} ({', '.join(hosts[:3])}); add "
+            f"{opt('open_ranks')} where nobody else is on the network"
+        )
 
 
 class _Listener:

@@ -135,6 +135,11 @@ class TrainingOptions(StageOptions, NetworkOptions):
         changes_results=False,
     )  # fmt: skip
 
+    open_ranks: bool = option(
+        False, "let ranks on several hosts talk by sockets that torch does not encrypt",
+        changes_results=False,
+    )  # fmt: skip
+
     def strategies(self) -> list[str]:
         """Return the strategies of the run, as they are typed."""
         return self.compare.split(",") if self.compare else [self.sync]
