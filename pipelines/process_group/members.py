@@ -214,7 +214,8 @@ def run_process_group(
             return Ended(None, f"the data did not arrive ({error})", members)
         futures = [
             client.submit(
-                _rank, work, data, asked, token, secret, on_one_host, rank, len(members), device, threads,
+                _rank, work, data, asked, token, secret, on_one_host, rank, len(members), device,
+                threads,
                 key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
                 priority=100, pure=False,
             )

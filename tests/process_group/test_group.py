@@ -91,7 +91,7 @@ def test_ranks_on_one_host_listen_on_its_loopback_alone():
 
 def test_an_address_has_an_interface():
     assert interface_of("127.0.0.1") == "lo"
-    with pytest.raises(OSError, match="no network interface has the address 203.0.113.1"):
+    with pytest.raises(OSError, match=r"no network interface has the address 203\.0\.113\.1"):
         interface_of("203.0.113.1")
 
 
