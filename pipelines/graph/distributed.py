@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,6 @@ from pipelines.graph.partitions import Partitioning
 from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
-from pipelines.graph.source import EdgeSource
 from pipelines.graph.worker_partitions import LOST, MOST_FAILURES, WorkerPartitions, workers_of
 from pipelines.run.errors import RunStopped
 
@@ -183,13 +182,13 @@ def _write_partitions(
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     (folder / partitions.WHOLE_NUMBERS).unlink(missing_ok=True)
-    source, nodes = _find_nodes(client, folder, edges, part_bytes)
+    edges, nodes = _find_nodes(client, folder, edges, part_bytes)
     n_nodes = len(nodes)
     first_node = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
-    parts = source.parts(part_bytes)
+    parts = edges.parts(part_bytes)
     read_nodes = partial(partitions.read_nodes, str(folder), n_nodes, first_node)
     n_cells = min(n_nodes, max(CELLS, CELLS_FOR_EACH * n_partitions))
-    write_edges = partial(partitions.write_edges_by_cell, source, str(folder), read_nodes, n_cells)
+    write_edges = partial(partitions.write_edges_by_cell, edges, str(folder), read_nodes, n_cells)
     n_in = sum(_map_parts(client, write_edges, list(enumerate(parts))))
     client.run(partitions.clear_node_cache, on_error="ignore")
     bounds = partitions.balanced_bounds(n_in, n_nodes, n_partitions)
@@ -210,30 +209,28 @@ def _write_partitions(
 
 def _find_nodes(
     client: Client, folder: Path, edges: EdgeFile | RandomGraph, part_bytes: int
-) -> tuple[EdgeSource, pd.Index]:
+) -> tuple[EdgeFile | RandomGraph, pd.Index]:
     """Choose how to read the edges, and find all their nodes."""
-    source = EdgeSource(edges)
-    if isinstance(edges, RandomGraph):
-        return source, pd.RangeIndex(edges.n_nodes)
-    parts = source.parts(part_bytes)
+    parts = edges.parts(part_bytes)
     if not parts:
         raise no_edges_error()
     if edges.nodes is not None:
-        return source, edges.nodes
+        return edges, edges.nodes
 
-    def names_by(source: EdgeSource) -> Any:
-        read = partial(partitions.names_in_part, source)
+    def names_by(edges: EdgeFile | RandomGraph) -> Any:
+        read = partial(partitions.names_in_part, edges)
         names = bag.from_sequence(parts, npartitions=len(parts)).map(read)
         return _compute(client, names.reduction(partitions.union, partitions.union, split_every=4))
 
-    names = names_by(source)
+    names = names_by(edges)
     if names is None:
-        source = EdgeSource(edges, text=True)
-        names = names_by(source)
+        assert isinstance(edges, EdgeFile)
+        edges = replace(edges, text=True)
+        names = names_by(edges)
     nodes = pd.Index(names.to_pandas())
     check_node_count(len(nodes))
     partitions.write_nodes(str(folder), nodes)
-    return source, nodes
+    return edges, nodes
 
 
 def _map_parts(client: Client, function: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:

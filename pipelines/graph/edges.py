@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
 
+# Sources and targets, int32 of shape (m,), and weights, float64 or None: numbered edges.
+Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
+
 # Nodes are numbered in int32, which halves what an iteration reads.
 MOST_NODES = 2**31 - 1
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.graph.files import trim_memory
 from pipelines.graph.graph import Rows
 from pipelines.graph.iteration import Array, RandomSurfer
 from pipelines.graph.partitions import Partitioning, save_array
 from pipelines.graph.pull import PullRows, pull, reciprocal_of
-from pipelines.graph.source import trim_memory
 
 # Of an iteration, after each of which the pages of edges that were read are released.
 SHARES = 16

@@ -21,10 +21,9 @@ from cluster_setup import open_cluster
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.distributed import _compute, distributed_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.files import open_edges, trim_memory
 from pipelines.graph.iteration import Stop
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.source import trim_memory
 from pipelines.graph.tasks import n_loaded
 from pipelines.graph.worker_partitions import MOST_FAILURES, workers_of
 from pipelines.run.errors import RunStopped
