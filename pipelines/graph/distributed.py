@@ -38,6 +38,7 @@ from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 from pipelines.graph.worker_partitions import LOST, MOST_FAILURES, WorkerPartitions, workers_of
+from pipelines.run.cluster import refuse_unshared
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def distributed_pagerank(
         )
     RandomSurfer(1, alpha, None, dangling)  # before edges are read
     stop, folder = stop or Stop(), Path(folder)
-    _check_shared(client, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    refuse_unshared(client, folder, "the folder of partitions")
     if part_bytes is None:
         limits = [one["memory_limit"] // one["nthreads"] for one in workers.values()]
         part_bytes = min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits if limit)])
@@ -140,24 +142,6 @@ def distributed_pagerank(
     return DistributedRanks(
         nodes, names, iterated, alpha, residual, graph.n_edges, graph.n_partitions
     )
-
-
-def _check_shared(client: Client, folder: Path) -> None:
-    """Have every worker look for a file that was just written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder.resolve() / ".seen-by-all"
-    probe.touch()
-    try:
-        found = client.run(partitions.file_exists, str(probe))
-    finally:
-        probe.unlink()
-    blind = [address for address, seen in found.items() if not seen]
-    if blind:
-        raise InputError(
-            f"the folder of partitions must be one that all workers reach, got "
-            f"{folder.resolve()}, which {len(blind)} of {len(found)} do not see "
-            f"({blind[0]}); name one on a shared file system"
-        )
 
 
 def _write_partitions(

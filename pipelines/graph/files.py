@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from fsspec.utils import read_block
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
@@ -205,16 +206,9 @@ class EdgeFile:
     def _lines(self, part: Part) -> bytes:
         """Return the lines that begin within a part; blanks between columns become one tab."""
         with open(part.path, "rb") as file:
-            begin = part.begin
-            if begin > self.begin:
-                file.seek(begin - 1)
-                begin += len(file.readline()) - 1
-            if begin >= part.end:
-                return b""
-            file.seek(begin)
-            rows = file.read(part.end - begin)
-            if not rows.endswith(b"\n"):
-                rows += file.readline()
+            # From the byte before: a line that begins with the part is then not taken for the
+            # end of one that began before it.
+            rows = read_block(file, max(0, part.begin - 1), part.end - max(1, part.begin), b"\n")
         if self.blanks:
             if b"#" in rows or b"%" in rows:
                 rows = _COMMENT.sub(b"", rows)

@@ -74,11 +74,6 @@ class Partitioning:
         return rounding_error(np.diff(np.load(self.path(p, "first"), mmap_mode="r")), precision)
 
 
-def file_exists(path: str) -> bool:
-    """Return whether a worker sees a file."""
-    return Path(path).is_file()
-
-
 def names_in_part(edges: EdgeFile, part: Part) -> pa.Array | None:
     """Return the node names in a part; None if they are not integers, as was assumed."""
     try:

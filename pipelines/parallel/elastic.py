@@ -57,7 +57,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    staged = order.settings.plan is not None and group.n_ranks > 1
+    staged = order.options.pipeline_stages is not None and group.n_ranks > 1
     rank = (StagedRank if staged else Rank)(problem, order, group, send)
     try:
         return rank.train()
@@ -87,7 +87,7 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    staged = ["torch.distributed.pipelining"] if order.settings.plan is not None else []
+    staged = ["torch.distributed.pipelining"] if order.options.pipeline_stages else []
     load_on_workers(client, ["torch", *staged])
     listener, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True

@@ -13,8 +13,8 @@ from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, Parquet
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.noise import NoiseScale
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import TrainingStep, strategy_of
 from pipelines.process_group.group import Group
 
@@ -43,7 +43,7 @@ class TrainingPlan:
         The Parquet file of the rows, where they stay on disk.
     """
 
-    settings: Settings
+    options: TrainingOptions
     sync: str
     seed: int
     start: bytes | None
@@ -59,10 +59,12 @@ class Rank:
 
         self._torch = torch
         self._problem, self._order, self._group, self._tell = problem, order, group, send
-        settings = self._settings = order.settings
+        options = self._options = order.options
         self._strategy = strategy_of(order.sync)
         self._network = problem.network.make(order.seed)
-        self._model = self._make_model(self._network, self._strategy.inner or settings.optimizer)
+        self._model = self._make_model(
+            self._network, self._strategy.inner or options.chosen_optimizer
+        )
         self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
         if order.start is not None:
@@ -72,8 +74,8 @@ class Rank:
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
         rank, n_ranks = self._place()
         self._batches = Batches(
-            self._storage(), batch_size=settings.batch_size, seed=order.seed,
-            map=problem.prepare, prefetch=settings.prefetch, rank=rank, n_ranks=n_ranks,
+            self._storage(), batch_size=options.batch_size, seed=order.seed,
+            map=problem.prepare, prefetch=options.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
             {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
@@ -89,7 +91,7 @@ class Rank:
 
     def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
         """Build this rank's model of the network."""
-        return FlatModel(network, self._settings, optimizer, self._group.device)
+        return FlatModel(network, optimizer, self._options.momentum, self._group.device)
 
     def _place(self) -> tuple[int, int]:
         """Return this rank's place among those that divide a batch, and their number."""
@@ -98,9 +100,9 @@ class Rank:
     def _storage(self) -> Rows:
         """Choose the storage of the training rows."""
         train, device = self._problem.train, self._group.device
-        if self._settings.storage == "parquet":
+        if self._options.storage == "parquet":
             return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
-        return (HostRows if self._settings.storage == "host" else DeviceRows)(train, device)
+        return (HostRows if self._options.storage == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
         """Broadcast rank 0's first weights, which may differ in bits between GPUs."""
@@ -122,10 +124,10 @@ class Rank:
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:
-        progress, settings, group = self._progress, self._settings, self._group
+        progress, options, group = self._progress, self._options, self._group
         began = time.perf_counter()
         for batch in self._batches:
-            now = TrainingStep(progress.step + 1, progress.epoch, settings.epochs)
+            now = TrainingStep(progress.step + 1, progress.epoch, options.epochs)
             self._step(batch, now)
             progress.step, progress.position = now.step, batch.position
             equal = self._strategy.always_equal
@@ -141,7 +143,7 @@ class Rank:
             if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
                 self._last_news = time.monotonic()
                 self._tell({"kind": "news", "step": now.step, "epoch": progress.epoch + 1})
-        now = TrainingStep(progress.step, progress.epoch, settings.epochs)
+        now = TrainingStep(progress.step, progress.epoch, options.epochs)
         merged = self._strategy.merges_after_epoch(now)
         if merged:
             self._strategy.merge(self._model, group)
@@ -173,11 +175,11 @@ class Rank:
                 square = model.gradient.dot(model.gradient)
                 self._noise.add(model.shared[-2].clone(), square, n_mine, batch.n_union)
         if shares or n_mine:
-            model.step(self._settings.rate(now.step, group.n_ranks))
+            model.step(self._options.rate(now.step, group.n_ranks))
 
     def _looks_at_noise(self, batch: Batch, now: TrainingStep) -> bool:
         """Return whether this step's gradients measure noise: all must be of one model."""
-        whole = batch.n_union == self._settings.batch_size * self._group.n_ranks
+        whole = batch.n_union == self._options.batch_size * self._group.n_ranks
         several = self._group.n_ranks > 1 and self._strategy.always_equal
         return several and whole and self._noise.is_due(now.step)
 
@@ -193,12 +195,12 @@ class Rank:
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
         """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
-        progress, settings, group, model = self._progress, self._settings, self._group, self._model
+        progress, options, group, model = self._progress, self._options, self._group, self._model
         problem = self._problem
         times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
         group.mean(times)
         compute, wait = times.tolist()
-        last = progress.epoch + 1 >= settings.epochs
+        last = progress.epoch + 1 >= options.epochs
         own: dict[str, torch.Tensor] = {}
         if not equal:
             own = {name: one.clone() for name, one in model.state().items()}
@@ -233,8 +235,8 @@ class Rank:
         progress.epochs = [*progress.epochs, row]
         progress.done = (
             last or diverged
-            or (settings.patience is not None and progress.since_best >= settings.patience)
-            or (settings.until_loss is not None and loss <= settings.until_loss)
+            or (options.patience is not None and progress.since_best >= options.patience)
+            or (options.until_loss is not None and loss <= options.until_loss)
         )  # fmt: skip
         progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
         if equal or progress.done or self._order.sync == "never":
@@ -266,7 +268,7 @@ class Rank:
         return to_bytes(*(self._kept or (self._state() | self._best, self._progress)))
 
     def _write_in_time(self) -> None:
-        if time.monotonic() - self._last_write >= self._settings.checkpoint_seconds:
+        if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
             self._write_if_first()
 
     def _write_if_first(self, always: bool = False) -> bytes:

@@ -13,9 +13,9 @@ from pipelines.parallel import noise
 from pipelines.parallel.checkpoint import progress_of
 from pipelines.parallel.elastic import train
 from pipelines.parallel.noise import NoiseScale
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.settings import Settings
 from tests.process_group.ranks import on_ranks
 
 
@@ -35,7 +35,7 @@ def test_the_scale_of_gradients_that_are_made_up():
 def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "STEPS_BETWEEN_LOOKS", 1)
     problem = approximator(400, 0.1, 0)
-    settings = Settings(epochs=40, batch_size=9, learning_rate=0.0)
+    settings = TrainingOptions(epochs=40, batch_size=9, learning_rate=0.0, optimizer="sgd")
 
     def noise_of(n_ranks: int, sync: str) -> list[float | None]:
         order = TrainingPlan(settings, sync, 1, None, str(tmp_path / "c"))
