@@ -201,14 +201,14 @@ def _find_nodes(
     if edges.nodes is not None:
         return edges, edges.nodes
 
-    def names_by(edges: EdgeFile | RandomGraph) -> Any:
+    def names_by(edges: EdgeFile) -> Any:
         read = partial(partitions.names_in_part, edges)
         names = bag.from_sequence(parts, npartitions=len(parts)).map(read)
         return _compute(client, names.reduction(partitions.union, partitions.union, split_every=4))
 
+    assert isinstance(edges, EdgeFile)  # a random graph knows its nodes
     names = names_by(edges)
     if names is None:
-        assert isinstance(edges, EdgeFile)
         edges = replace(edges, text=True)
         names = names_by(edges)
     nodes = pd.Index(names.to_pandas())

@@ -330,12 +330,12 @@ def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> An
     cluster is; torch's own ``TCPStore`` answers whoever reaches its port.
     """
     from distributed.utils import sync
-    from torch.distributed import Store
+    from torch._C._distributed_c10d import Store
 
     place = ["process-group", token]
 
     class SchedulerStore(Store):
-        def set(self, key: str, value: bytes) -> None:
+        def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # a stub says str
             sync(worker.loop, worker.scheduler.set_metadata, keys=[*place, key], value=value)
 
         def check(self, keys: list[str]) -> bool:
