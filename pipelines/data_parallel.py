@@ -131,6 +131,7 @@ class DataParallel(job.Job[Options]):
         """Choose the number of ranks."""
         from cluster_setup.workers import forecast_workers
         from pipelines.parallel.answer import Training
+        from pipelines.parallel.elastic import refuse_several_hosts
 
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
@@ -155,6 +156,9 @@ class DataParallel(job.Job[Options]):
                 f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
                 f"--workers {max(ranks)}"
             )
+        if not (options.open_ranks or options.no_tls):
+            there_now = sorted(one["address"] for one in cluster.workers)
+            refuse_several_hosts(there_now[: max(ranks)])
         self.trainings = [
             Training(strategy, n_ranks, repeat, options.epochs / n_ranks)
             for n_ranks in dict.fromkeys(ranks)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
@@ -80,10 +80,9 @@ def train_on(
 
     Raises
     ------
-    InputError
-        The workers are on several hosts, and ``open_ranks`` does not consent to that.
     RunStopped
-        Workers died again and again and nothing was gained, or none is left.
+        They came to be on several hosts, and ``open_ranks`` does not consent to that; workers died
+        again and again and nothing was gained, or none is left.
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
@@ -94,7 +93,10 @@ def train_on(
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
         if not open_ranks:
-            refuse_several_hosts(members)
+            try:
+                refuse_several_hosts(members)
+            except InputError as error:  # a replacement that came from another host
+                raise RunStopped(str(error)) from None
         listener.n_ranks = len(members)
         ended = run_process_group(
             client, members, train, problem, dataclasses.replace(order, start=newest),
@@ -123,9 +125,9 @@ def refuse_several_hosts(members: Sequence[str]) -> None:
     hosts = sorted(hosts_of(members))
     if len(hosts) > 1:
         raise InputError(
-            f"{opt('cluster')} must have its workers on one host, as torch does not encrypt what "
-            f"ranks say to each other, got {len(hosts)} ({', '.join(hosts[:3])}); add "
-            f"{opt('open_ranks')} where nobody else is on the network"
+            "--cluster must have the ranks on one host, as torch does not encrypt what they say to "
+            f"each other, got {len(hosts)} ({', '.join(hosts[:3])}); add --open-ranks where nobody "
+            "else is on the network"
         )
 
 

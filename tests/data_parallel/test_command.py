@@ -201,8 +201,20 @@ def test_ranks_on_several_hosts_need_consent(tmp_path, capsys, monkeypatch):
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     assert "got 2 (10.0.0.1, 10.0.0.2); add --open-ranks where nobody else" in line
+    assert not folder.exists()
     assert main([*short, "--results", str(tmp_path / "open"), "--open-ranks"]) == 0
     assert "attention  --open-ranks: whoever reaches" in capsys.readouterr().out
+
+
+def test_a_replacement_from_another_host_stops_a_run_that_did_not_consent(
+    tmp_path, capsys, monkeypatch
+):
+    hosts = iter([{"10.0.0.1"}, {"10.0.0.1", "10.0.0.2"}])
+    monkeypatch.setattr(elastic, "hosts_of", lambda members: next(hosts))
+    folder = tmp_path / "run"
+    assert main([*SMALL, "--epochs", "1", "--results", str(folder)]) == 1
+    assert "add --open-ranks where nobody else" in capsys.readouterr().err
+    assert record(folder)["status"] == "stopped"
 
 
 @pytest.mark.slow
