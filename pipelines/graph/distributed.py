@@ -22,7 +22,7 @@ import pandas as pd
 from dask import bag
 
 from pipelines.errors import InputError, opt
-from pipelines.graph import cugraph, partitions, tasks
+from pipelines.graph import cugraph, partitions
 from pipelines.graph.edges import check_node_count, no_edges_error
 from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.iteration import (
@@ -128,7 +128,7 @@ def distributed_pagerank(
     bare = RandomSurfer(surfer.n_nodes, alpha, vectors, dangling)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, begin, stop)
-        _write_start(graph, surfer, iterated.ranks)
+        write_start(graph, surfer, iterated.ranks)
         (folder / STATE).unlink(missing_ok=True)
         with closing(WorkerPartitions(client, graph, bare)) as on_workers:
             residual = on_workers.iterate(0, 1, None, np.float64).changes[0]
@@ -246,7 +246,7 @@ def _read_or_begin(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> d
     state: dict[str, Any] | None = _read(path)
     if state is None or state["surfer"] != described:
         state = {"surfer": described, "iteration": 0, "changes": [], "seconds": []}
-        _write_start(graph, surfer, begin)
+        write_start(graph, surfer, begin)
         _write(path, state)
     return state
 
@@ -284,12 +284,13 @@ def _iterate(
     )
 
 
-def _write_start(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> None:
+def write_start(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> None:
     """Write the initial ranks of each partition."""
     for p in range(graph.n_partitions):
         mine = slice(graph.bounds[p], graph.bounds[p + 1])
         jump = surfer.jump if surfer.personalisation is None else surfer.jump[mine]
-        tasks.write_start(graph, p, begin[mine], jump)
+        partitions.save_array(graph.checkpoint(p, 0), begin[mine])
+        partitions.save_array(graph.path(p, "jump"), jump)
 
 
 def _remove_checkpoint(graph: Partitioning, iteration: int) -> None:

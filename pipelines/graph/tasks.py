@@ -200,9 +200,3 @@ def save_state(
     iteration = begun + len(totals.changes)
     save_array(partitioning.checkpoint(p, iteration), state.ranks)
     return iteration
-
-
-def write_start(partitioning: Partitioning, p: int, ranks: Array, jump: Array) -> None:
-    """Write the initial ranks and the personalisation of a partition."""
-    save_array(partitioning.checkpoint(p, 0), ranks)
-    save_array(partitioning.path(p, "jump"), jump)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
+from pipelines.parallel import noise
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
-from pipelines.parallel.noise import NoiseScale
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.strategies import TrainingStep, strategy_of
@@ -73,8 +73,15 @@ class Rank:
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
         rank, n_ranks = self._place()
+        stored: Rows
+        if options.storage == "parquet":
+            columns = {name: name for name in problem.train}
+            stored = ParquetRows(order.rows, columns, device=group.device)
+        else:
+            kind = HostRows if options.storage == "host" else DeviceRows
+            stored = kind(problem.train, group.device)
         self._batches = Batches(
-            self._storage(), batch_size=options.batch_size, seed=order.seed,
+            stored, batch_size=options.batch_size, seed=order.seed,
             map=problem.prepare, prefetch=options.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
@@ -86,7 +93,7 @@ class Rank:
         )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
-        self._noise = NoiseScale()
+        self._noise = noise.NoiseScale()
         self._last_news = self._last_write = time.monotonic()
 
     def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
@@ -96,13 +103,6 @@ class Rank:
     def _place(self) -> tuple[int, int]:
         """Return this rank's place among those that divide a batch, and their number."""
         return self._group.rank, self._group.n_ranks
-
-    def _storage(self) -> Rows:
-        """Choose the storage of the training rows."""
-        train, device = self._problem.train, self._group.device
-        if self._options.storage == "parquet":
-            return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
-        return (HostRows if self._options.storage == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
         """Broadcast rank 0's first weights, which may differ in bits between GPUs."""
@@ -166,7 +166,10 @@ class Rank:
             self._loss += loss.detach()
         if shares:
             model.shared[-1] = self._loss
-            looks = self._looks_at_noise(batch, now)
+            # All gradients must be of one model, and of as many rows.
+            whole = batch.n_union == self._options.batch_size * group.n_ranks
+            several = group.n_ranks > 1 and self._strategy.always_equal
+            looks = several and whole and now.step % noise.STEPS_BETWEEN_LOOKS == 0
             if looks:
                 model.shared[-2] = model.gradient.dot(model.gradient) * group.n_ranks
             group.sum(model.shared)
@@ -176,12 +179,6 @@ class Rank:
                 self._noise.add(model.shared[-2].clone(), square, n_mine, batch.n_union)
         if shares or n_mine:
             model.step(self._options.rate(now.step, group.n_ranks))
-
-    def _looks_at_noise(self, batch: Batch, now: TrainingStep) -> bool:
-        """Return whether this step's gradients measure noise: all must be of one model."""
-        whole = batch.n_union == self._options.batch_size * self._group.n_ranks
-        several = self._group.n_ranks > 1 and self._strategy.always_equal
-        return several and whole and self._noise.is_due(now.step)
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""

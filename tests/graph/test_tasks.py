@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.graph import pagerank, partitions, tasks
+from pipelines.graph.distributed import write_start
 from pipelines.graph.edges import sorted_names
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import RandomSurfer
@@ -41,9 +42,7 @@ def _write(folder, source, n_partitions: int, **rules: str) -> Partitioning:
 
 def _iterate(partitioning: Partitioning, tol: float, precision: type) -> np.ndarray:
     everyone, surfer = range(partitioning.n_partitions), RandomSurfer(partitioning.n_nodes)
-    for p in everyone:
-        start = surfer.start()[partitioning.bounds[p] : partitioning.bounds[p + 1]]
-        tasks.write_start(partitioning, p, start, surfer.jump)
+    write_start(partitioning, surfer, surfer.start())
     partitions = [tasks.load_partition(partitioning, surfer, p) for p in everyone]
     states = [tasks.read_state(partitions[p], partitioning, p, 0) for p in everyone]
     total = tasks.add_up(None, tol, *map(tasks.sums, states))
@@ -102,9 +101,7 @@ def test_only_what_a_partition_needs_is_exchanged(tmp_path):
     """In a ring cut into four arcs, an arc needs the last node of the one before."""
     partitioning = _write(tmp_path, RandomGraph("ring", 1000, 1), 4)
     surfer = RandomSurfer(partitioning.n_nodes)
-    for p in range(4):
-        start = surfer.start()[partitioning.bounds[p] : partitioning.bounds[p + 1]]
-        tasks.write_start(partitioning, p, start, surfer.jump)
+    write_start(partitioning, surfer, surfer.start())
     for p in range(4):
         loaded = tasks.load_partition(partitioning, surfer, p)
         assert [len(wanted) for wanted in loaded.needed_by] == [

@@ -56,7 +56,3 @@ def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, m
     found = noise_of(2, "every-step")
     assert np.median(found) == pytest.approx(expected, rel=0.1)
     assert noise_of(1, "every-step") == noise_of(2, "average") == [None] * 40
-
-
-def test_steps_are_looked_at_now_and_then():
-    assert [step for step in range(1, 25) if NoiseScale().is_due(step)] == [8, 16, 24]
