@@ -194,8 +194,9 @@ class ParquetRows:
             self._path, metadata=self._about, buffer_size=BYTES_READ, pre_buffer=False
         ) as file:
             for g in groups:
-                table = file.read_row_group(g, columns=names, use_threads=False)
-                (block,) = table.combine_chunks().to_batches()
+                (block,) = file.iter_batches(
+                    self._sizes[g], row_groups=[g], columns=names, use_threads=False
+                )
                 columns = {name: _array_of(block, some) for name, some in self._columns.items()}
                 yield {NUMBERS: np.arange(self._starts[g], self._starts[g + 1]), **columns}
 

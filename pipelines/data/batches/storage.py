@@ -112,6 +112,8 @@ class DeviceRows(HostRows):
 
 def to_device_columns(columns: Columns, device: str) -> Columns:
     """Copy columns to a device, of torch's name; a copy from the host to a GPU does not block."""
+    if device == "cpu":
+        return columns
     return {
         name: one
         if one.device.type == device.split(":")[0]
