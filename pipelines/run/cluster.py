@@ -88,6 +88,36 @@ def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool])
     return "threads" if left_to_us and runs_in_process() else kind
 
 
+def refuse_unshared(client: Client, folder: Path, name: str) -> None:
+    """Refuse a folder that a worker does not see: all have to write there, or read what one wrote.
+
+    Parameters
+    ----------
+    name : what it is, as the first words of the error
+
+    Raises
+    ------
+    InputError
+    """
+    probe = folder.resolve() / ".seen-by-all"
+    probe.touch()
+    try:
+        found = client.run(_is_file, str(probe))
+    finally:
+        probe.unlink()
+    blind = [address for address, seen in found.items() if not seen]
+    if blind:
+        raise InputError(
+            f"{name} must be a folder that all workers reach, got {probe.parent}, which "
+            f"{len(blind)} of {len(found)} do not see ({blind[0]}); name one on a shared file "
+            "system"
+        )
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).is_file()
+
+
 @contextmanager
 def opened(asked: ClusterOptions, folder: Path, performance_report: bool) -> Iterator[Cluster]:
     """Open the cluster of a run whose folder that is, and close it at the end.

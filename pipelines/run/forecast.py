@@ -1,4 +1,4 @@
-"""Forecast what a run will take from a smaller run: for dry runs and ``benchmarks.plan``."""
+"""Forecast what a run will take from a smaller run, for dry runs."""
 
 from __future__ import annotations
 
