@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ def as_module(command: str) -> str:
         assert found[1] in COMMANDS, found[0]
         return f"python -m pipelines.{found[1].replace('-', '_')}"
 
-    return re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
+    command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
+    return command.replace("pleasingly --", "python -m pipelines --")
 
 
 def run(command: str, where: Path, status: int = 0) -> str:
@@ -115,7 +116,7 @@ def program(module: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files that the pages speak of."""
     folder = tmp_path_factory.mktemp("docs")
     rng = np.random.default_rng(0)
@@ -140,7 +141,13 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in sorted(named | {"OTHER"}):
         kind = "ENSEMBLE" if "nn_bagging" in name else "RANKS" if "pagerank" in name else "RUN"
         shutil.copytree(folder / kind, folder / name)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")
+        own = folder / "config" / "pleasingly" / "mysite.yaml"
+        own.parent.mkdir(parents=True)
+        own.write_text(profile)
+        yield folder
 
 
 def write_graphs(folder: Path, rng: np.random.Generator) -> None:
@@ -232,7 +239,7 @@ def without_a_queue(command: str, sandbox: Path) -> None:
 
 
 def job_script(command: str, sandbox: Path) -> None:
-    script = command.split()[1]
+    script = command.split()[-1]
     words = f"--profile sulis --force {script.removesuffix('.sbatch')}"
     here(f"python -m cluster_setup sbatch {words}", sandbox)
     run(f"bash -n {script}", sandbox)
@@ -317,10 +324,10 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.data_parallel", small_training),
     (r"python -m pipelines\.cross_validate --estimators", with_less),
     (r"python -m pipelines\.cross_validate", few_fits),
-    (r"python -m pipelines\.", with_less),
+    (r"python -m pipelines\b", with_less),
     (r"python -m cluster_setup check", without_a_queue),
     (r"python -m cluster_setup sbatch", job_script_anew),
-    (r"sbatch \w+\.sbatch", job_script),
+    (r"sbatch .*\w+\.sbatch", job_script),
     (r"python -m benchmarks\.", parsed),
     (r"make ", planned_by_make),
     (r"\.venv/bin/uv pip install", extra),
