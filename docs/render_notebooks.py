@@ -46,6 +46,9 @@ def tidy(body: str) -> str:
     """A page without what only a terminal or a notebook draws; the lines of a run together."""
     body = REDRAWN.sub("", CONTROL.sub("", body))
     body = re.sub(r"<style scoped>.*?</style>|<pre [^>]*></pre>", "", body, flags=re.DOTALL)
+    # A row of a table on one line, as a reader of the source would write it.
+    body = re.sub(r"(?<=>)\s+(?=</?(?:t[hdr]|thead|tbody|/table)\b)", "", body)
+    body = body.replace("<tr", "\n<tr")
     lines = [line.rstrip() for line in body.splitlines() if line.strip() != "Output()"]
     body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines).strip())
     return re.sub(r"^(    .+)\n\n(?=    )", r"\1\n", body, flags=re.MULTILINE) + "\n"

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,20 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from cluster_setup.on_this_machine.devices import visible_gpus
+from pipelines.__main__ import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 # Those of the notebooks are one program each, and run as such.
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "notebooks"),
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
-    r"(python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer|conda|\.venv/bin/uv) ?.*"
+    r"((PYTHONPATH=\. )?pleasingly|python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer"
+    r"|conda|pip|\.venv/bin/uv)( .*)?"
 )
 SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --workers 2"
 # What a command that shows one of these words is told besides: the last word of two counts.
@@ -60,8 +65,19 @@ def commands() -> list[tuple[str, str]]:
             for line in block.replace("\\\n", " ").splitlines():
                 command = " ".join(re.sub(r"\s+#.*", "", line).split())
                 if COMMAND.fullmatch(command):
-                    found.setdefault(command, page.name)
+                    found.setdefault(as_module(command), page.name)
     return [(page, command) for command, page in found.items()]
+
+
+def as_module(command: str) -> str:
+    """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
+
+    def module(found: re.Match[str]) -> str:
+        assert found[1] in COMMANDS, found[0]
+        return f"python -m pipelines.{found[1].replace('-', '_')}"
+
+    command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
+    return command.replace("pleasingly --", "python -m pipelines --")
 
 
 def run(command: str, where: Path, status: int = 0) -> str:
@@ -100,7 +116,7 @@ def program(module: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files that the pages speak of."""
     folder = tmp_path_factory.mktemp("docs")
     rng = np.random.default_rng(0)
@@ -108,6 +124,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
     table["species"] = np.where(table.a > 0, "cat", "dog")
     table.to_csv(folder / "mine.csv", index=False)
+    houses = table[["a", "b"]].assign(price=(100 * table.a + table.b).round(1))
+    houses.to_csv(folder / "houses.csv", index=False)
     write_graphs(folder, rng)
     write_tables(folder, rng)
     for name in ("photo.png", "mine.png", "photo.jpg", "flower.jpg"):
@@ -123,7 +141,13 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in sorted(named | {"OTHER"}):
         kind = "ENSEMBLE" if "nn_bagging" in name else "RANKS" if "pagerank" in name else "RUN"
         shutil.copytree(folder / kind, folder / name)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")
+        own = folder / "config" / "pleasingly" / "mysite.yaml"
+        own.parent.mkdir(parents=True)
+        own.write_text(profile)
+        yield folder
 
 
 def write_graphs(folder: Path, rng: np.random.Generator) -> None:
@@ -215,12 +239,28 @@ def without_a_queue(command: str, sandbox: Path) -> None:
 
 
 def job_script(command: str, sandbox: Path) -> None:
-    here("python -m cluster_setup sbatch --profile sulis --force svm_grid", sandbox)
-    run(f"bash -n {command.split()[1]}", sandbox)
+    script = command.split()[-1]
+    words = f"--profile sulis --force {script.removesuffix('.sbatch')}"
+    here(f"python -m cluster_setup sbatch {words}", sandbox)
+    run(f"bash -n {script}", sandbox)
 
 
 def job_script_anew(command: str, sandbox: Path) -> None:
     here(command.replace("sbatch ", "sbatch --force ", 1), sandbox)
+
+
+def with_own_class(command: str, sandbox: Path) -> None:
+    (page,) = (page for page in PAGES if page.name == "own-estimator.md")
+    (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
+    (sandbox / "mine.py").write_text(code)
+    command = command.removeprefix("PYTHONPATH=. ")
+    said = run(f"export PYTHONPATH=.:$PYTHONPATH; {command} --limit 100 --folds 2", sandbox)
+    assert "mine.NearestMean" in said
+
+
+def on_gpus(command: str, sandbox: Path) -> None:
+    said = here(command, sandbox, status=0 if visible_gpus() else 2)
+    assert visible_gpus() or "needs a GPU" in said
 
 
 def parsed(command: str, sandbox: Path) -> None:
@@ -263,12 +303,19 @@ def by_the_slurm_tests(command: str, sandbox: Path) -> None:
 
 
 def a_file(command: str, sandbox: Path) -> None:
-    assert command in ("source .venv/bin/activate", "conda env create --file environment.yml")
+    assert command in (
+        "source .venv/bin/activate",
+        "conda env create --file environment.yml",
+        "conda activate pleasingly",
+        "pip install --no-deps --editable .",
+    )
 
 
 # The first pattern that a command begins with says how it is run.
 HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.\w+ .*--cluster (slurm|pbs|sge|mpi)", dry),
+    (r"python -m pipelines\.\w+ .*--cluster cuda", on_gpus),
+    (r"PYTHONPATH=\. python -m pipelines\.cross_validate", with_own_class),
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
     (r"python -m pipelines\.nn_bagging predict", predict),
     (r"python -m pipelines\.svm_grid predict", predict_table),
@@ -277,10 +324,10 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.data_parallel", small_training),
     (r"python -m pipelines\.cross_validate --estimators", with_less),
     (r"python -m pipelines\.cross_validate", few_fits),
-    (r"python -m pipelines\.", with_less),
+    (r"python -m pipelines\b", with_less),
     (r"python -m cluster_setup check", without_a_queue),
     (r"python -m cluster_setup sbatch", job_script_anew),
-    (r"sbatch \w+\.sbatch", job_script),
+    (r"sbatch .*\w+\.sbatch", job_script),
     (r"python -m benchmarks\.", parsed),
     (r"make ", planned_by_make),
     (r"\.venv/bin/uv pip install", extra),
@@ -288,7 +335,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"apptainer run", in_a_container),
     (r'eval "\$\(python -m tests\.slurm_on_one|sinfo', by_the_slurm_tests),
     (r"python -m tests\.slurm_on_one_machine", by_the_slurm_tests),
-    (r"source |conda ", a_file),
+    (r"source |conda |pip ", a_file),
 ]
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "docs" / "gpu-kernels.md"
+KEPT = ROOT / "benchmarks" / "results" / "gpu-kernels.md"
 FUNCTIONS = ("rbf", "linear", "poly", "sigmoid")
 ARCHITECTURES = ("8.0", "9.0")
 MANY_FEATURES = 300
