@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 NO_NAN = ("nnan", "nsz", "contract")
 
 
-def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
+def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Function]:
     """Compile a function at its first call and keep the result on disk.
 
     It runs without the interpreter's lock, and is compiled anew when any source of its
@@ -26,10 +26,12 @@ def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
     Parameters
     ----------
     fastmath : LLVM's names of what floating point may assume; none for IEEE 754
+    inner : only compiled functions call it, so nothing is made by which Python could
     """
     compile_later: Callable[[_Function], _Function] = njit(
-        nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath) or False
-    )
+        nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath) or False,
+        no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+    )  # fmt: skip
     return lambda function: cached_with(
         compile_later(function), Path(inspect.getfile(function)).parent, Path(__file__).parent
     )

@@ -25,40 +25,23 @@ def as_runs(rows: np.ndarray) -> np.ndarray:
     return np.stack([starts, stops], axis=1)
 
 
-@compiled()
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    for k in range(source.size):
-        target[k] = source[k]
-
-
-@compiled()
 def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
     """Copy to ``block`` the rows and columns of ``kernel`` in ``runs``.
 
     kernel : float32 (N, N); runs : int64 (n_runs, 2), start and stop;
     block : float32 (n, n), n the length of all runs together.
     """
-    p = 0
-    for a in range(runs.shape[0]):
-        for k in range(runs[a, 0], runs[a, 1]):
-            at = 0
-            for b in range(runs.shape[0]):
-                lo, hi = runs[b, 0], runs[b, 1]
-                _copy(kernel[k, lo:hi], block[p, at : at + hi - lo])
-                at += hi - lo
-            p += 1
+    ends = np.cumsum(runs[:, 1] - runs[:, 0]).tolist()
+    pieces = [
+        (slice(lo, hi), slice(end - hi + lo, end))
+        for (lo, hi), end in zip(runs.tolist(), ends, strict=True)
+    ]
+    for some, at in pieces:
+        for others, beside in pieces:
+            block[at, beside] = kernel[some, others]
 
 
 @compiled("reassoc", "nsz", "contract")
-def weighted_sum(values: np.ndarray, weight: np.ndarray) -> float:
-    """Return the sum of float32 values times float64 weights, in float64."""
-    total = 0.0
-    for k in range(values.size):
-        total += np.float64(values[k]) * weight[k]
-    return total
-
-
-@compiled()
 def class_pulls(
     kernel: np.ndarray,
     starts: np.ndarray,
@@ -75,20 +58,18 @@ def class_pulls(
     """
     for k in range(first, last):
         for c in range(starts.size - 1):
-            lo, hi = starts[c], starts[c + 1]
+            values = kernel[k, starts[c] : starts[c + 1]]
             for f in range(weight.shape[0]):
-                pulls[f, c, k] = weighted_sum(kernel[k, lo:hi], weight[f, lo:hi])
+                factors, total = weight[f, starts[c] : starts[c + 1]], 0.0
+                for q in range(values.size):
+                    total += np.float64(values[q]) * factors[q]
+                pulls[f, c, k] = total
 
 
-@compiled()
 def mark_support(coefficients: np.ndarray, support: np.ndarray) -> None:
     """Mark the rows that are support vectors of any pair.
 
-    coefficients : float32 (n, n_classes, n_C); support : bool (n_C, n), output.
+    coefficients : float (n, n_classes, n_C); support : bool (n_C, n), all False, output.
     """
-    for k in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[2]):
-            found = False
-            for a in range(coefficients.shape[1]):
-                found |= coefficients[k, a, c] != 0
-            support[c, k] = found
+    for of_class in range(coefficients.shape[1]):  # numpy's any over these is slow
+        support |= (coefficients[:, of_class] != 0).T

@@ -4,21 +4,12 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.kernels import finish_distances, kernel_values
-from pipelines.svm.cpu.working_set import subtract_rows_part
+from pipelines.svm.cpu.working_set import subtract_rows
 from pipelines.svm.kernel import Kernel
 
 # Columns that one thread works on at once.
 _COLUMNS = 4096
-
-
-@compiled()
-def _mirror(block: np.ndarray, first: int) -> None:
-    """Make the square part from column ``first`` on exactly symmetric."""
-    for p in range(block.shape[0]):
-        for q in range(p):
-            block[p, first + q] = block[q, first + p]
 
 
 class KernelRows:
@@ -44,12 +35,16 @@ class KernelRows:
         self._norms = np.einsum("ij,ij->i", rows, rows)
         self.diagonal = self._values(self._norms[:, None].copy(), slice(0, n), None)[:, 0]
         self.capacity = int(min(n, max(64, memory_bytes // (4 * n))))
-        self._store = np.empty((self.capacity, n), np.float32)
         self._slot = np.full(n, -1, np.int64)
         self._owner = np.full(self.capacity, -1, np.int64)
         self._used = np.zeros(self.capacity, np.int64)
         self._now = 0
-        self._pieces = [slice(at, min(at + _COLUMNS, n)) for at in range(0, n, _COLUMNS)]
+        # One array for the columns that a thread works on, so that its rows are contiguous.
+        pieces = [slice(at, min(at + _COLUMNS, n)) for at in range(0, n, _COLUMNS)]
+        self._store = [
+            (piece, np.empty((self.capacity, piece.stop - piece.start), np.float32))
+            for piece in pieces
+        ]
 
     def _values(
         self, products: np.ndarray, some: slice | np.ndarray, others: slice | np.ndarray | None
@@ -72,7 +67,8 @@ class KernelRows:
         """Return kernel of the members from ``first`` on against all members, its last
         square part exactly symmetric; float32 (len(members) - first, len(members))."""
         found = self.block(members[first:], members)
-        _mirror(found, first)
+        square = found[:, first:]
+        square[...] = np.tril(square) + np.tril(square, -1).T
         return found
 
     def _fetch(self, wanted: np.ndarray) -> np.ndarray:
@@ -89,10 +85,11 @@ class KernelRows:
             self._used[slots] = self._now
             self.n_computed += missing.size
 
-            def fill(columns: slice) -> None:
-                self._store[slots, columns] = self.block(missing, columns)
+            def fill(piece: tuple[slice, np.ndarray]) -> None:
+                columns, store = piece
+                store[slots] = self.block(missing, columns)
 
-            list(self._pool.map(fill, self._pieces))
+            list(self._pool.map(fill, self._store))
         return self._slot[wanted]
 
     def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
@@ -101,7 +98,13 @@ class KernelRows:
             slots = self._fetch(rows[at : at + self.capacity])
             some = factors[at : at + self.capacity]
 
-            def work(columns: slice, slots: np.ndarray = slots, some: np.ndarray = some) -> None:
-                subtract_rows_part(residual, self._store, slots, some, columns.start, columns.stop)
+            def work(
+                piece: tuple[slice, np.ndarray],
+                slots: np.ndarray = slots,
+                some: np.ndarray = some,
+            ) -> None:
+                columns, store = piece
+                part = residual[None, columns]
+                subtract_rows(part, 0, part.shape[1], store, slots, some, len(some))
 
-            list(self._pool.map(work, self._pieces))
+            list(self._pool.map(work, self._store))

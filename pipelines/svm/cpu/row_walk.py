@@ -8,11 +8,22 @@ practical", 1999).
 
 import numpy as np
 
-from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
+from pipelines.svm.cpu.problem import (
+    BETA,
+    CHANGED,
+    CHOSEN,
+    FACTORS,
+    FALL,
+    LOWER,
+    RESIDUAL,
+    TRIAL_RESIDUAL,
+    UPPER,
+    Path,
+    new_state,
+)
 from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.smo import solve_dense
-from pipelines.svm.cpu.start import reach, tolerance_at
-from pipelines.svm.cpu.steps import begin, finish, settle
+from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at
 from pipelines.svm.cpu.working_set import intercept_of, optimality, select
 from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
@@ -42,12 +53,11 @@ class _Members:
             self.compact[:first, first : self.rows.size] = columns[:, :first].T
 
 
-def _worst(
-    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, largest: int
-) -> np.ndarray:
+def _worst(state: np.ndarray, largest: int) -> np.ndarray:
     """Return the rows that violate most, half of them to rise and half to fall."""
-    half = largest // 2
-    rise, fall = np.flatnonzero(beta < upper), np.flatnonzero(beta > lower)
+    half, residual = largest // 2, state[RESIDUAL]
+    rise = np.flatnonzero(state[BETA] < state[UPPER])
+    fall = np.flatnonzero(state[BETA] > state[LOWER])
     if rise.size > half:
         rise = rise[np.argpartition(-residual[rise], half - 1)[:half]]
     if fall.size > half:
@@ -56,37 +66,31 @@ def _worst(
 
 
 def _solve_one_C(
-    members: _Members, state: State, level: float, tol: float, limit: int
+    members: _Members, state: np.ndarray, numbers: np.ndarray, level: float, tol: float, limit: int
 ) -> tuple[int, int]:
     """Solve working sets until every row meets the stopping rule; iterations and status."""
-    residual, beta, lower, upper = state.residual, state.beta, state.lower, state.upper
-    done, largest, source = 0, len(members.compact), members.source
-    chosen = np.empty(residual.size, np.bool_)
+    n, done, largest, source = state.shape[1], 0, len(members.compact), members.source
     while True:
-        top, bottom, i, j = optimality(residual, beta, lower, upper)
+        top, bottom, i, j = optimality(state, n)
         if not (top - bottom >= tol):
             return done, CONVERGED
         if done >= limit:
             return done, ITERATION_LIMIT
-        count = select(residual, beta, lower, upper, level, i, j, chosen)
-        members.hold(
-            np.flatnonzero(chosen) if count <= largest
-            else _worst(residual, beta, lower, upper, largest)
-        )  # fmt: skip
+        count = select(state, numbers, n, level, i, j)
+        wanted = np.flatnonzero(numbers[CHOSEN]) if count <= largest else _worst(state, largest)
+        members.hold(wanted)
         rows = members.rows
-        inner, new = residual[rows], beta[rows]
-        low, high = lower[rows], upper[rows]
+        inner = state[: FALL + 1, rows]
         iterations, status = solve_dense(
-            members.compact, source.diagonal[rows], inner, new, low, high,
-            np.empty(rows.size), np.empty(rows.size),
+            members.compact, source.diagonal[rows], inner, rows.size,
             max(tol, INNER_GAP * (top - bottom)), limit - done,
         )  # fmt: skip
-        level = intercept_of(inner, new, low, high)
+        level = intercept_of(inner, rows.size)
         done += iterations
-        change = new - beta[rows]
+        change = inner[BETA] - state[BETA, rows]
         changed = np.flatnonzero(change)
-        beta[rows] = new
-        source.subtract(residual, rows[changed], change[changed])
+        state[BETA, rows] = inner[BETA]
+        source.subtract(state[RESIDUAL], rows[changed], change[changed])
         if status == STALLED:
             return done, STALLED
 
@@ -99,7 +103,7 @@ def largest_working_set(n: int, memory_bytes: int) -> int:
 def walk_rows(
     source: KernelRows,
     largest: int,
-    problem: BinaryProblem,
+    given: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
@@ -110,18 +114,22 @@ def walk_rows(
     source : kernel rows of the problem's rows
     largest : number of rows of a working set
     """
-    state, members = new_state(problem.y.size), _Members(source, largest)
-    span, size = reach(problem)
+    (state, numbers), members = new_state(given, Cs[0]), _Members(source, largest)
+    reached = reach(given)
     level, n_support, n_bounded = 0.0, 0, 0
     for c, C in enumerate(Cs):
-        m, changed = begin(c, Cs, problem, state, n_support, n_bounded, SCALE_SHARE)
+        m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
         if m > 0:
-            source.subtract(state.trial_residual, state.rows[:m], state.factors[:m])
-        level = settle(c, m, changed, level, problem.y, state)
+            source.subtract(state[TRIAL_RESIDUAL], numbers[CHANGED, :m], state[FACTORS, :m])
+        level = settle(c, m, changed, level, given, state)
         out.iterations[c], out.status[c] = _solve_one_C(
-            members, state, level, tolerance_at(C, tol, span, size), limit
+            members, state, numbers, level, tolerance_at(C, tol, reached), limit
         )
-        level, n_support, n_bounded, ends = finish(c, problem.y, state, out)
-        if ends:
+        level, out.objectives[c], n_support, n_bounded = finish(
+            c, given, state, out.betas, out.residuals
+        )
+        out.intercepts[c] = level
+        if n_bounded == 0 and out.status[c] == CONVERGED:
+            out.repeat_from(c + 1)
             return c + 1
     return Cs.size

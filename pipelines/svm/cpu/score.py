@@ -100,18 +100,20 @@ def _score_rows(
     Where decision values are asked for, those are all rows as soon as one value is less
     certain than the solution.
     """
-    n_C = intercepts.shape[1]
+    n_C, n_classes = intercepts.shape[1], search.layout.n_classes
     parts = pair_parts(kernel, coefficients, search.layout, n_C)
-    codes = np.empty((len(kernel), n_C), np.int64)
-    vote(parts, intercepts, codes)
-    largest = max(parts.max(initial=0.0), -parts.min(initial=0.0))
-    certain = largest * _UNCERTAIN <= search.settings.tol
-    if not search.with_values:
-        found = undecided(parts, intercepts, 0.0 if certain else _UNCERTAIN)
-        return Scores(codes), found
-    values = np.empty((len(kernel), *intercepts.shape), np.float32)
-    pair_decisions(parts, intercepts, values)
-    return Scores(codes, values), np.arange(0 if certain else len(kernel))
+    values = pair_decisions(parts, intercepts)
+    codes = vote(values, n_classes)
+    certain = (
+        max(parts.max(initial=0.0), -parts.min(initial=0.0)) * _UNCERTAIN <= search.settings.tol
+    )
+    if search.with_values:
+        kept = values.transpose(1, 0, 2).astype(np.float32)
+        return Scores(codes, kept), np.arange(0 if certain else len(kernel))
+    if certain:
+        return Scores(codes), np.empty(0, np.int64)
+    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 2), initial=0.0).astype(np.float64)
+    return Scores(codes), undecided(values, within, n_classes)
 
 
 def score_two(
