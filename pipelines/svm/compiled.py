@@ -2,19 +2,64 @@
 
 import hashlib
 import inspect
+import logging
 import re
+import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.event import Event, Listener, register
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # nnan and nsz let reductions vectorise; infinities, which mark the rows that may
 # not move, keep their meaning, and no operation is re-associated.
 NO_NAN = ("nnan", "nsz", "contract")
+
+
+# Seconds of compiling after which it is said, once in a process.
+SECONDS_OF_SILENCE = 1.0
+
+
+class _Announcement(Listener):
+    """Logs that functions of ours are compiled, where that takes longer than a second.
+
+    Without handlers of its user's, Python's logging writes the line to stderr. Who show
+    progress of their own add a filter to the logger meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+        self._depth, self._said = 0, False
+
+    def on_start(self, event: Event) -> None:
+        """Wait for a second from the outermost function on: numba compiles one at a time."""
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+            return
+        self._depth += 1
+        if self._depth == 1 and not self._said:
+            self._timer = threading.Timer(SECONDS_OF_SILENCE, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Event) -> None:
+        """Say nothing of what took less."""
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+
+    def _say(self) -> None:
+        self._said = True
+        logging.getLogger(__name__).warning("compiling the solver, once on this machine")
+
+
+announcement = _Announcement()
+register("numba:compile", announcement)
 
 
 def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Function]:
