@@ -5,7 +5,7 @@ import threading
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.kernels import finish_distances
+from pipelines.svm.cpu.kernels import finish_distances, raise_to
 from pipelines.svm.kernel import Kernel
 
 # Values of all features that are worked on at once: they stay in a core's cache.
@@ -159,7 +159,7 @@ def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:
         return values
     values += kernel.coef0
     if kernel.name == "poly":
-        np.power(values, kernel.degree, out=values)
+        raise_to(values, kernel.degree)
     else:
         np.tanh(values, out=values)
     return values
