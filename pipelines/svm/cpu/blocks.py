@@ -5,40 +5,27 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 
 
-def as_runs(rows: np.ndarray) -> np.ndarray:
-    """Return start and stop of each contiguous run in increasing ``rows``.
-
-    Parameters
-    ----------
-    rows : int array of shape (n,), increasing
-
-    Returns
-    -------
-    runs : int64 array of shape (n_runs, 2)
-    """
-    rows = np.asarray(rows, dtype=np.int64)
+def as_runs(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Return start and stop of each contiguous run in increasing ``rows``."""
     if rows.size == 0:
-        return np.empty((0, 2), np.int64)
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    starts = rows[np.concatenate(([0], breaks))]
-    stops = rows[np.concatenate((breaks - 1, [rows.size - 1]))] + 1
-    return np.stack([starts, stops], axis=1)
+        return []
+    last = np.flatnonzero(rows[1:] - rows[:-1] != 1)
+    starts = [rows[0].item(), *rows[last + 1].tolist()]
+    return list(zip(starts, [*(rows[last] + 1).tolist(), rows[-1].item() + 1], strict=True))
 
 
-def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
-    """Copy to ``block`` the rows and columns of ``kernel`` in ``runs``.
+def copy_block(kernel: np.ndarray, rows: np.ndarray, block: np.ndarray) -> None:
+    """Copy to ``block`` some rows, increasing, and the same columns of ``kernel``.
 
-    kernel : float32 (N, N); runs : int64 (n_runs, 2), start and stop;
-    block : float32 (n, n), n the length of all runs together.
+    kernel : float32 (N, N); rows : int64 (n,); block : float32 (n, n), output
     """
-    ends = np.cumsum(runs[:, 1] - runs[:, 0]).tolist()
-    pieces = [
-        (slice(lo, hi), slice(end - hi + lo, end))
-        for (lo, hi), end in zip(runs.tolist(), ends, strict=True)
-    ]
-    for some, at in pieces:
-        for others, beside in pieces:
-            block[at, beside] = kernel[some, others]
+    pieces, at = [], 0
+    for start, stop in as_runs(rows):
+        pieces.append((slice(start, stop), slice(at, at + stop - start)))
+        at += stop - start
+    for some, at_some in pieces:
+        for others, at_others in pieces:
+            block[at_some, at_others] = kernel[some, others]
 
 
 @compiled("reassoc", "nsz", "contract")

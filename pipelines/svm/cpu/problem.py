@@ -61,6 +61,8 @@ class Path(NamedTuple):
 
     def repeat_from(self, solved: int) -> None:
         """Give every C from number ``solved`` on the solution of the one before."""
+        if solved == self.status.size:
+            return
         self.iterations[solved:] = self.status[solved:] = 0
         for told in (self.betas, self.residuals, self.intercepts, self.objectives):
             told[solved:] = told[solved - 1 : solved]
@@ -72,8 +74,8 @@ def new_state(given: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:
     state, numbers = np.zeros((11, n)), np.empty((5, n), np.int64)
     numbers[PLACE] = -1
     if len(given) > PULL_FIRST:
-        first = float(given[WEIGHT] @ (given[SIDE] > 0))
-        second = float(given[WEIGHT].sum()) - first
+        both, apart = float(given[WEIGHT].sum()), float(given[WEIGHT] @ given[SIDE])
+        first, second = (both + apart) / 2, (both - apart) / 2
         eager = given[PULL_FIRST] * (1 / first)
         eager -= given[PULL_SECOND] * (1 / second)
         eager *= C * min(first, second)

@@ -83,15 +83,15 @@ def solve_pair(
     began, layout = time.perf_counter(), search.layout
     problem, weight = search.problems[number], search.weights[fold][rows]
     assert problem.second is not None
-    own = layout.codes[rows] == problem.first
+    codes = layout.codes[rows]
+    own = codes == problem.first
     n_first, trained = int(np.count_nonzero(own)), np.count_nonzero(weight[own])
     if trained in (0, np.count_nonzero(weight)):
         _one_sided(out, fold, number, 1.0 if trained else -1.0)
         if out.decisions is not None:
             out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
-    factors = search.factors(number, fold)
-    bounds = weight * factors[layout.codes[rows]]
+    bounds = weight * search.factors(number, fold)[codes]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
     given = np.empty((5, rows.size))
     given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
