@@ -1,4 +1,4 @@
-"""A first use, with nothing compiled, beside ``GridSearchCV(SVC())``: ``python -m benchmarks.first_use``.
+"""A first use, with nothing compiled, beside ``SVC``: ``python -m benchmarks.first_use``.
 
 Two jobs: the command's default, the digits' grid; and from Python few noisy rows at a large
 gamma, which take Newton's method as well, so that everything that a search of a dense RBF kernel
@@ -125,11 +125,11 @@ def page(record: dict[str, Any]) -> str:
     header = ["job", "first", "again", "GridSearchCV(SVC())", "first / peer", "again / peer"]
     table = markdown_table(header, [_cells(line) for line in record["lines"]])
     return (
-        f"# First use, {record['date']}\n\nCPU seconds of all processes, and wall seconds, of whole "
-        "programs with their imports: with nothing compiled, with what the first has left, and the "
-        f"peer on all cores. The ratios are of CPU seconds.\n\n{table}\n\n"
-        f"{in_words(record['machine'])}; {record['load']} processes were at work in the mean of five "
-        f"minutes, ours among them. Repeat it: `python -m {COMMAND}`.\n"
+        f"# First use, {record['date']}\n\nCPU seconds of all processes, and wall seconds, of "
+        "whole programs with their imports: with nothing compiled, with what the first has left, "
+        f"and the peer on all cores. The ratios are of CPU seconds.\n\n{table}\n\n"
+        f"{in_words(record['machine'])}; {record['load']} processes were at work in the mean of "
+        f"five minutes, ours among them. Repeat it: `python -m {COMMAND}`.\n"
     )
 
 

@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def measure(job: Job, repeat: int) -> dict[str, Any]:
-    """Return a job with the CPU seconds of both, and by how many rows a candidate's scores differ."""
+    """Return a job with the CPU seconds of both, and by how many rows their scores differ."""
     import numpy as np
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.svm.cpu.voting import pair_decisions, undecided, vote
+from pipelines.svm.cpu.score import pair_decisions, undecided, vote
 
 N_CLASSES = 4
 PAIRS = [(a, b) for a in range(N_CLASSES) for b in range(a + 1, N_CLASSES)]
