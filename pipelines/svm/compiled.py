@@ -10,6 +10,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import njit
 from numba.core.event import Event, Listener, register
 
@@ -18,6 +19,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # nnan and nsz let reductions vectorise; infinities, which mark the rows that may
 # not move, keep their meaning, and no operation is re-associated.
 NO_NAN = ("nnan", "nsz", "contract")
+
+
+def integers(first: int, last: int) -> list[int]:
+    """Return names for the integers from ``first`` to before ``last``, for compiled functions.
+
+    They are numpy's: a function that is given one of Python's that is known beforehand is
+    compiled once more, for that alone.
+    """
+    return list(np.arange(first, last))
 
 
 # Seconds of compiling after which it is said, once in a process.

@@ -27,8 +27,8 @@ f : how many rows are free
 import numpy as np
 from numba import types
 
-from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.problem import BETA, LOWER, RESIDUAL, UPPER
+from pipelines.svm.compiled import compiled, integers
+from pipelines.svm.cpu.problem import BETA, LOWER, ONE, RESIDUAL, UPPER, ZERO
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
 from pipelines.svm.rules import (
     ADDED_SHARE,
@@ -51,12 +51,12 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 # KEYS : to sort by
 # PENDING, FACTORS : of all n, what the residuals do not know yet
 # COSINES, SINES, LEFT, OTHER : work space
-ONES, FORWARD, STEP, EVEN, LEAST, MOST, MOVE, PINNED, KEYS = np.arange(9)
-PENDING, FACTORS, COSINES, SINES, LEFT, OTHER = np.arange(9, 15)
+ONES, FORWARD, STEP, EVEN, LEAST, MOST, MOVE, PINNED, KEYS = integers(0, 9)
+PENDING, FACTORS, COSINES, SINES, LEFT, OTHER = integers(9, 15)
 
 # Rows of ``numbers``: the free rows' in the working set, those in order of ``KEYS``, and those
 # that changed.
-FREE, SORTED, CHANGED = np.arange(3)
+FREE, SORTED, CHANGED = integers(0, 3)
 
 # What a value of the factor takes where a row is appended.
 _APPENDED_NS = 0.08
@@ -133,7 +133,7 @@ def _append(
     Four at a time, so that the factor is read a quarter as often.
     """
     for first in range(0, n_new, 4):
-        known = np.int64(0)
+        known = ZERO
         if first + 4 <= n_new:
             known = f
             i, j, k, m = new[first], new[first + 1], new[first + 2], new[first + 3]
@@ -218,9 +218,7 @@ def _factorise(
         if definite:
             vectors[ONES, p] = (1.0 - _dot(factor, p, vectors, ONES, p)) / factor[p, p]
         else:
-            _append_one(
-                kernel, shift, ridge, factor, vectors, numbers, p, numbers[FREE, p], np.int64(0)
-            )
+            _append_one(kernel, shift, ridge, factor, vectors, numbers, p, numbers[FREE, p], ZERO)
 
 
 @compiled(inner=True)
@@ -270,7 +268,7 @@ def _remove_bounded(
             if vectors[PINNED, p] != 0.0:
                 f = _remove(factor, vectors, numbers, f, p)
         return f
-    left = np.int64(0)
+    left = ZERO
     for p in range(f):
         value = _dot(factor, p, vectors, FORWARD, p + 1)
         if vectors[PINNED, p] == 0.0:
@@ -346,7 +344,7 @@ def _pin_many(
 
     step : along ``STEP`` to the first bound
     """
-    wished, batch = 0.0, np.int64(0)
+    wished, batch = 0.0, ZERO
     for p in range(f):
         d, missing = vectors[STEP, p], vectors[FORWARD, p] - level * vectors[ONES, p]
         wished += missing * missing
@@ -391,7 +389,7 @@ def _most_violating(
     state: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, n: int, level: float, least: float
 ) -> int:
     """Sort the rows at a bound that violate by more than ``least``, the worst first."""
-    count = np.int64(0)
+    count = ZERO
     for k in range(n):
         may_rise = state[BETA, k] < state[UPPER, k]
         if may_rise == (state[BETA, k] > state[LOWER, k]):
@@ -409,7 +407,7 @@ def _make_up(
     kernel: np.ndarray, state: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, n: int
 ) -> None:
     """Take what is ``PENDING`` off the residuals."""
-    m = np.int64(0)
+    m = ZERO
     for k in range(n):
         if vectors[PENDING, k] != 0.0:
             numbers[CHANGED, m], vectors[FACTORS, m] = k, vectors[PENDING, k]
@@ -429,7 +427,7 @@ def _steps(
         vectors[PENDING, k] = 0.0
         span = max(span, state[UPPER, k] - state[LOWER, k])
     _solve_forward(state, factor, vectors, numbers, f)
-    idle, batch, alone, level = 0, np.int64(1), False, 0.0
+    idle, batch, alone, level = 0, ONE, False, 0.0
     while done < limit:
         if f >= 2:
             level = _directions(factor, vectors, f)
@@ -476,7 +474,7 @@ def _steps(
             return done, CONVERGED, f
         if idle > MOST_IDLE_STEPS:
             return done, STALLED, f
-        n_new = np.int64(0)
+        n_new = ZERO
         if f < 2:
             for turn in range(2):
                 k = i if turn == 0 else j

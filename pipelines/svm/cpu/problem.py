@@ -2,13 +2,13 @@
 
 What compiled functions share lies in few two-dimensional arrays whose rows have names: to
 take an array, and to hand it on, costs numba's compiler as much as some lines of arithmetic.
-The names are numpy's integers: for each of Python's a function that is given it would be
-compiled once more.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from pipelines.svm.compiled import integers
 
 # Rows of a problem's data, float64 (5, n), or (3, n) where the walk shall start from multipliers
 # of 0.
@@ -19,7 +19,7 @@ import numpy as np
 # WEIGHT : C times it bounds a multiplier; 0 keeps a row out of training, and its residual is
 #     maintained all the same.  Each side needs a weight above 0.
 # PULL_FIRST, PULL_SECOND : the kernel times the weights, over the rows of each side
-Y, SIDE, WEIGHT, PULL_FIRST, PULL_SECOND = np.arange(5)
+Y, SIDE, WEIGHT, PULL_FIRST, PULL_SECOND = integers(0, 5)
 
 # Rows of a walk's state, float64 (11, n); an inner solve has the first six, of its rows.
 #
@@ -29,8 +29,8 @@ Y, SIDE, WEIGHT, PULL_FIRST, PULL_SECOND = np.arange(5)
 # OLD_... : the same at the C before
 # TRIAL_... : another start for this C
 # FACTORS : of the kernel rows in ``CHANGED`` that a residual lacks
-RESIDUAL, BETA, LOWER, UPPER, RISE, FALL = np.arange(6)
-OLD_RESIDUAL, OLD_BETA, TRIAL_RESIDUAL, TRIAL, FACTORS = np.arange(6, 11)
+RESIDUAL, BETA, LOWER, UPPER, RISE, FALL = integers(0, 6)
+OLD_RESIDUAL, OLD_BETA, TRIAL_RESIDUAL, TRIAL, FACTORS = integers(6, 11)
 
 # Rows of a walk's row numbers, int64 (5, n).
 #
@@ -39,7 +39,10 @@ OLD_RESIDUAL, OLD_BETA, TRIAL_RESIDUAL, TRIAL, FACTORS = np.arange(6, 11)
 # CHANGED : kernel rows that a residual lacks
 # CHOSEN : 1 for a row that an inner solve needs, else 0
 # MEMBERS, PLACE : the working set, and where in it each row is, or -1
-EAGER, CHANGED, CHOSEN, MEMBERS, PLACE = np.arange(5)
+EAGER, CHANGED, CHOSEN, MEMBERS, PLACE = integers(0, 5)
+
+# Of the type of a count, to begin one with.
+ZERO, ONE = integers(0, 2)
 
 
 class Path(NamedTuple):

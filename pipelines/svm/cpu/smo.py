@@ -28,7 +28,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pipelines.svm.compiled import NO_NAN, compiled
-from pipelines.svm.cpu.problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER
+from pipelines.svm.cpu.problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER, ZERO
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # The row's index travels in the low bits of the key that is maximised: a float64
@@ -77,7 +77,7 @@ def bits_of(typing_context: Any, x: Any) -> Any:
 
 @compiled(*NO_NAN, inner=True)
 def _move_and_pick(
-    kernel: np.ndarray, state: np.ndarray, n: int, i: int, j: int, step: float
+    kernel: np.ndarray, state: np.ndarray, n: int, i: int | np.int64, j: int | np.int64, step: float
 ) -> tuple[np.int64, float]:
     """Compute ``residual -= step * (kernel[i] - kernel[j])``; then find the row most eager to rise.
 
@@ -99,7 +99,12 @@ def _move_and_pick(
 
 @compiled(*NO_NAN, inner=True)
 def _pick_partner(
-    kernel: np.ndarray, diagonal: np.ndarray, state: np.ndarray, n: int, i: int, r_i: float
+    kernel: np.ndarray,
+    diagonal: np.ndarray,
+    state: np.ndarray,
+    n: int,
+    i: int | np.int64,
+    r_i: float,
 ) -> np.int64:
     """Return the row whose pair with row i promises the largest decrease of the dual."""
     best, k_ii = np.int64(0), diagonal[i]
@@ -142,7 +147,7 @@ def solve_dense(
     for k in range(n):
         state[RISE, k] = 0.0 if state[BETA, k] < state[UPPER, k] else -np.inf
         state[FALL, k] = 0.0 if state[BETA, k] > state[LOWER, k] else np.inf
-    i, lowest = _move_and_pick(kernel, state, n, np.int64(0), np.int64(0), 0.0)
+    i, lowest = _move_and_pick(kernel, state, n, ZERO, ZERO, 0.0)
     for iteration in range(limit):
         r_i = state[RESIDUAL, i] + state[RISE, i]
         if not (r_i - lowest >= tol):

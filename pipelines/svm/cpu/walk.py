@@ -28,6 +28,7 @@ from pipelines.svm.cpu.problem import (
     RESIDUAL,
     TRIAL_RESIDUAL,
     UPPER,
+    ZERO,
     Path,
     Y,
     new_state,
@@ -141,7 +142,7 @@ def _solve_one_C(
                 compact, compact_diagonal, work, n_members, max(tol, INNER_GAP * (top - bottom)),
                 most,
             )  # fmt: skip
-            m = np.int64(0)
+            m = ZERO
             for p in range(n_members):
                 k = numbers[MEMBERS, p]
                 if work[BETA, p] != state[BETA, k]:
@@ -185,8 +186,7 @@ def _walk_easily(
     Returns how many C were solved, and whether the next is hard.
     """
     n, reached = state.shape[1], reach(given)
-    # Of the type that they have later, see ``problem``.
-    n_members = n_support = n_bounded = np.int64(0)
+    n_members = n_support = n_bounded = ZERO
     level = 0.0
     for c in range(Cs.size):
         m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
