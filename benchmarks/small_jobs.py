@@ -1,8 +1,7 @@
 """Small searches, ours beside ``GridSearchCV(SVC())``: ``python -m benchmarks.small_jobs``.
 
-Thirty shapes at which a method that shares its work has little to share: few rows, one gamma,
-many classes, other kernels, one class of two hundred.  Both are warm and on one thread; CPU
-seconds, so that other programs on the machine do not count, the least of some turns of each.
+Thirty shapes with little work to share: few rows, one gamma, many classes, other kernels, one
+class of two hundred.  Both are warm, on one thread; CPU seconds, the least of some turns.
 """
 
 from __future__ import annotations
@@ -71,6 +70,7 @@ def _parser() -> OneLineParser:
 
 
 def _run(options: argparse.Namespace) -> None:
+    import sklearn.svm  # noqa: F401  the limit holds for libraries that are loaded
     from threadpoolctl import threadpool_limits
 
     lines = []
