@@ -25,8 +25,7 @@ from pipelines.report.wording import count, duration, percent, plain, scaling_in
 from pipelines.run_folder import names
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record
+from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.work_time import busy_share, worker_timelines
 
 MOST_FILES = 500

@@ -338,7 +338,7 @@ class SvmRun(Run[SvmRecord]):
     @property
     def scoring(self) -> str:
         """The scoring by which the best candidate was chosen."""
-        return self.record.options.scoring or "accuracy"
+        return str(self.record.options.scoring or "accuracy")
 
 
 def read_svm_run(folder: Path) -> SvmRun:

@@ -43,7 +43,7 @@ class RegressionRun(SvmRun):
     @property
     def scoring(self) -> str:
         """The scoring by which the best candidate was chosen."""
-        return self.record.options.scoring or "r2"
+        return str(self.record.options.scoring or "r2")
 
 
 def read_regression_run(folder: Path) -> RegressionRun:

@@ -1,21 +1,30 @@
-"""The console summary of a cross-validation."""
+"""What the console says of a search: its plan, and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
-from pipelines.run.summary import baseline_lines, wall_time
-from pipelines.run_folder.statistics import interval
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder import columns
+from pipelines.run_folder.statistics import (
+    interval,
+    on_grid_boundary,
+    widen,
+    within_one_standard_error,
+)
 from pipelines.search.candidates import Candidate
-from pipelines.search.plan import as_recorded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def of_plan(
     data: Dataset, candidates: Sequence[Candidate], scoring: Sequence[str], n_splits: int, cv: str
 ) -> list[str]:
-    """Return data, task, candidates."""
+    """Return data, task and candidates of ``cross_validate``."""
     what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
     algorithms = ", ".join(dict.fromkeys(one.algorithm for one in candidates))
     n = len(candidates) * n_splits
@@ -29,10 +38,15 @@ def of_plan(
     ]
 
 
-def of_run(record: Mapping[str, Any]) -> list[str]:
-    """Return the best, how it compares, what was shared, the time, what failed."""
+def of_algorithms(record: Mapping[str, Any]) -> list[str]:
+    """Return what ``cross_validate`` found: the best, how it compares, what was shared."""
+
+    def parameters(one: Mapping[str, Any]) -> str:
+        given = one["parameters"].items()
+        return ", ".join(f"{name}={value}" for name, value in given) or "defaults"
+
     best, first = record["best"], record["scoring"][0]
-    lines = [f"best       {best['algorithm']}: {as_recorded(best['parameters'])}"]
+    lines = [f"best       {best['algorithm']}: {parameters(best)}"]
     if best["score_mean"] is not None:
         lines.append(
             f"cv score   {first} {best['score_mean']:.4f} ± {best['score_std']:.4f} "
@@ -41,22 +55,9 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     for one in record["algorithms"][1:]:
         lines.append(
             f"           {one['algorithm']}: {one['score_mean']:.4f} ± {one['score_std']:.4f} "
-            f"({as_recorded(one['parameters'])})"
+            f"({parameters(one)})"
         )
-    if nested := record.get("nested"):
-        lines.append(
-            f"nested     {first} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
-            f"each of {nested['n_outer']} outer folds chose"
-        )
-    if tested := scores_line(record["test_scores"]):
-        lines.append(f"test score {tested}")
-    if (n_wrong := record.get("n_test_errors")) is not None:
-        n_test = record["dataset"]["n_test"]
-        lines.append(
-            f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
-            f"{interval(n_wrong, n_test)})"
-        )
-    lines += baseline_lines(record)
+    lines += [*_nested(record, first), *_test(record), *baseline_lines(record)]
     lines.append(
         f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
         + (
@@ -72,6 +73,86 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     return [*lines, wall_time(record)]
 
 
-def scores_line(scores: Mapping[str, float | None]) -> str:
-    """Return scores that there are, with their names."""
-    return ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if score is not None)
+def of_axes(axes: Mapping[str, Sequence[float]], n_splits: int, how: str, scoring: str) -> str:
+    """Return a line on the size of the grid of ``svm_grid``."""
+    shape = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+    n_fits = math.prod(map(len, axes.values())) * n_splits
+    return f"grid       {shape} x {n_splits} folds = {n_fits:,} fits, {how}" + (
+        "" if scoring == "accuracy" else f", the best by {scoring}"
+    )
+
+
+def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
+    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed.
+
+    Parameters
+    ----------
+    candidates : best first
+    """
+    best, options, n_folds = record["best"], record["options"], record["options"]["folds"]
+    scoring = options.get("scoring") or "accuracy"
+    found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
+    lines = [f"best       {', '.join(found)}"]
+    if ends := on_grid_boundary(candidates, n_folds):
+        lines += [
+            f"           {' and '.join(map(str, ends))} of the grid: a better one may lie beyond",
+            f"           {widen(record['argv'], options, ends)}",
+        ]
+    lines += _as_good(candidates, n_folds)
+    if scoring != "accuracy":
+        lines.append(
+            f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"
+            + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
+        )
+    if "error_mean" in best:
+        lines.append(
+            f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
+            f"(standard deviation of {n_folds} folds)"
+        )
+    lines += [*_nested(record, scoring), *_test(record)]
+    if "test_log_loss" in record:
+        lines.append(
+            f"test proba log loss {record['test_log_loss']:.4f}, "
+            f"calibration error {record['test_calibration_error'] * 100:.2f} %"
+        )
+    return [
+        *lines,
+        *baseline_lines(record),
+        wall_time(record),
+        *failed_fits(record, columns.SVM_CELL),
+    ]
+
+
+def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
+    """Give lines on the candidates that tie with the best, and the simplest of them."""
+    found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
+    if found is None or (n := int(found.within.sum())) == 1:
+        return
+    tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""
+    others = "1 other is" if n == 2 else f"{n - 1:,} others are"
+    yield f"           {others} within one standard error{tied}"
+    if found.has_simpler:
+        C, gamma = found.simplest["C"], found.simplest["gamma"]
+        yield f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}"
+
+
+def _nested(record: Mapping[str, Any], scoring: str) -> Iterator[str]:
+    """Give the estimate of a nested cross-validation, where there is one."""
+    if nested := record.get("nested"):
+        yield (
+            f"nested     {scoring} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
+            f"each of {nested['n_outer']} outer folds chose"
+        )
+
+
+def _test(record: Mapping[str, Any]) -> Iterator[str]:
+    """Give the scores and the error of the test rows."""
+    scores = (record.get("test_scores") or {}).items()
+    if known := [f"{name} {score:.4f}" for name, score in scores if score is not None]:
+        yield f"test score {', '.join(known)}"
+    if (n_wrong := record.get("n_test_errors")) is not None:
+        n_test = record["dataset"]["n_test"]
+        yield (
+            f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
+            f"{interval(n_wrong, n_test)})"
+        )
