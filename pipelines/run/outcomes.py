@@ -10,6 +10,7 @@ these are done, whatever the others do.
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,7 +120,8 @@ def measured(
 def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
     """Call ``report`` inside with how many functions of ours numba has begun to compile.
 
-    What it finds in its cache it does not compile; then it is never called.
+    What it finds in its cache it does not compile; then it is never called. What ``svm.compiled``
+    would log of it is not logged, too.
     """
     from numba.core.event import Listener, install_listener
 
@@ -134,8 +136,13 @@ def compilation_reported(report: Callable[[int], None]) -> Iterator[None]:
         def on_end(self, event: Any) -> None:
             """Send the time so far when the next batch begins, or when fits are reported."""
 
-    with install_listener("numba:compile", Count()):
-        yield
+    logger, silent = logging.getLogger("pipelines.svm.compiled"), logging.Filter("nothing")
+    logger.addFilter(silent)
+    try:
+        with install_listener("numba:compile", Count()):
+            yield
+    finally:
+        logger.removeFilter(silent)
 
 
 def without_compilation(

@@ -2,13 +2,17 @@
 
 import hashlib
 import inspect
+import logging
 import re
+import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import njit
+from numba.core.event import Event, Listener, register
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -17,7 +21,58 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 NO_NAN = ("nnan", "nsz", "contract")
 
 
-def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
+def integers(first: int, last: int) -> list[int]:
+    """Return names for the integers from ``first`` to before ``last``, for compiled functions.
+
+    They are numpy's: a function that is given one of Python's that is known beforehand is
+    compiled once more, for that alone.
+    """
+    return list(np.arange(first, last))
+
+
+# Seconds of compiling after which it is said, once in a process.
+SECONDS_OF_SILENCE = 1.0
+
+
+class _Announcement(Listener):
+    """Logs that functions of ours are compiled, where that takes longer than a second.
+
+    Without handlers of its user's, Python's logging writes the line to stderr. Who show
+    progress of their own add a filter to the logger meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+        self._depth, self._said = 0, False
+
+    def on_start(self, event: Event) -> None:
+        """Wait for a second from the outermost function on: numba compiles one at a time."""
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+            return
+        self._depth += 1
+        if self._depth == 1 and not self._said:
+            self._timer = threading.Timer(SECONDS_OF_SILENCE, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Event) -> None:
+        """Say nothing of what took less."""
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+
+    def _say(self) -> None:
+        self._said = True
+        logging.getLogger(__name__).warning("compiling the solver, once on this machine")
+
+
+announcement = _Announcement()
+register("numba:compile", announcement)
+
+
+def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Function]:
     """Compile a function at its first call and keep the result on disk.
 
     It runs without the interpreter's lock, and is compiled anew when any source of its
@@ -26,10 +81,12 @@ def compiled(*fastmath: str) -> Callable[[_Function], _Function]:
     Parameters
     ----------
     fastmath : LLVM's names of what floating point may assume; none for IEEE 754
+    inner : only compiled functions call it, so nothing is made by which Python could
     """
     compile_later: Callable[[_Function], _Function] = njit(
-        nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath) or False
-    )
+        nogil=True, cache=True, error_model="numpy", fastmath=set(fastmath) or False,
+        no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+    )  # fmt: skip
     return lambda function: cached_with(
         compile_later(function), Path(inspect.getfile(function)).parent, Path(__file__).parent
     )

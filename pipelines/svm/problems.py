@@ -43,7 +43,8 @@ class Problem:
     def pair_rows(self, layout: Layout) -> np.ndarray:
         """Return the sorted numbers of all rows of a pair's classes."""
         assert self.second is not None
-        return np.r_[layout.rows_of(self.first), layout.rows_of(self.second)]
+        starts, classes = layout.starts, (self.first, self.second)
+        return np.concatenate([np.arange(starts[code], starts[code + 1]) for code in classes])
 
 
 def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:

@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from numba.core.event import end_event, start_event
 
 import pipelines.svm.compiled as compiled_module
+from pipelines.run.outcomes import compilation_reported
 
 OUTER = """
 from .compiled import compiled
@@ -101,3 +105,66 @@ def test_options_of_the_compiler_have_files_of_their_own(folder: Path) -> None:
     assert said(folder, pythons) == ["refused", "0", "True"]
     assert said(folder, numpys) == ["inf", "1", "True"]
     assert said(folder, pythons) == ["refused", "1", "True"]
+
+
+FIT = """
+import numpy as np
+from pipelines import PathSVC
+X = np.random.default_rng(0).normal(size=(60, 2))
+for _ in range(2):
+    PathSVC().fit(X, X[:, 0] > 0)
+"""
+
+
+@pytest.mark.slow
+def test_a_first_fit_says_that_it_compiles_and_a_second_process_has_nothing_to_say(
+    tmp_path: Path,
+) -> None:
+    """It takes seconds on any machine of today."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for expected in (["compiling the solver, once on this machine"], []):
+        done = subprocess.run(
+            [sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stderr.splitlines() == expected
+
+
+def compiling(heard: threading.Event, longest: float) -> None:
+    """As numba says that it compiles, until it is heard of or for some seconds."""
+    function = SimpleNamespace(__module__="pipelines.svm.cpu.walk")
+    data = {"dispatcher": SimpleNamespace(py_func=function)}
+    start_event("numba:compile", data)
+    heard.wait(longest)
+    end_event("numba:compile", data)
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> threading.Event:
+    monkeypatch.setattr(compiled_module.announcement, "_said", False)
+    event = threading.Event()
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: event.set())
+    return event
+
+
+def test_compiling_is_said_once_and_only_where_it_takes_long(
+    heard: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling(heard, 0.0)
+    monkeypatch.setattr(compiled_module, "SECONDS_OF_SILENCE", 0.01)
+    assert not heard.is_set()
+    compiling(heard, 60.0)
+    assert heard.is_set()
+    heard.clear()
+    compiling(heard, 0.2)
+    assert not heard.is_set()
+
+
+def test_what_shows_its_progress_says_it_itself(
+    heard: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_module, "SECONDS_OF_SILENCE", 0.01)
+    reported: list[int] = []
+    with compilation_reported(reported.append):
+        compiling(heard, 0.2)
+    assert reported == [1]
+    assert not heard.is_set()

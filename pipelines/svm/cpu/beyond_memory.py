@@ -1,4 +1,10 @@
-"""Binary problems of more rows than a kernel in memory can have."""
+"""Binary problems of more rows than a kernel in memory can have.
+
+The same path as in ``walk``, in which the residual of all rows needs the kernel
+rows of the multipliers that changed, and an inner solve the small kernel of its
+working set (decomposition: T. Joachims, "Making large-scale SVM learning
+practical", 1999).
+"""
 
 from concurrent.futures import Executor
 from functools import partial
@@ -6,14 +12,238 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls
-from pipelines.svm.cpu.row_cache import KernelRows
-from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
+from pipelines.svm.cpu.kernels import finish_distances, kernel_values
+from pipelines.svm.cpu.problem import (
+    BETA,
+    CHANGED,
+    CHOSEN,
+    FACTORS,
+    FALL,
+    LOWER,
+    RESIDUAL,
+    TRIAL_RESIDUAL,
+    UPPER,
+    Path,
+    new_state,
+)
+from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.solve import Walker
+from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at
 from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.working_set import intercept_of, optimality, select, subtract_rows
 from pipelines.svm.kernel import Kernel
+from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
+from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
+
+# Columns that one thread works on at once.
+_COLUMNS = 4096
 
 # Kernel values that one thread makes at once for the sums over classes.
 _BLOCK_BYTES = 1 << 25
+
+
+class KernelRows:
+    """Rows of the kernel of one gamma, within a given memory.
+
+    A row that was dropped and is made again is the same: products are made in
+    float64, so that their rounding to float32 does not depend on which rows were
+    asked for together.  A residual that is kept up to date with rows that differ
+    would drift.
+
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), from ``prepare_rows``
+    memory_bytes : for the rows that are kept; at least 64 of them
+    pool : its threads share out the columns
+    """
+
+    def __init__(self, rows: np.ndarray, kernel: Kernel, memory_bytes: int, pool: Executor) -> None:
+        rows = np.ascontiguousarray(rows, np.float64)
+        n = len(rows)
+        self.kernel, self.n_computed = kernel, 0
+        self._rows, self._pool = rows, pool
+        self._norms = np.einsum("ij,ij->i", rows, rows)
+        self.diagonal = self._values(self._norms[:, None].copy(), slice(0, n), None)[:, 0]
+        self.capacity = int(min(n, max(64, memory_bytes // (4 * n))))
+        self._slot = np.full(n, -1, np.int64)
+        self._owner = np.full(self.capacity, -1, np.int64)
+        self._used = np.zeros(self.capacity, np.int64)
+        self._now = 0
+        # One array for the columns that a thread works on, so that its rows are contiguous.
+        pieces = [slice(at, min(at + _COLUMNS, n)) for at in range(0, n, _COLUMNS)]
+        self._store = [
+            (piece, np.empty((self.capacity, piece.stop - piece.start), np.float32))
+            for piece in pieces
+        ]
+
+    def _values(
+        self, products: np.ndarray, some: slice | np.ndarray, others: slice | np.ndarray | None
+    ) -> np.ndarray:
+        """Return kernel from float64 products; ``others`` None: each row with itself."""
+        shared = np.empty(products.shape, np.float32)
+        if not self.kernel.of_distances:
+            shared[...] = products
+        elif others is None:
+            shared[...] = 0
+        else:
+            finish_distances(products, self._norms[some], self._norms[others], shared)
+        return kernel_values(shared, self.kernel, shared)
+
+    def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
+        """Return kernel of some rows against others; float32 (len(some), len(others))."""
+        return self._values(self._rows[some] @ self._rows[others].T, some, others)
+
+    def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
+        """Return kernel of the members from ``first`` on against all members, its last
+        square part exactly symmetric; float32 (len(members) - first, len(members))."""
+        found = self.block(members[first:], members)
+        square = found[:, first:]
+        square[...] = np.tril(square) + np.tril(square, -1).T
+        return found
+
+    def _fetch(self, wanted: np.ndarray) -> np.ndarray:
+        """Fetch the wanted rows, at most ``capacity``; return their places in the store."""
+        self._now += 1
+        held = self._slot[wanted]
+        self._used[held[held >= 0]] = self._now
+        missing = wanted[held < 0]
+        if missing.size:
+            slots = np.argpartition(self._used, missing.size - 1)[: missing.size]
+            dropped = self._owner[slots]
+            self._slot[dropped[dropped >= 0]] = -1
+            self._owner[slots], self._slot[missing] = missing, slots
+            self._used[slots] = self._now
+            self.n_computed += missing.size
+
+            def fill(piece: tuple[slice, np.ndarray]) -> None:
+                columns, store = piece
+                store[slots] = self.block(missing, columns)
+
+            list(self._pool.map(fill, self._store))
+        return self._slot[wanted]
+
+    def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
+        """Compute ``residual -= factors @ kernel[rows]``, of shapes (n,), (m,) and (m,)."""
+        for at in range(0, rows.size, self.capacity):
+            slots = self._fetch(rows[at : at + self.capacity])
+            some = factors[at : at + self.capacity]
+
+            def work(
+                piece: tuple[slice, np.ndarray],
+                slots: np.ndarray = slots,
+                some: np.ndarray = some,
+            ) -> None:
+                columns, store = piece
+                part = residual[None, columns]
+                subtract_rows(part, 0, part.shape[1], store, slots, some, len(some))
+
+            list(self._pool.map(work, self._store))
+
+
+class _Members:
+    """The working set and its kernel, grown while it pays and then begun anew."""
+
+    def __init__(self, source: KernelRows, largest: int) -> None:
+        self.source, self.rows = source, np.empty(0, np.int64)
+        self.place = np.full(source.diagonal.size, -1, np.int64)
+        self.compact = np.empty((largest, largest + 16), np.float32)
+
+    def hold(self, wanted: np.ndarray) -> None:
+        """Load at least the wanted rows into the members."""
+        new = wanted[self.place[wanted] < 0]
+        total = self.rows.size + new.size
+        if total > min(len(self.compact), wanted.size + wanted.size // 2 + 32):
+            self.place[self.rows] = -1
+            self.rows, new = np.empty(0, np.int64), wanted
+        first = self.rows.size
+        self.rows = np.concatenate((self.rows, new))
+        self.place[new] = np.arange(first, self.rows.size)
+        if new.size:
+            columns = self.source.new_columns(self.rows, first)
+            self.compact[first : self.rows.size, : self.rows.size] = columns
+            self.compact[:first, first : self.rows.size] = columns[:, :first].T
+
+
+def _worst(state: np.ndarray, largest: int) -> np.ndarray:
+    """Return the rows that violate most, half of them to rise and half to fall."""
+    half, residual = largest // 2, state[RESIDUAL]
+    rise = np.flatnonzero(state[BETA] < state[UPPER])
+    fall = np.flatnonzero(state[BETA] > state[LOWER])
+    if rise.size > half:
+        rise = rise[np.argpartition(-residual[rise], half - 1)[:half]]
+    if fall.size > half:
+        fall = fall[np.argpartition(residual[fall], half - 1)[:half]]
+    return np.union1d(rise, fall)
+
+
+def _solve_one_C(
+    members: _Members, state: np.ndarray, numbers: np.ndarray, level: float, tol: float, limit: int
+) -> tuple[int, int]:
+    """Solve working sets until every row meets the stopping rule; iterations and status."""
+    n, done, largest, source = state.shape[1], 0, len(members.compact), members.source
+    while True:
+        top, bottom, i, j = optimality(state, n)
+        if not (top - bottom >= tol):
+            return done, CONVERGED
+        if done >= limit:
+            return done, ITERATION_LIMIT
+        count = select(state, numbers, n, level, i, j)
+        wanted = np.flatnonzero(numbers[CHOSEN]) if count <= largest else _worst(state, largest)
+        members.hold(wanted)
+        rows = members.rows
+        inner = state[: FALL + 1, rows]
+        iterations, status = solve_dense(
+            members.compact, source.diagonal[rows], inner, rows.size,
+            max(tol, INNER_GAP * (top - bottom)), limit - done,
+        )  # fmt: skip
+        level = intercept_of(inner, rows.size)
+        done += iterations
+        change = inner[BETA] - state[BETA, rows]
+        changed = np.flatnonzero(change)
+        state[BETA, rows] = inner[BETA]
+        source.subtract(state[RESIDUAL], rows[changed], change[changed])
+        if status == STALLED:
+            return done, STALLED
+
+
+def largest_working_set(n: int, memory_bytes: int) -> int:
+    """Return the size of a working set whose kernel takes an eighth of the memory at most."""
+    return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
+
+
+def walk_rows(
+    source: KernelRows,
+    largest: int,
+    given: np.ndarray,
+    Cs: np.ndarray,
+    tol: float,
+    limit: int,
+    out: Path,
+) -> int:
+    """Walk along C like ``walk``, from kernel rows in place of a kernel.
+
+    source : kernel rows of the problem's rows
+    largest : number of rows of a working set
+    """
+    (state, numbers), members = new_state(given, Cs[0]), _Members(source, largest)
+    reached = reach(given)
+    level, n_support, n_bounded = 0.0, 0, 0
+    for c, C in enumerate(Cs):
+        m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
+        if m > 0:
+            source.subtract(state[TRIAL_RESIDUAL], numbers[CHANGED, :m], state[FACTORS, :m])
+        level = settle(c, m, changed, level, given, state)
+        out.iterations[c], out.status[c] = _solve_one_C(
+            members, state, numbers, level, tolerance_at(C, tol, reached), limit
+        )
+        level, out.objectives[c], n_support, n_bounded = finish(
+            c, given, state, out.betas, out.residuals
+        )
+        out.intercepts[c] = level
+        if n_bounded == 0 and out.status[c] == CONVERGED:
+            out.repeat_from(c + 1)
+            return c + 1
+    return Cs.size
 
 
 def _pulls(

@@ -5,60 +5,30 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 
 
-def as_runs(rows: np.ndarray) -> np.ndarray:
-    """Return start and stop of each contiguous run in increasing ``rows``.
-
-    Parameters
-    ----------
-    rows : int array of shape (n,), increasing
-
-    Returns
-    -------
-    runs : int64 array of shape (n_runs, 2)
-    """
-    rows = np.asarray(rows, dtype=np.int64)
+def as_runs(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Return start and stop of each contiguous run in increasing ``rows``."""
     if rows.size == 0:
-        return np.empty((0, 2), np.int64)
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    starts = rows[np.concatenate(([0], breaks))]
-    stops = rows[np.concatenate((breaks - 1, [rows.size - 1]))] + 1
-    return np.stack([starts, stops], axis=1)
+        return []
+    last = np.flatnonzero(rows[1:] - rows[:-1] != 1)
+    starts = [rows[0].item(), *rows[last + 1].tolist()]
+    return list(zip(starts, [*(rows[last] + 1).tolist(), rows[-1].item() + 1], strict=True))
 
 
-@compiled()
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    for k in range(source.size):
-        target[k] = source[k]
+def copy_block(kernel: np.ndarray, rows: np.ndarray, block: np.ndarray) -> None:
+    """Copy to ``block`` some rows, increasing, and the same columns of ``kernel``.
 
-
-@compiled()
-def copy_block(kernel: np.ndarray, runs: np.ndarray, block: np.ndarray) -> None:
-    """Copy to ``block`` the rows and columns of ``kernel`` in ``runs``.
-
-    kernel : float32 (N, N); runs : int64 (n_runs, 2), start and stop;
-    block : float32 (n, n), n the length of all runs together.
+    kernel : float32 (N, N); rows : int64 (n,); block : float32 (n, n), output
     """
-    p = 0
-    for a in range(runs.shape[0]):
-        for k in range(runs[a, 0], runs[a, 1]):
-            at = 0
-            for b in range(runs.shape[0]):
-                lo, hi = runs[b, 0], runs[b, 1]
-                _copy(kernel[k, lo:hi], block[p, at : at + hi - lo])
-                at += hi - lo
-            p += 1
+    pieces, at = [], 0
+    for start, stop in as_runs(rows):
+        pieces.append((slice(start, stop), slice(at, at + stop - start)))
+        at += stop - start
+    for some, at_some in pieces:
+        for others, at_others in pieces:
+            block[at_some, at_others] = kernel[some, others]
 
 
 @compiled("reassoc", "nsz", "contract")
-def weighted_sum(values: np.ndarray, weight: np.ndarray) -> float:
-    """Return the sum of float32 values times float64 weights, in float64."""
-    total = 0.0
-    for k in range(values.size):
-        total += np.float64(values[k]) * weight[k]
-    return total
-
-
-@compiled()
 def class_pulls(
     kernel: np.ndarray,
     starts: np.ndarray,
@@ -75,20 +45,18 @@ def class_pulls(
     """
     for k in range(first, last):
         for c in range(starts.size - 1):
-            lo, hi = starts[c], starts[c + 1]
+            values = kernel[k, starts[c] : starts[c + 1]]
             for f in range(weight.shape[0]):
-                pulls[f, c, k] = weighted_sum(kernel[k, lo:hi], weight[f, lo:hi])
+                factors, total = weight[f, starts[c] : starts[c + 1]], 0.0
+                for q in range(values.size):
+                    total += np.float64(values[q]) * factors[q]
+                pulls[f, c, k] = total
 
 
-@compiled()
 def mark_support(coefficients: np.ndarray, support: np.ndarray) -> None:
     """Mark the rows that are support vectors of any pair.
 
-    coefficients : float32 (n, n_classes, n_C); support : bool (n_C, n), output.
+    coefficients : float (n, n_classes, n_C); support : bool (n_C, n), all False, output.
     """
-    for k in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[2]):
-            found = False
-            for a in range(coefficients.shape[1]):
-                found |= coefficients[k, a, c] != 0
-            support[c, k] = found
+    for of_class in range(coefficients.shape[1]):  # numpy's any over these is slow
+        support |= (coefficients[:, of_class] != 0).T

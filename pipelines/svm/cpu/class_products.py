@@ -73,7 +73,7 @@ class ClassProducts:
         at = 0
         for code, (first, last) in enumerate(pairwise(self._starts)):
             of_class = rows[slice(*np.searchsorted(rows, (first, last)))]
-            for start, stop in as_runs(of_class).tolist():
+            for start, stop in as_runs(of_class):
                 yield code, slice(start - first, stop - first), slice(at, at + stop - start)
                 at += stop - start
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.kernels import finish_distances
+from pipelines.svm.cpu.kernels import finish_distances, raise_to
 from pipelines.svm.kernel import Kernel
 
 # Values of all features that are worked on at once: they stay in a core's cache.
@@ -16,19 +16,6 @@ _ROWS_AT_ONCE = 4096
 
 
 @compiled("contract")
-def _add_squares(out: np.ndarray, column: np.ndarray, value: float) -> None:
-    for k in range(out.size):
-        difference = column[k] - value
-        out[k] += difference * difference
-
-
-@compiled("contract")
-def _add_products(out: np.ndarray, column: np.ndarray, value: float) -> None:
-    for k in range(out.size):
-        out[k] += column[k] * value
-
-
-@compiled()
 def _products_of(
     columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray
 ) -> None:
@@ -42,15 +29,20 @@ def _products_of(
     n_features, n = columns.shape
     step = max(64, _TILE_VALUES // max(1, n_features))
     for begin in range(0, n, step):
-        end = min(begin + step, n)
+        width = min(step, n - begin)
         for p in range(rows.size):
-            part = out[p, begin:end]
-            part[:] = 0.0
+            part = out[p, begin : begin + width]
+            for k in range(width):
+                part[k] = 0.0
             for f in range(n_features):
+                column, value = columns[f, begin : begin + width], columns[f, rows[p]]
                 if of_distances:
-                    _add_squares(part, columns[f, begin:end], columns[f, rows[p]])
+                    for k in range(width):
+                        difference = column[k] - value
+                        part[k] += difference * difference
                 else:
-                    _add_products(part, columns[f, begin:end], columns[f, rows[p]])
+                    for k in range(width):
+                        part[k] += column[k] * value
 
 
 class ExactRows:
@@ -167,7 +159,7 @@ def _apply(values: np.ndarray, kernel: Kernel) -> np.ndarray:
         return values
     values += kernel.coef0
     if kernel.name == "poly":
-        np.power(values, kernel.degree, out=values)
+        raise_to(values, kernel.degree)
     else:
         np.tanh(values, out=values)
     return values

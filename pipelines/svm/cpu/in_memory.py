@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipelines.svm.cpu.blocks import as_runs, class_pulls, copy_block, mark_support
+from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
@@ -78,7 +78,7 @@ def open_block(
     n, block = places.size, source
     if transform is not None or n < len(source):
         block = scratch(n)
-        copy_block(source, as_runs(places), block)
+        copy_block(source, places, block)
     if transform is not None:
         transform(block)
     pulls = np.empty((len(weights), len(starts) - 1, n))

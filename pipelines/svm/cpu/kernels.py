@@ -156,9 +156,19 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
     np.multiply(shared, factor, out=out)
     out += np.float32(kernel.coef0)
     if kernel.name == "poly":
-        np.power(out, kernel.degree, out=out)
+        raise_to(out, kernel.degree)
     else:
         np.tanh(out, out=out)
+
+
+def raise_to(values: np.ndarray, degree: int) -> None:
+    """Raise values to a small power, in place: numpy's own is slow where they are below 0."""
+    if degree == 0:
+        values[...] = 1
+        return
+    base = values.copy()
+    for _ in range(degree - 1):
+        values *= base
 
 
 def kernel_values(

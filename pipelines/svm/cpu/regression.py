@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.svm.cpu.binary import BinaryProblem, Path
+from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
 from pipelines.svm.cpu.by_fold import solve_by_fold
 from pipelines.svm.cpu.exact import exact_values
 from pipelines.svm.cpu.fit import path_to
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.row_cache import KernelRows
-from pipelines.svm.cpu.row_walk import largest_working_set, walk_rows
+from pipelines.svm.cpu.problem import Path
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
@@ -260,17 +259,17 @@ class _Solver:
         train, weight : sorted numbers of rows, and factors of C
         """
         n, n_C = len(train), self.settings.Cs.size
-        twice, y, nothing = np.tile(train, 2), self.y[train], np.empty(0)
+        twice, y = np.tile(train, 2), self.y[train]
         # First the multipliers of the tube's lower edges, then those of the upper ones.
-        problem = BinaryProblem(
+        given = np.stack([
             np.concatenate([y - epsilon, y + epsilon]), np.repeat([1.0, -1.0], n),
-            np.tile(weight, 2), nothing, nothing,
-        )  # fmt: skip
+            np.tile(weight, 2),
+        ])  # fmt: skip
         path = Path(
-            np.empty((n_C, 2 * n)), np.empty((0, 0)), *np.empty((2, n_C)),
-            *np.empty((3, n_C), np.int64),
+            np.empty((n_C, 2 * n)), np.empty((0, 0), np.float32), *np.empty((2, n_C)),
+            *np.empty((2, n_C), np.int64),
         )  # fmt: skip
-        rules = problem, self.settings.Cs, self.settings.tol, self.settings.limit(2 * n), path
+        rules = given, self.settings.Cs, self.settings.tol, self.settings.limit(2 * n), path
         if self.used is None:
             memory_bytes = self.resources.memory_bytes
             source = KernelRows(

@@ -20,10 +20,15 @@ In these variables no label appears in the inner loops, and one row subtraction
 updates the residual, so both loops are branch-free and vectorise.
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from pipelines.svm.compiled import NO_NAN, compiled
-from pipelines.svm.cpu.lanes import bits_of, larger, smaller
+from pipelines.svm.cpu.problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER, ZERO
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # The row's index travels in the low bits of the key that is maximised: a float64
@@ -35,124 +40,100 @@ MAX_ROWS = 1 << 17
 # definite (sigmoid), and duplicates have curvature 0.
 _MIN_CURVATURE = 1e-12
 
+_DOUBLE = ir.DoubleType()
 
-@compiled(*NO_NAN)
-def move_and_pick(
-    residual: np.ndarray,
-    row_i: np.ndarray,
-    row_j: np.ndarray,
-    step: float,
-    rise: np.ndarray,
-    fall: np.ndarray,
+
+def _extremum(llvm_name: str) -> Any:
+    """Return a float64 maximum or minimum that may assume its arguments are not NaN.
+
+    Numba's own carry rules about NaN that keep a reduction scalar.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def extremum(typing_context: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLE])
+            function = builder.module.declare_intrinsic(llvm_name, [_DOUBLE], kind)
+            return builder.call(function, args, fastmath=("nnan", "nsz"))
+
+        return types.float64(types.float64, types.float64), codegen
+
+    return extremum
+
+
+larger = _extremum("llvm.maxnum")
+smaller = _extremum("llvm.minnum")
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing_context: Any, x: Any) -> Any:
+    """Return the 64 bits of a float64 as an int64 (no conversion)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@compiled(*NO_NAN, inner=True)
+def _move_and_pick(
+    kernel: np.ndarray, state: np.ndarray, n: int, i: int | np.int64, j: int | np.int64, step: float
 ) -> tuple[np.int64, float]:
-    """Return ``residual -= step * (row_i - row_j)``; then the row most eager to rise.
+    """Compute ``residual -= step * (kernel[i] - kernel[j])``; then find the row most eager to rise.
 
     Returns its index and the smallest residual among the rows that may fall.
-    ``rise`` is 0 where a row may rise and -inf elsewhere; ``fall`` is 0 or +inf.
+    ``RISE`` is 0 where a row may rise and -inf elsewhere; ``FALL`` is 0 or +inf.
     """
     best = np.int64(-0x7FFFFFFFFFFFFFFF)
     lowest = np.inf
-    for k in range(residual.size):
-        r = residual[k] - step * (np.float64(row_i[k]) - np.float64(row_j[k]))
-        residual[k] = r
-        key = bits_of(r + rise[k])
+    for k in range(n):
+        r = state[RESIDUAL, k] - step * (np.float64(kernel[i, k]) - np.float64(kernel[j, k]))
+        state[RESIDUAL, k] = r
+        key = bits_of(r + state[RISE, k])
         # Order of floats as order of integers: flip the magnitude of negatives.
         key ^= (key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)
         best = max(best, (key & ~_INDEX_BITS) | np.int64(k))
-        lowest = smaller(lowest, r + fall[k])
+        lowest = smaller(lowest, r + state[FALL, k])
     return best & _INDEX_BITS, lowest
 
 
-@compiled(*NO_NAN)
-def pick_partner(
-    residual: np.ndarray,
-    row_i: np.ndarray,
+@compiled(*NO_NAN, inner=True)
+def _pick_partner(
+    kernel: np.ndarray,
     diagonal: np.ndarray,
+    state: np.ndarray,
+    n: int,
+    i: int | np.int64,
     r_i: float,
-    k_ii: float,
-    fall: np.ndarray,
 ) -> np.int64:
     """Return the row whose pair with row i promises the largest decrease of the dual."""
-    best = np.int64(0)
-    for k in range(residual.size):
-        gap = larger(r_i - (residual[k] + fall[k]), 0.0)
-        curvature = np.float64(k_ii + diagonal[k] - np.float32(2) * row_i[k])
+    best, k_ii = np.int64(0), diagonal[i]
+    for k in range(n):
+        gap = larger(r_i - (state[RESIDUAL, k] + state[FALL, k]), 0.0)
+        curvature = np.float64(k_ii + diagonal[k] - np.float32(2) * kernel[i, k])
         gain = gap * gap / larger(curvature, _MIN_CURVATURE)
         best = max(best, (bits_of(gain) & ~_INDEX_BITS) | np.int64(k))
     return best & _INDEX_BITS
 
 
 @compiled()
-def _mark(
-    k: int | np.int64,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    rise: np.ndarray,
-    fall: np.ndarray,
-) -> None:
-    rise[k] = 0.0 if beta[k] < upper[k] else -np.inf
-    fall[k] = 0.0 if beta[k] > lower[k] else np.inf
-
-
-@compiled()
-def mark_all(
-    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, rise: np.ndarray, fall: np.ndarray
-) -> None:
-    """Fill ``rise`` and ``fall`` from the multipliers and their bounds."""
-    for k in range(beta.size):
-        _mark(k, beta, lower, upper, rise, fall)
-
-
-@compiled()
-def _step(
-    i: int | np.int64,
-    j: int | np.int64,
-    curvature: float,
-    residual: np.ndarray,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> float:
-    """Move ``beta[i]`` up and ``beta[j]`` down as far as gain and bounds allow.
-
-    A multiplier that reaches its bound is set to it exactly, so that later tests
-    for equality hold.  Returns the step; 0.0 when float64 cannot resolve it.
-    """
-    room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
-    step = (residual[i] - residual[j]) / max(curvature, _MIN_CURVATURE)
-    step = min(step, room_i, room_j)
-    new_i = upper[i] if step >= room_i else beta[i] + step
-    new_j = lower[j] if step >= room_j else beta[j] - step
-    if new_i == beta[i] and new_j == beta[j]:
-        return 0.0
-    beta[i], beta[j] = new_i, new_j
-    return step
-
-
-@compiled()
 def solve_dense(
     kernel: np.ndarray,
     diagonal: np.ndarray,
-    residual: np.ndarray,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    rise: np.ndarray,
-    fall: np.ndarray,
+    state: np.ndarray,
+    n: int,
     tol: float,
     limit: int,
 ) -> tuple[int, int]:
-    """Run SMO until LIBSVM's stopping rule holds; changes ``beta`` and ``residual``.
+    """Run SMO until LIBSVM's stopping rule holds; changes multipliers and residuals.
 
     Parameters
     ----------
-    kernel : float32 array of shape (>= n, >= n)
+    kernel : float32 or float64 array of shape (>= n, >= n)
         Only the leading n x n part is read; it must be exactly symmetric.
-    diagonal : float32 array of shape (n,)
-    residual, beta, lower, upper : float64 arrays of shape (n,)
-    rise, fall : float64 arrays of shape (n,)
-        Work space.
+    diagonal : array of shape (>= n,), of the kernel's type
+    state : float64 array of shape (>= 6, >= n), see ``problem``
+        ``RISE`` and ``FALL`` are work space.
     limit : int
         The largest number of iterations.
 
@@ -163,20 +144,30 @@ def solve_dense(
         ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED`` (the next step is below
         what float64 resolves at this multiplier).
     """
-    n = residual.size
-    mark_all(beta, lower, upper, rise, fall)
-    i, lowest = move_and_pick(residual, kernel[0, :n], kernel[0, :n], 0.0, rise, fall)
+    for k in range(n):
+        state[RISE, k] = 0.0 if state[BETA, k] < state[UPPER, k] else -np.inf
+        state[FALL, k] = 0.0 if state[BETA, k] > state[LOWER, k] else np.inf
+    i, lowest = _move_and_pick(kernel, state, n, ZERO, ZERO, 0.0)
     for iteration in range(limit):
-        r_i = residual[i] + rise[i]
+        r_i = state[RESIDUAL, i] + state[RISE, i]
         if not (r_i - lowest >= tol):
             return iteration, CONVERGED
-        row_i = kernel[i, :n]
-        j = pick_partner(residual, row_i, diagonal, r_i, diagonal[i], fall)
-        curvature = np.float64(diagonal[i]) + diagonal[j] - 2.0 * row_i[j]
-        step = _step(i, j, curvature, residual, beta, lower, upper)
-        if step == 0.0:
+        j = _pick_partner(kernel, diagonal, state, n, i, r_i)
+        # As far as gain and bounds allow.
+        curvature = np.float64(diagonal[i]) + diagonal[j] - 2.0 * kernel[i, j]
+        step = (state[RESIDUAL, i] - state[RESIDUAL, j]) / max(curvature, _MIN_CURVATURE)
+        beta_i, beta_j = state[BETA, i], state[BETA, j]
+        room_i, room_j = state[UPPER, i] - beta_i, beta_j - state[LOWER, j]
+        step = min(step, room_i, room_j)
+        # A multiplier that reaches its bound is set to it exactly, so that later tests
+        # for equality hold.
+        state[BETA, i] = state[UPPER, i] if step >= room_i else beta_i + step
+        state[BETA, j] = state[LOWER, j] if step >= room_j else beta_j - step
+        if state[BETA, i] == beta_i and state[BETA, j] == beta_j:
             return iteration, STALLED
-        _mark(i, beta, lower, upper, rise, fall)
-        _mark(j, beta, lower, upper, rise, fall)
-        i, lowest = move_and_pick(residual, row_i, kernel[j, :n], step, rise, fall)
+        state[RISE, i] = 0.0 if state[BETA, i] < state[UPPER, i] else -np.inf
+        state[FALL, i] = 0.0 if state[BETA, i] > state[LOWER, i] else np.inf
+        state[RISE, j] = 0.0 if state[BETA, j] < state[UPPER, j] else -np.inf
+        state[FALL, j] = 0.0 if state[BETA, j] > state[LOWER, j] else np.inf
+        i, lowest = _move_and_pick(kernel, state, n, i, j, step)
     return limit, ITERATION_LIMIT

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipelines.svm.cpu.binary import BinaryProblem, Path
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
+from pipelines.svm.cpu.problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.problems import Layout, Problem
 from pipelines.svm.search import Search, Settings
@@ -17,8 +17,8 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 
 Found = TypeVar("Found")
 
-# ``walk`` or ``walk_rows`` with their kernel given.
-Walker = Callable[[BinaryProblem, np.ndarray, float, int, Path], int]
+# ``walk`` or ``walk_rows`` with their kernel given; it takes the problem's data, see ``problem``.
+Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], int]
 
 # From where each class begins, int64 (n_classes + 1,), and weights, float64 (n_folds, n):
 # a walker on the kernel of n rows, and that kernel times the weights over each class,
@@ -41,7 +41,7 @@ def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
 
 def _walk(
     walker: Walker,
-    problem: BinaryProblem,
+    given: np.ndarray,
     settings: Settings,
     number: int,
     fold: int,
@@ -54,16 +54,15 @@ def _walk(
 
     Returns its multipliers, float64 (n_C, n).
     """
-    betas = np.empty((settings.Cs.size, problem.y.size))
+    n = given.shape[1]
+    betas = np.empty((settings.Cs.size, n))
     path = Path(
         betas, decisions, out.intercepts[fold, number], out.objectives[fold, number],
-        out.iterations[fold, number], np.empty(settings.Cs.size, np.int64),
-        out.status[fold, number],
+        out.iterations[fold, number], out.status[fold, number],
     )  # fmt: skip
-    limit = settings.limit(problem.y.size)
-    out.solved[fold, number] = walker(problem, settings.Cs, settings.tol, limit, path)
+    out.solved[fold, number] = walker(given, settings.Cs, settings.tol, settings.limit(n), path)
     if decisions.size:  # the walk leaves residuals there
-        np.subtract(problem.y, decisions, out=decisions)
+        np.subtract(given[Y], decisions, out=decisions)
         decisions += path.intercepts[:, None]
     return betas
 
@@ -84,18 +83,19 @@ def solve_pair(
     began, layout = time.perf_counter(), search.layout
     problem, weight = search.problems[number], search.weights[fold][rows]
     assert problem.second is not None
-    own = layout.codes[rows] == problem.first
+    codes = layout.codes[rows]
+    own = codes == problem.first
     n_first, trained = int(np.count_nonzero(own)), np.count_nonzero(weight[own])
     if trained in (0, np.count_nonzero(weight)):
         _one_sided(out, fold, number, 1.0 if trained else -1.0)
         if out.decisions is not None:
             out.rest[fold, number] = out.intercepts[fold, number, 0]
         return
-    factors = search.factors(number, fold)
-    bounds = weight * factors[layout.codes[rows]]
+    bounds = weight * search.factors(number, fold)[codes]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
-    labels = np.where(own, 1.0, -1.0)
-    given = BinaryProblem(labels, labels, bounds, pulls[0, 0], pulls[0, 1])
+    given = np.empty((5, rows.size))
+    given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
+    given[WEIGHT], given[PULL_FIRST:] = bounds, pulls[0]
     decisions = np.empty((0, 0), np.float32) if out.decisions is None else out.rest[fold, number]
     betas = _walk(walker, given, search.settings, number, fold, out, decisions)
     out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
@@ -139,10 +139,10 @@ def solve_rest(
         y = np.where(own, 1.0, -1.0)
         factors = search.factors(number, fold)
         pull = pulls[fold] * factors[:, None]
-        given = BinaryProblem(
-            y, y, weight * factors[layout.codes], pull[problem.first],
-            pull.sum(axis=0) - pull[problem.first],
-        )  # fmt: skip
+        given = np.empty((5, y.size))
+        given[Y] = given[SIDE] = y
+        given[WEIGHT], given[PULL_FIRST] = weight * factors[layout.codes], pull[problem.first]
+        given[PULL_SECOND] = pull.sum(axis=0) - pull[problem.first]
         betas = _walk(walker, given, search.settings, number, fold, out, out.rest[fold, number])
         if out.multipliers is not None:
             out.multipliers[fold, number] = betas

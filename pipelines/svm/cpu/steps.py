@@ -1,29 +1,142 @@
-"""The steps of a walk along C that are the same wherever the kernel is."""
+"""The steps of a walk along C that are the same wherever the kernel is.
+
+It starts close to the solution for its smallest C, and each next C starts from the last solution.
+Alpha seeding: D. DeCoste, K. Wagstaff, "Alpha seeding for support vector machines", KDD 2000.
+The stopping tolerance is less where a C is too small to tell rows apart.
+
+Everywhere ``given``, ``state`` and ``numbers`` are the arrays whose rows ``problem`` names.
+"""
 
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.binary import BinaryProblem, Path, State, dual_objective
-from pipelines.svm.cpu.start import plan_start, seed
+from pipelines.svm.cpu.problem import (
+    BETA,
+    CHANGED,
+    EAGER,
+    FACTORS,
+    LOWER,
+    OLD_BETA,
+    OLD_RESIDUAL,
+    PULL_FIRST,
+    PULL_SECOND,
+    RESIDUAL,
+    SIDE,
+    TRIAL,
+    TRIAL_RESIDUAL,
+    UPPER,
+    WEIGHT,
+    Y,
+)
 from pipelines.svm.cpu.working_set import intercept_of
-from pipelines.svm.solutions import CONVERGED
+
+# The trial on the line through the last two solutions is made while it needs fewer
+# kernel rows than this share of the support vectors.
+_TRIAL_SHARE = 0.2
+
+# Half the margins' distance: decision values that reach over less have a smaller
+# tolerance in proportion.
+_TIGHT = 0.5
+# What float64 residuals still resolve, of their size.
+_RESOLVED = 1e-13
 
 
-@compiled()
-def _set_bounds(C: float, problem: BinaryProblem, state: State) -> None:
-    """Set the bounds of the signed multipliers: ``C * weight`` on their side."""
-    side, weight, lower, upper = problem.side, problem.weight, state.lower, state.upper
-    for k in range(side.size):
-        lower[k] = 0.0 if side[k] > 0 else -C * weight[k]
-        upper[k] = C * weight[k] if side[k] > 0 else 0.0
+@compiled(inner=True)
+def _plan_start(C: float, given: np.ndarray, state: np.ndarray, numbers: np.ndarray) -> int:
+    """Make a feasible start for a small C, close to its solution: the first trial.
+
+    Without pulls its multipliers are 0.  Else every multiplier of the lighter class is
+    at its bound, and the heavier class takes as much in its most eager rows.  The classes'
+    pulls give most of the residual without a product over the whole problem.  Returns how
+    many kernel rows, ``CHANGED`` with their ``FACTORS``, it still lacks.
+    """
+    n = given.shape[1]
+    if given.shape[0] <= PULL_FIRST:
+        for k in range(n):
+            state[TRIAL, k], state[TRIAL_RESIDUAL, k] = 0.0, given[Y, k]
+        return 0
+    first, second = 0.0, 0.0
+    for k in range(n):
+        if given[SIDE, k] > 0:
+            first += given[WEIGHT, k]
+        else:
+            second += given[WEIGHT, k]
+    light, sign = min(first, second), 1.0 if first > second else -1.0
+    total = light
+    for p in range(n):
+        k = numbers[EAGER, p if sign > 0 else n - 1 - p]
+        weight = share = given[WEIGHT, k]
+        if given[SIDE, k] == sign:
+            # A rest that is only rounding is neither given nor missed: a multiplier
+            # by a hair off its bound would count as free and set the intercept.
+            if total < weight * (1 - 1e-9):
+                share = total if total > weight * 1e-9 else 0.0
+            total -= share
+        state[TRIAL, k] = given[SIDE, k] * C * share
+    m = 0
+    # From "all of the heavy class" when less is missing than given.
+    from_all = 1.0 if 2 * light > max(first, second) else 0.0
+    for k in range(n):
+        heavy, other = given[PULL_FIRST, k], given[PULL_SECOND, k]
+        if sign < 0:
+            heavy, other = other, heavy
+        state[TRIAL_RESIDUAL, k] = given[Y, k] - sign * C * (heavy * from_all - other)
+        factor = state[TRIAL, k] - from_all * sign * C * given[WEIGHT, k]
+        if given[SIDE, k] == sign and factor != 0.0:
+            numbers[CHANGED, m], state[FACTORS, m] = k, factor
+            m += 1
+    return m
+
+
+@compiled(inner=True)
+def _extrapolate(growth: float, state: np.ndarray, numbers: np.ndarray) -> int:
+    """Go on along the line through the last two solutions, within the new bounds.
+
+    While no multiplier reaches or leaves a bound the solution is linear in C
+    (T. Hastie, S. Rosset, R. Tibshirani, J. Zhu, "The entire regularization path
+    for the support vector machine", JMLR 5, 2004), and so is the residual.  Those
+    the bounds stop are put there, and others take up their sum.  Returns how many
+    kernel rows the trial's residual still lacks, or -1.
+    """
+    n, m, excess, highest = state.shape[1], 0, 0.0, 0.0
+    for k in range(n):
+        residual, beta = state[RESIDUAL, k], state[BETA, k]
+        lower, upper = state[LOWER, k], state[UPPER, k]
+        state[TRIAL_RESIDUAL, k] = residual + growth * (residual - state[OLD_RESIDUAL, k])
+        aim = beta + growth * (beta - state[OLD_BETA, k])
+        # Only a rounding error may be taken off without a change of the residual.
+        slack = 1e-14 * (upper - lower)
+        trial = aim
+        if aim >= upper - slack:
+            trial = upper
+        elif aim <= lower + slack:
+            trial = lower
+        state[TRIAL, k] = trial
+        excess += trial
+        highest = max(highest, upper)
+        if abs(trial - aim) > slack:
+            numbers[CHANGED, m], state[FACTORS, m] = k, trial - aim
+            m += 1
+    for k in range(n):
+        if excess == 0.0 or m == n:
+            break
+        trial, lower, upper = state[TRIAL, k], state[LOWER, k], state[UPPER, k]
+        if lower < trial < upper:
+            new = min(max(trial - excess, lower), upper)
+            numbers[CHANGED, m], state[FACTORS, m] = k, new - trial
+            m += 1
+            excess += new - trial
+            state[TRIAL, k] = new
+    return m if abs(excess) <= 1e-12 * highest else -1
 
 
 @compiled()
 def begin(
     c: int,
     Cs: np.ndarray,
-    problem: BinaryProblem,
-    state: State,
+    given: np.ndarray,
+    state: np.ndarray,
+    numbers: np.ndarray,
     n_support: int,
     n_bounded: int,
     scale_share: float,
@@ -31,78 +144,119 @@ def begin(
     """Set the bounds of C number c, a start for it, and a trial beside it.
 
     n_support, n_bounded : of the last solution, see ``finish``
-    scale_share : as for ``seed``
+    scale_share : multipliers are scaled with C where a larger share of them is at its bound
 
     Returns how many kernel rows the trial's residual lacks, -1 where there is no
-    trial, and whether the start differs from the last solution.
+    trial or it would take too many, and whether the start differs from the last solution.
     """
-    state.old_lower[:] = state.lower
-    state.old_upper[:] = state.upper
-    _set_bounds(Cs[c], problem, state)
+    for k in range(state.shape[1]):
+        bound = Cs[c] * given[WEIGHT, k]
+        if given[SIDE, k] > 0:
+            state[LOWER, k], state[UPPER, k] = 0.0, bound
+        else:
+            state[LOWER, k], state[UPPER, k] = -bound, 0.0
     if c == 0:
-        return plan_start(Cs[0], problem, state), True
-    return seed(c, Cs, problem.y, state, n_support, n_bounded, scale_share)
+        return _plan_start(Cs[0], given, state, numbers), True
+    m = -1
+    if c >= 2 and Cs[c - 1] > Cs[c - 2]:
+        m = _extrapolate((Cs[c] - Cs[c - 1]) / (Cs[c - 1] - Cs[c - 2]), state, numbers)
+        if m >= _TRIAL_SHARE * n_support:
+            m = -1
+    scaled, ratio = n_bounded > scale_share * n_support, Cs[c] / Cs[c - 1]
+    for k in range(state.shape[1]):
+        residual, beta = state[RESIDUAL, k], state[BETA, k]
+        state[OLD_RESIDUAL, k], state[OLD_BETA, k] = residual, beta
+        if scaled:  # every multiplier, and its bound, by the growth of C
+            lower, upper = state[LOWER, k], state[UPPER, k]
+            state[RESIDUAL, k] = given[Y, k] - (given[Y, k] - residual) * ratio
+            if beta != 0.0:
+                if abs(beta) == Cs[c - 1] * given[WEIGHT, k]:
+                    beta = upper if beta > 0.0 else lower
+                else:
+                    beta = min(max(beta * ratio, lower), upper)
+                state[BETA, k] = beta
+    return m, scaled
+
+
+@compiled(inner=True)
+def _dual_objective(given: np.ndarray, state: np.ndarray, beta: int, residual: int) -> float:
+    """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
+    total = 0.0
+    for k in range(state.shape[1]):
+        total -= 0.5 * state[beta, k] * (given[Y, k] + state[residual, k])
+    return total
 
 
 @compiled()
-def settle(c: int, m: int, changed: bool, level: float, y: np.ndarray, state: State) -> float:
+def settle(
+    c: int, m: int, changed: bool, level: float, given: np.ndarray, state: np.ndarray
+) -> float:
     """Take the trial where its dual objective is lower, the first in any case.
 
     m, changed : from ``begin``; level : intercept of the last solution
 
     Returns an estimate of the intercept.
     """
-    beta, residual, trial, trial_residual = (
-        state.beta, state.residual, state.trial, state.trial_residual,
-    )  # fmt: skip
     if c == 0 or (
-        m >= 0 and dual_objective(y, trial, trial_residual) < dual_objective(y, beta, residual)
+        m >= 0
+        and _dual_objective(given, state, TRIAL, TRIAL_RESIDUAL)
+        < _dual_objective(given, state, BETA, RESIDUAL)
     ):
-        beta[:] = trial
-        residual[:] = trial_residual
+        for k in range(state.shape[1]):
+            state[BETA, k], state[RESIDUAL, k] = state[TRIAL, k], state[TRIAL_RESIDUAL, k]
         changed = True
-    return intercept_of(residual, beta, state.lower, state.upper) if changed else level
+    return intercept_of(state, state.shape[1]) if changed else level
 
 
 @compiled()
-def _count_support(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[int, int]:
-    """Return number of multipliers that are not zero, and of those at their bound."""
-    n_support, n_bounded = 0, 0
-    for k in range(beta.size):
-        if beta[k] != 0.0:
-            n_support += 1
-            n_bounded += beta[k] == lower[k] or beta[k] == upper[k]
-    return n_support, n_bounded
-
-
-@compiled()
-def _repeat(c: int, out: Path) -> None:
-    """Repeat the solution for every C after number c."""
-    for d in range(c + 1, out.intercepts.size):
-        out.betas[d] = out.betas[c]
-        if out.residuals.shape[0]:
-            out.residuals[d] = out.residuals[c]
-        out.intercepts[d], out.objectives[d] = out.intercepts[c], out.objectives[c]
-        out.iterations[d], out.supports[d], out.status[d] = 0, out.supports[c], CONVERGED
-
-
-@compiled()
-def finish(c: int, y: np.ndarray, state: State, out: Path) -> tuple[float, int, int, bool]:
+def finish(
+    c: int, given: np.ndarray, state: np.ndarray, betas: np.ndarray, residuals: np.ndarray
+) -> tuple[float, float, int, int]:
     """Write the solution of C number c.
 
-    Returns its intercept, the number of multipliers that are not zero and of those at
-    their bound, and whether the path ends: no multiplier is at its bound, so that
-    every larger C has this solution.
+    Returns its intercept, its objective, the number of multipliers that are not zero and of
+    those at their bound. Where none is at its bound, every larger C has this solution.
     """
-    beta, residual = state.beta, state.residual
-    level = intercept_of(residual, beta, state.lower, state.upper)
-    n_support, n_bounded = _count_support(beta, state.lower, state.upper)
-    out.intercepts[c], out.supports[c] = level, n_support
-    out.objectives[c] = dual_objective(y, beta, residual)
-    out.betas[c] = beta
-    if out.residuals.shape[0]:
-        out.residuals[c] = residual
-    ends = n_bounded == 0 and out.status[c] == CONVERGED
-    if ends:
-        _repeat(c, out)
-    return level, n_support, n_bounded, ends
+    n_support, n_bounded, with_residuals = 0, 0, residuals.shape[0] > 0
+    for k in range(state.shape[1]):
+        beta = state[BETA, k]
+        betas[c, k] = beta
+        if with_residuals:
+            residuals[c, k] = state[RESIDUAL, k]
+        if beta != 0.0:
+            n_support += 1
+            if beta == state[LOWER, k] or beta == state[UPPER, k]:
+                n_bounded += 1
+    objective = _dual_objective(given, state, BETA, RESIDUAL)
+    return intercept_of(state, state.shape[1]), objective, n_support, n_bounded
+
+
+@compiled()
+def reach(given: np.ndarray) -> tuple[float, float]:
+    """Return how far apart C = 1 can move two decision values, and how far a single one.
+
+    The smaller of the ranges of the two classes' pulls over the training rows, and
+    the largest pull; without pulls no bound is known.
+    """
+    span, size = np.inf, 0.0
+    for pull in range(PULL_FIRST, given.shape[0]):
+        top, bottom = -np.inf, np.inf
+        for k in range(given.shape[1]):
+            if given[WEIGHT, k] > 0.0:
+                top, bottom = max(top, given[pull, k]), min(bottom, given[pull, k])
+        span, size = min(span, top - bottom), max(size, abs(top), abs(bottom))
+    return span, size
+
+
+@compiled()
+def tolerance_at(C: float, tol: float, reached: tuple[float, float]) -> float:
+    """Return ``tol``, less where C does not let decision values differ by the margins' 2.
+
+    There a gap of ``tol`` may be all that rows differ by, and which class has the
+    largest value would be an accident of the start.
+
+    reached : from ``reach``
+    """
+    span, size = reached
+    resolved = _RESOLVED * (1.0 + C * size)
+    return min(tol, max(tol * _TIGHT * C * span, resolved))

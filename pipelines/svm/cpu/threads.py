@@ -1,18 +1,29 @@
 """Threads, memory and time of a call: our threads run the problems, BLAS stays on its caller's."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.kernel import Kernel
+
+
+@cache
+def _blas(with_scipy: bool) -> ThreadpoolController:
+    """Return the libraries of numpy, and of scipy where it is loaded, whose threads can be limited.
+
+    To look for them takes longer than a small search.
+    """
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -20,7 +31,8 @@ def open_pool(n_threads: int | None) -> Iterator[Executor]:
     """Open a pool of ``n_threads`` (None: one for every core of this process)."""
     threads = n_threads or len(os.sched_getaffinity(0))
     # BLAS's own threads spin between calls and take the cores from ours.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    blas = _blas("scipy.linalg" in sys.modules)
+    with blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         yield pool
 
 

@@ -3,88 +3,181 @@
 It begins with SMO on the kernel in single precision.  Where that takes longer than Newton's
 method is expected to, the walk goes on with both, SMO to find the free rows and Newton's
 method to finish, on a kernel in double precision if there is one.
+
+Each C is solved by inner solves on working sets.  What is easy takes microseconds, so its walk
+is compiled as a whole; what is hard takes milliseconds, and Python calls the compiled parts.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.binary import BinaryProblem, Path, State, new_state
 from pipelines.svm.cpu.exact import ExactRows
-from pipelines.svm.cpu.factor import no_factor
-from pipelines.svm.cpu.rounds import HARD, WANTS_ROWS, no_members, solve_one_C
-from pipelines.svm.cpu.start import reach, tolerance_at
-from pipelines.svm.cpu.steps import begin, finish, settle
-from pipelines.svm.cpu.working_set import intercept_of, subtract_rows
-from pipelines.svm.rules import HARD_SCALE_SHARE, SCALE_SHARE
+from pipelines.svm.cpu.newton import Newton
+from pipelines.svm.cpu.problem import (
+    BETA,
+    CHANGED,
+    CHOSEN,
+    FACTORS,
+    LOWER,
+    MEMBERS,
+    OLD_BETA,
+    OLD_RESIDUAL,
+    PLACE,
+    RESIDUAL,
+    TRIAL_RESIDUAL,
+    UPPER,
+    ZERO,
+    Path,
+    Y,
+    new_state,
+)
+from pipelines.svm.cpu.smo import solve_dense
+from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at
+from pipelines.svm.cpu.working_set import (
+    gather,
+    intercept_of,
+    keep_worst,
+    optimality,
+    select,
+    subtract_rows,
+)
+from pipelines.svm.rules import (
+    HARD_SCALE_SHARE,
+    INNER_GAP,
+    MOST_IDLE_ROUNDS,
+    RESOLVED32,
+    RESOLVED64,
+    SCALE_SHARE,
+    SMO_SHARE,
+)
+from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
+
+# A working set pays when it is this much smaller than the problem, and up to this
+# size (its kernel is then 64 MiB); else all rows are worked on in place.
+_WORKING_SHARE = 0.2
+_LARGEST_WORKING_SET = 4096
+
+# A problem is hard at a C when SMO has taken this many nanoseconds, by a rough count, and
+# as many for each value of its kernel: more than the exact kernel costs.
+_HARD_NS, _HARD_NS_A_VALUE = 3e6, 4.0
+# What an SMO iteration takes, and each of its rows.
+_ITERATION_NS, _ROW_NS = 150.0, 1.2
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
 _SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
 
+# Beside the words for how a solution ended: it is hard, and has not ended.
+_HARD = -1
 
-@compiled()
-def _rounded(kernel: np.ndarray, beta: np.ndarray) -> float:
+
+@compiled(inner=True)
+def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
     """Return about how much a kernel in single precision lets residuals be off.
 
     As many roundings as there are multipliers, of either sign, in the row of the largest.
     """
-    row, total = kernel[np.argmax(np.abs(beta))], 0.0
-    for k in range(beta.size):
-        part = np.float64(row[k]) * beta[k]
+    row, total = 0, 0.0
+    for k in range(state.shape[1]):
+        if abs(state[BETA, k]) > abs(state[BETA, row]):
+            row = k
+    for k in range(state.shape[1]):
+        part = np.float64(kernel[row, k]) * state[BETA, k]
         total += part * part
     return _SINGLE * np.sqrt(total)
 
 
-@compiled()
-def _residuals_anew(kernel: np.ndarray, slot: np.ndarray, y: np.ndarray, state: State) -> None:
-    for beta, residual in ((state.beta, state.residual), (state.old_beta, state.old_residual)):
-        moved = np.flatnonzero(beta)
-        residual[:] = y
-        subtract_rows(residual, kernel, slot[moved], beta[moved])
-
-
-@compiled()
-def _start(
+@compiled(inner=True)
+def _solve_one_C(
     kernel: np.ndarray,
+    diagonal: np.ndarray,
     slot: np.ndarray,
-    c: int,
-    Cs: np.ndarray,
-    problem: BinaryProblem,
-    state: State,
-    last: tuple[float, int, int],
-    scale_share: float,
-    from_zero: bool,
-) -> float:
-    """Start the walk at C number c; return an estimate of the intercept.
+    state: np.ndarray,
+    numbers: np.ndarray,
+    compact: np.ndarray,
+    compact_diagonal: np.ndarray,
+    work: np.ndarray,
+    n_members: int,
+    level: float,
+    tol: float,
+    limit: int,
+    may_be_hard: bool,
+) -> tuple[int, int, int]:
+    """Solve working sets until every row meets the stopping rule, or the problem is hard.
 
-    last : of the C before, from ``finish``
-    from_zero : every C starts from multipliers of 0
+    A round that changes nothing counts as an iteration, so that every solve ends.
+
+    Returns iterations and status, and the number of members.
     """
-    level, n_support, n_bounded = last
-    m, changed = begin(c, Cs, problem, state, n_support, n_bounded, scale_share)
-    if m > 0:
-        subtract_rows(state.trial_residual, kernel, slot[state.rows[:m]], state.factors[:m])
-    level = settle(c, m, changed, level, problem.y, state)
-    if from_zero:
-        state.beta[:] = 0.0
-        state.residual[:] = problem.y
-    return level
+    done, idle, n = 0, 0, state.shape[1]
+    left = _HARD_NS + _HARD_NS_A_VALUE * n * n
+    while True:
+        top, bottom, i, j = optimality(state, n)
+        if not (top - bottom >= tol):
+            return done, CONVERGED, n_members
+        if done >= limit:
+            return done, ITERATION_LIMIT, n_members
+        if idle == MOST_IDLE_ROUNDS:
+            return done, STALLED, n_members
+        if may_be_hard and (left <= 0.0 or idle > 0):
+            return done, _HARD, n_members
+        count = select(state, numbers, n, level, i, j)
+        lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
+        most = limit - done
+        if may_be_hard:
+            most = min(most, int(left / lanes) + 1)
+        if count > compact.shape[0]:
+            iterations, status = solve_dense(kernel, diagonal, state, n, tol, most)
+            lanes = _ITERATION_NS + _ROW_NS * n
+        else:
+            n_members = gather(kernel, slot, numbers, n, count, n_members, compact)
+            for p in range(n_members):
+                k = numbers[MEMBERS, p]
+                work[RESIDUAL, p], work[BETA, p] = state[RESIDUAL, k], state[BETA, k]
+                work[LOWER, p], work[UPPER, p] = state[LOWER, k], state[UPPER, k]
+                compact_diagonal[p] = diagonal[k]
+            iterations, status = solve_dense(
+                compact, compact_diagonal, work, n_members, max(tol, INNER_GAP * (top - bottom)),
+                most,
+            )  # fmt: skip
+            m = ZERO
+            for p in range(n_members):
+                k = numbers[MEMBERS, p]
+                if work[BETA, p] != state[BETA, k]:
+                    numbers[CHANGED, m], state[FACTORS, m] = k, work[BETA, p] - state[BETA, k]
+                    state[BETA, k] = work[BETA, p]
+                    m += 1
+            subtract_rows(state, RESIDUAL, n, kernel, numbers[CHANGED], state[FACTORS], m)
+            level = intercept_of(work, n_members)
+        left -= iterations * lanes
+        done += max(1, iterations)
+        # What a round leaves undone without a step, the next would leave, too.
+        idle = idle + 1 if iterations == 0 or status == STALLED else 0
 
 
 @compiled()
 def _walk_easily(
     kernel: np.ndarray,
     diagonal: np.ndarray,
-    problem: BinaryProblem,
+    slot: np.ndarray,
+    given: np.ndarray,
+    state: np.ndarray,
+    numbers: np.ndarray,
+    compact: np.ndarray,
+    compact_diagonal: np.ndarray,
+    work: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    out: Path,
-    state: State,
     convex: bool,
+    betas: np.ndarray,
+    residuals: np.ndarray,
+    intercepts: np.ndarray,
+    objectives: np.ndarray,
+    iterations: np.ndarray,
+    status: np.ndarray,
 ) -> tuple[int, bool]:
     """Solve for every C by SMO, until one is hard.
 
@@ -92,80 +185,157 @@ def _walk_easily(
 
     Returns how many C were solved, and whether the next is hard.
     """
-    members, slot = no_members(kernel, False), np.arange(len(kernel))
-    span, size = reach(problem)
-    # Of the type that they have later: of a literal, all that takes them is compiled once more.
-    n_members = n_support = n_bounded = int(np.int64(0))
+    n, reached = state.shape[1], reach(given)
+    n_members = n_support = n_bounded = ZERO
     level = 0.0
     for c in range(Cs.size):
-        last = level, n_support, n_bounded
-        level = _start(kernel, slot, c, Cs, problem, state, last, SCALE_SHARE, not convex)
-        out.iterations[c], out.status[c], n_members, _, _ = solve_one_C(
-            kernel, slot, diagonal, state, level, tolerance_at(Cs[c], tol, span, size), limit,
-            members, n_members, 0, None, convex,
+        m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
+        if m > 0:
+            subtract_rows(state, TRIAL_RESIDUAL, n, kernel, numbers[CHANGED], state[FACTORS], m)
+        level = settle(c, m, changed, level, given, state)
+        if not convex:
+            for k in range(n):
+                state[BETA, k], state[RESIDUAL, k] = 0.0, given[Y, k]
+        iterations[c], status[c], n_members = _solve_one_C(
+            kernel, diagonal, slot, state, numbers, compact, compact_diagonal, work, n_members,
+            level, tolerance_at(Cs[c], tol, reached), limit, convex,
         )  # fmt: skip
-        if convex and _rounded(kernel, state.beta) > _ROUNDED_SHARE * tol:
-            out.status[c] = HARD
-        if out.status[c] == HARD:
+        if convex and _rounded(kernel, state) > _ROUNDED_SHARE * tol:
+            status[c] = _HARD
+        if status[c] == _HARD:
             return c, True
-        level, n_support, n_bounded, ends = finish(c, problem.y, state, out)
-        if ends:
+        level, objectives[c], n_support, n_bounded = finish(c, given, state, betas, residuals)
+        intercepts[c] = level
+        if n_bounded == 0 and status[c] == CONVERGED:
             return c + 1, False
     return Cs.size, False
 
 
+class _HardWalk:
+    """The walk from the C on that is hard.
+
+    Parameters
+    ----------
+    kernel : float32 array of shape (n, n)
+    exact : rows in double precision; None where there is no room for them
+    given, state, numbers : see ``problem``
+    """
+
+    def __init__(
+        self,
+        kernel: np.ndarray,
+        exact: ExactRows,
+        given: np.ndarray,
+        state: np.ndarray,
+        numbers: np.ndarray,
+    ) -> None:
+        n = state.shape[1]
+        self.given, self.state, self.numbers = given, state, numbers
+        self._kernel, self._exact = kernel, exact
+        self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
+        self._compact = np.empty((self._capacity, self._capacity + 16))
+        self._work, self._newton = np.empty((6, self._capacity)), Newton(self._capacity)
+        self._store, self._slot, self._diagonal = exact.store, exact.slot, exact.diagonal
+        self._resolved = RESOLVED64
+        self._n_members = 0
+        numbers[PLACE] = -1
+        if not exact.hold(np.flatnonzero((state[BETA] != 0) | (state[OLD_BETA] != 0))):
+            self._use_kernel()
+        self._make_residuals()
+
+    def _use_kernel(self) -> None:
+        """Go on with the kernel in single precision: for more of the other there is no room."""
+        n = len(self._kernel)
+        self._store, self._slot = self._kernel, np.arange(n)
+        self._diagonal = np.diagonal(self._kernel).astype(np.float64)
+        self._resolved, self._n_members = RESOLVED32, 0
+        self._newton.forget()
+        self.numbers[PLACE] = -1
+
+    def _make_residuals(self) -> None:
+        state = self.state
+        for beta, residual in ((BETA, RESIDUAL), (OLD_BETA, OLD_RESIDUAL)):
+            moved = np.flatnonzero(state[beta])
+            state[residual] = self.given[Y]
+            self.subtract(residual, moved, state[beta, moved])
+
+    def subtract(self, target: int, rows: np.ndarray, factors: np.ndarray) -> None:
+        """Compute ``state[target] -= factors @ kernel[rows]``."""
+        n = self.state.shape[1]
+        slots = self._slot[rows]
+        subtract_rows(self.state, target, n, self._store, slots, factors, len(rows))
+
+    def _hold(self, rows: np.ndarray) -> None:
+        """See that the kernel of some rows is there."""
+        if self._store is not self._kernel and not self._exact.hold(rows):
+            self._use_kernel()
+            self._make_residuals()
+
+    def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
+        """Solve working sets until every row meets the stopping rule; iterations and status."""
+        state, numbers, n, work = self.state, self.numbers, self.state.shape[1], self._work
+        done, idle = 0, 0
+        while True:
+            top, bottom, i, j = optimality(state, n)
+            if not (top - bottom >= tol):
+                return done, CONVERGED
+            if done >= limit:
+                return done, ITERATION_LIMIT
+            if idle == MOST_IDLE_ROUNDS:
+                return done, STALLED
+            count = select(state, numbers, n, level, i, j)
+            if count > self._capacity:
+                count = keep_worst(state, numbers, level, i, j, self._capacity)
+            self._hold(np.flatnonzero(numbers[CHOSEN]))
+            m = self._n_members = gather(
+                self._store, self._slot, numbers, n, count, self._n_members, self._compact
+            )
+            rows = numbers[MEMBERS, :m].copy()
+            work[:4, :m] = state[:4, rows]
+            diagonal, inner_tol = self._diagonal[rows], max(tol, INNER_GAP * (top - bottom))
+            most = min(limit - done, int(SMO_SHARE * m))
+            iterations, status = solve_dense(self._compact, diagonal, work, m, inner_tol, most)
+            if iterations < limit - done:
+                steps, status = self._newton.solve(
+                    self._compact, diagonal, work, rows, inner_tol, tol,
+                    limit - done - iterations, self._resolved,
+                )  # fmt: skip
+                iterations += steps
+            change = work[BETA, :m] - state[BETA, rows]
+            moved = np.flatnonzero(change)
+            state[BETA, rows] = work[BETA, :m]
+            self.subtract(RESIDUAL, rows[moved], change[moved])
+            level = intercept_of(work, m)
+            done += max(1, iterations)
+            idle = idle + 1 if iterations == 0 or status == STALLED else 0
+
+
 def _walk_hard(
-    kernel: np.ndarray,
-    exact: ExactRows | None,
-    problem: BinaryProblem,
-    Cs: np.ndarray,
-    tol: float,
-    limit: int,
-    out: Path,
-    state: State,
-    first: int,
+    hard: _HardWalk, Cs: np.ndarray, tol: float, limit: int, out: Path, first: int
 ) -> int:
     """Solve for every C from number ``first`` on, of which a part of the way is done.
 
-    exact : rows in double precision; None where there is no room for more of them, and those
-        of ``kernel`` must do
-
     Returns how many C were solved.
     """
-    n = problem.y.size
-    on_kernel = partial(_walk_hard, kernel, None, problem, Cs, tol, limit, out, state)
-    if exact is None:
-        store, slot, diagonal = kernel, np.arange(n), np.diagonal(kernel).copy()
-    elif exact.hold(np.flatnonzero((state.beta != 0) | (state.old_beta != 0))):
-        store, slot, diagonal = exact.store, exact.slot, exact.diagonal
-    else:
-        return on_kernel(first)
-    _residuals_anew(store, slot, problem.y, state)
-    members, n_members = no_members(store, True), 0
-    factor = no_factor(members.rows.size)
-    span, size = reach(problem)
-    level = intercept_of(state.residual, state.beta, state.lower, state.upper)
-    last = level, 0, 0
+    given, state, reached = hard.given, hard.state, reach(hard.given)
+    level = intercept_of(state, state.shape[1])
+    n_support, n_bounded = 0, 0
     for c in range(first, Cs.size):
-        done, idle, status = 0, 0, WANTS_ROWS
-        if c == first:
-            done = int(out.iterations[first])
-        else:
-            level = _start(store, slot, c, Cs, problem, state, last, HARD_SCALE_SHARE, False)
-        while True:
-            more, status, n_members, idle, level = solve_one_C(
-                store, slot, diagonal, state, level, tolerance_at(Cs[c], tol, span, size),
-                limit - done, members, n_members, idle, factor, False,
-            )  # fmt: skip
-            done += more
-            out.iterations[c], out.status[c] = done, status
-            if status != WANTS_ROWS:
-                break
-            if exact is None or not exact.hold(np.flatnonzero(members.chosen)):
-                return on_kernel(c)
-        level, n_support, n_bounded, ends = finish(c, problem.y, state, out)
-        last = level, n_support, n_bounded
-        if ends:
+        done = int(out.iterations[first]) if c == first else 0
+        if c > first:
+            m, changed = begin(
+                c, Cs, given, state, hard.numbers, n_support, n_bounded, HARD_SCALE_SHARE
+            )
+            if m > 0:
+                hard.subtract(TRIAL_RESIDUAL, hard.numbers[CHANGED, :m], state[FACTORS, :m])
+            level = settle(c, m, changed, level, given, state)
+        more, out.status[c] = hard.solve(level, tolerance_at(Cs[c], tol, reached), limit - done)
+        out.iterations[c] = done + more
+        level, out.objectives[c], n_support, n_bounded = finish(
+            c, given, state, out.betas, out.residuals
+        )
+        out.intercepts[c] = level
+        if n_bounded == 0 and out.status[c] == CONVERGED:
             return c + 1
     return Cs.size
 
@@ -174,7 +344,7 @@ def walk(
     kernel: np.ndarray,
     diagonal: np.ndarray,
     exact: Callable[[], ExactRows] | None,
-    problem: BinaryProblem,
+    given: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
@@ -188,6 +358,7 @@ def walk(
     diagonal : float32 array of shape (n,)
     exact : gives rows of the same kernel in float64; None for a kernel that is not positive
         definite: every C then starts from 0, as in LIBSVM
+    given : the problem, float64 (5 or 3, n), see ``problem``
     Cs : float64 array of shape (n_C,), ascending
     tol, limit : stopping tolerance, and the largest number of iterations for one C
     out : Path, output
@@ -196,10 +367,16 @@ def walk(
     -------
     int : how many C were solved; the rest has the last one's solution
     """
-    state = new_state(problem.y.size)
+    n = given.shape[1]
+    state, numbers = new_state(given, Cs[0])
+    capacity = min(_LARGEST_WORKING_SET, max(2, int(_WORKING_SHARE * n)))
     solved, hard = _walk_easily(
-        kernel, diagonal, problem, Cs, tol, limit, out, state, exact is not None
-    )
+        kernel, diagonal, np.arange(n), given, state, numbers,
+        np.empty((capacity, capacity + 16), np.float32), np.empty(capacity, np.float32),
+        np.empty((6, capacity)), Cs, tol, limit, exact is not None, *out,
+    )  # fmt: skip
     if hard and exact is not None:
-        solved = _walk_hard(kernel, exact(), problem, Cs, tol, limit, out, state, solved)
+        rest = _HardWalk(kernel, exact(), given, state, numbers)
+        solved = _walk_hard(rest, Cs, tol, limit, out, solved)
+    out.repeat_from(solved)
     return solved

@@ -6,88 +6,64 @@ learning practical", 1999) makes an SMO iteration cost the size of the working
 set instead of the size of the problem.  Their residual is brought up to date
 after each inner solve, from the multipliers that changed, so nothing is lost:
 the stopping rule is always tested on every row.
+
+Everywhere ``state`` and ``numbers`` are arrays whose rows ``problem`` names, of which the first
+n columns are worked on.
 """
 
 import numpy as np
 
 from pipelines.svm.compiled import NO_NAN, compiled
+from pipelines.svm.cpu.problem import BETA, CHOSEN, LOWER, MEMBERS, PLACE, RESIDUAL, UPPER
 
 
 @compiled(*NO_NAN)
-def _subtract_four(
-    residual: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray,
-    d: np.ndarray,
-    fa: float,
-    fb: float,
-    fc: float,
-    fd: float,
-) -> None:
-    for k in range(residual.size):
-        residual[k] -= (fa * np.float64(a[k]) + fb * np.float64(b[k])) + (
-            fc * np.float64(c[k]) + fd * np.float64(d[k])
-        )
-
-
-@compiled()
-def subtract_rows_part(
-    residual: np.ndarray,
+def subtract_rows(
+    state: np.ndarray,
+    target: int,
+    n: int,
     kernel: np.ndarray,
     rows: np.ndarray,
     factors: np.ndarray,
-    start: int,
-    stop: int,
+    m: int,
 ) -> None:
-    """Apply ``subtract_rows`` to the entries from start to stop."""
-    m = rows.size
-    part = residual[start:stop]
-    for r in range(0, m, 4):
-        a = rows[r]
-        b, fb = (rows[r + 1], factors[r + 1]) if r + 1 < m else (a, 0.0)
-        c, fc = (rows[r + 2], factors[r + 2]) if r + 2 < m else (a, 0.0)
-        d, fd = (rows[r + 3], factors[r + 3]) if r + 3 < m else (a, 0.0)
-        _subtract_four(
-            part, kernel[a, start:stop], kernel[b, start:stop], kernel[c, start:stop],
-            kernel[d, start:stop], factors[r], fb, fc, fd,
-        )  # fmt: skip
-
-
-@compiled()
-def subtract_rows(
-    residual: np.ndarray, kernel: np.ndarray, rows: np.ndarray, factors: np.ndarray
-) -> None:
-    """Compute ``residual -= factors @ kernel[rows]``.
+    """Compute ``state[target] -= factors @ kernel[rows]`` of the first m rows and factors.
 
     Four rows at a time, so that the residual is read and written a quarter as
     often as the kernel.
 
-    residual : float64 (n,); kernel : float32 (n, n); rows : int64 (m,);
-    factors : float64 (m,).
+    kernel : float32 or float64 (any, >= n); rows : int64 (>= m,); factors : float64 (>= m,)
     """
-    subtract_rows_part(residual, kernel, rows, factors, 0, residual.size)
+    for r in range(0, m, 4):
+        a = b = c = d = rows[r]
+        fa, fb, fc, fd = factors[r], 0.0, 0.0, 0.0
+        if r + 1 < m:
+            b, fb = rows[r + 1], factors[r + 1]
+        if r + 2 < m:
+            c, fc = rows[r + 2], factors[r + 2]
+        if r + 3 < m:
+            d, fd = rows[r + 3], factors[r + 3]
+        for k in range(n):
+            state[target, k] -= (fa * np.float64(kernel[a, k]) + fb * np.float64(kernel[b, k])) + (
+                fc * np.float64(kernel[c, k]) + fd * np.float64(kernel[d, k])
+            )
 
 
 @compiled()
-def optimality(
-    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> tuple[float, float, int, int]:
+def optimality(state: np.ndarray, n: int) -> tuple[float, float, int, int]:
     """Return largest residual that may rise, smallest that may fall, and their rows."""
     top, bottom, i, j = -np.inf, np.inf, -1, -1
-    for k in range(residual.size):
-        r = residual[k]
-        if r > top and beta[k] < upper[k]:
+    for k in range(n):
+        r = state[RESIDUAL, k]
+        if r > top and state[BETA, k] < state[UPPER, k]:
             top, i = r, k
-        if r < bottom and beta[k] > lower[k]:
+        if r < bottom and state[BETA, k] > state[LOWER, k]:
             bottom, j = r, k
     return top, bottom, i, j
 
 
 @compiled()
-def intercept_of(
-    residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> float:
+def intercept_of(state: np.ndarray, n: int) -> float:
     """Return the b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
 
     The mean residual of the free multipliers; with none free, the middle of the
@@ -95,110 +71,90 @@ def intercept_of(
     """
     total, n_free = 0.0, 0
     top, bottom = -np.inf, np.inf
-    for k in range(residual.size):
-        may_rise, may_fall = beta[k] < upper[k], beta[k] > lower[k]
+    for k in range(n):
+        residual, beta = state[RESIDUAL, k], state[BETA, k]
+        may_rise, may_fall = beta < state[UPPER, k], beta > state[LOWER, k]
         if may_rise and may_fall:
-            total += residual[k]
+            total += residual
             n_free += 1
         elif may_rise:
-            top = max(top, residual[k])
+            top = max(top, residual)
         elif may_fall:
-            bottom = min(bottom, residual[k])
+            bottom = min(bottom, residual)
     return total / n_free if n_free else 0.5 * (top + bottom)
 
 
 @compiled()
-def select(
-    residual: np.ndarray,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    level: float,
-    i: int,
-    j: int,
-    chosen: np.ndarray,
-) -> int:
-    """Mark in ``chosen`` the rows an inner solve needs; returns their number.
+def select(state: np.ndarray, numbers: np.ndarray, n: int, level: float, i: int, j: int) -> int:
+    """Mark as ``CHOSEN`` the rows an inner solve needs; returns their number.
 
     Free multipliers, and those that violate their condition against ``level``, an
     estimate of the intercept; rows i and j, the worst pair, in any case, so that
     each inner solve gains.
     """
     count = 0
-    for k in range(residual.size):
-        may_rise, may_fall = beta[k] < upper[k], beta[k] > lower[k]
-        chosen[k] = (may_rise and may_fall) or (
-            may_rise and residual[k] > level) or (
-            may_fall and residual[k] < level)  # fmt: skip
-        count += chosen[k]
-    for k in (i, j):
-        count += not chosen[k]
-        chosen[k] = True
+    for k in range(n):
+        residual, beta = state[RESIDUAL, k], state[BETA, k]
+        may_rise, may_fall = beta < state[UPPER, k], beta > state[LOWER, k]
+        chosen = (may_rise and (may_fall or residual > level)) or (may_fall and residual < level)
+        numbers[CHOSEN, k] = 1 if chosen else 0
+        count += numbers[CHOSEN, k]
+    count += 2 - numbers[CHOSEN, i] - numbers[CHOSEN, j]
+    numbers[CHOSEN, i] = numbers[CHOSEN, j] = 1
     return count
 
 
-@compiled()
 def keep_worst(
-    residual: np.ndarray,
-    beta: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    level: float,
-    i: int,
-    j: int,
-    chosen: np.ndarray,
-    most: int,
+    state: np.ndarray, numbers: np.ndarray, level: float, i: int, j: int, most: int
 ) -> int:
-    """Leave marked as many rows as there is room for, from ``select``; returns their number.
+    """Leave ``CHOSEN`` as many rows as there is room for, from ``select``; returns their number.
 
     The worst pair, free multipliers, and of each kind those that violate most.
     """
-    rows = np.flatnonzero(chosen)
-    worst_first = rows[np.argsort(-np.abs(residual[rows] - level))]
-    chosen[:] = False
-    chosen[i] = chosen[j] = True
-    count = 2
-    for free in (True, False):
-        for k in worst_first:
-            if count < most and not chosen[k] and (lower[k] < beta[k] < upper[k]) == free:
-                chosen[k] = True
-                count += 1
-    return count
+    rows = np.flatnonzero(numbers[CHOSEN])
+    beta = state[BETA, rows]
+    at_bound = ~((state[LOWER, rows] < beta) & (beta < state[UPPER, rows]))
+    not_of_pair = (rows != i) & (rows != j)
+    violation = np.abs(state[RESIDUAL, rows] - level)
+    numbers[CHOSEN] = 0
+    numbers[CHOSEN, rows[np.lexsort((-violation, at_bound, not_of_pair))[:most]]] = 1
+    return most
 
 
 @compiled()
 def gather(
     kernel: np.ndarray,
     slot: np.ndarray,
-    chosen: np.ndarray,
+    numbers: np.ndarray,
+    n: int,
     n_chosen: int,
-    members: np.ndarray,
     n_members: int,
-    place: np.ndarray,
     compact: np.ndarray,
 ) -> int:
     """Bring the compact kernel to hold at least the chosen rows.
 
     Members of earlier solves stay while they are few against those needed: a
     member costs a lane in each iteration, a new row costs a gather.  Returns the
-    number of members; ``place`` holds each row's position among them, or -1.
+    number of members; ``PLACE`` holds each row's position among them, or -1.
 
     kernel : (m, n), and slot : int64 (n,), where in it the kernel row of each row is
     """
     missing = 0
-    for k in range(chosen.size):
-        missing += chosen[k] and place[k] < 0
+    for k in range(n):
+        if numbers[CHOSEN, k] > 0 and numbers[PLACE, k] < 0:
+            missing += 1
     total = n_members + missing
-    if total > members.size or total > n_chosen + n_chosen // 2 + 32:
-        place[members[:n_members]] = -1
+    if total > compact.shape[0] or total > n_chosen + n_chosen // 2 + 32:
+        for p in range(n_members):
+            numbers[PLACE, numbers[MEMBERS, p]] = -1
         n_members = 0
     first_new = n_members
-    for k in range(chosen.size):
-        if chosen[k] and place[k] < 0:
-            members[n_members], place[k] = k, n_members
+    for k in range(n):
+        if numbers[CHOSEN, k] > 0 and numbers[PLACE, k] < 0:
+            numbers[MEMBERS, n_members], numbers[PLACE, k] = k, n_members
             n_members += 1
     for p in range(n_members):
-        source, begin = kernel[slot[members[p]]], 0 if p >= first_new else first_new
+        source, begin = slot[numbers[MEMBERS, p]], 0 if p >= first_new else first_new
         for q in range(begin, n_members):
-            compact[p, q] = source[members[q]]
+            compact[p, q] = kernel[source, numbers[MEMBERS, q]]
     return n_members

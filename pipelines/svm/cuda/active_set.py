@@ -1,6 +1,6 @@
 """Newton's method on the free members of an inner solve, by all threads of a block.
 
-The method and its numbers are those of ``pipelines.svm.cpu.active_set``: all free members
+The method and its numbers are those of ``pipelines.svm.cpu.newton``: all free members
 move at once, to where their residuals are equal or some of them meet a bound; those are
 pinned, and where none is met those that violate most are set free.  Here every step takes
 its effect off all members' residuals at once, which is a product that all threads share,

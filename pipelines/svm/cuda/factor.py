@@ -1,6 +1,6 @@
 """The Cholesky factor of the free members' kernel, made by all threads of a block.
 
-As ``pipelines.svm.cpu.factor`` but for what changes a factor: rows from some place on are
+As ``pipelines.svm.cpu.newton`` but for what changes a factor: rows from some place on are
 made anew, where the CPU turns and appends them.  Everywhere:
 
 matrix : float64, the members' kernel, see ``exact``; ``shift`` is added to its values,

@@ -1,7 +1,7 @@
 """An inner solve of a problem that is hard: a short SMO, then Newton's method.
 
 On the members' kernel in double precision.  When that is, and why: ``pipelines.svm.rules``
-and ``docs/path-solver.md``; the same on the CPU: ``pipelines.svm.cpu.rounds``.
+and ``docs/path-solver.md``; the same on the CPU: ``pipelines.svm.cpu.walk``.
 """
 
 from functools import cache

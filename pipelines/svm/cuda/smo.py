@@ -1,7 +1,7 @@
 """The SMO kernel: each block takes binary problems from a queue and walks along C.
 
 The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a working set
-grows too large those of ``pipelines.svm.cpu.row_walk``.  A problem's state lies in its
+grows too large those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state lies in its
 block's slice of device memory, with the kernel of the rows that are worked on; their
 residuals and multipliers lie in shared memory.
 

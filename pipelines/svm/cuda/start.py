@@ -1,6 +1,6 @@
 """Start a path, and warm-start each next C from the last solution.
 
-As ``pipelines.svm.cpu.start``, by all threads of a block.  Thread t owns the rows t, t + T, ...
+As ``pipelines.svm.cpu.steps``, by all threads of a block.  Thread t owns the rows t, t + T, ...
 of a problem: it alone writes their residual and beta.
 """
 

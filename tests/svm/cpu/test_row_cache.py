@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pipelines.svm.cpu.beyond_memory import KernelRows
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.row_cache import KernelRows
 from pipelines.svm.cpu.threads import open_pool
 from pipelines.svm.kernel import Kernel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.svm.cpu.voting import undecided, vote
+from pipelines.svm.cpu.score import pair_decisions, undecided, vote
 
 N_CLASSES = 4
 PAIRS = [(a, b) for a in range(N_CLASSES) for b in range(a + 1, N_CLASSES)]
@@ -30,11 +30,10 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
     values = generator.normal(size=(600, len(PAIRS), 3))
     values[generator.random(values.shape) < 0.05] *= 1e-6  # uncertain
     within = 1e-3
-    share = within / np.abs(values).max()
-    codes = np.empty((600, 3), np.int64)
-    parts, intercepts = parts_of(values), np.zeros((len(PAIRS), 3))
-    vote(parts, intercepts, codes)
-    found = set(undecided(parts, intercepts, share).tolist())
+    by_pair = pair_decisions(parts_of(values), np.zeros((len(PAIRS), 3)))
+    np.testing.assert_array_equal(by_pair, values.transpose(1, 0, 2))
+    codes = vote(by_pair, N_CLASSES)
+    found = set(undecided(by_pair, np.full(3, within), N_CLASSES).tolist())
     for v in range(600):
         near = [(c, p) for c in range(3) for p in range(len(PAIRS)) if abs(values[v, p, c]) < 1e-4]
         changes = False
@@ -49,8 +48,3 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
         assert v not in found or (np.abs(values[v]) < within).any()
     unsure = (np.abs(values) < 1e-4).any(axis=(1, 2)).sum()
     assert 0 < len(found) < 0.8 * unsure  # most uncertain signs decide nothing
-
-
-def test_without_uncertainty_no_row_is() -> None:
-    values = np.zeros((3, len(PAIRS), 1))
-    assert undecided(parts_of(values), np.zeros((len(PAIRS), 1)), 0.0).size == 0
