@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.run.summary import baseline_lines, wall_time
+from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.statistics import interval
 from pipelines.search.candidates import Candidate
 from pipelines.search.plan import as_recorded
@@ -31,23 +32,20 @@ def of_plan(
 
 def of_run(record: Mapping[str, Any]) -> list[str]:
     """Return the best, how it compares, what was shared, the time, what failed."""
-    best, first = record["best"], record["scoring"][0]
+    best, measure = record["best"], measure_of(record["scoring"][0])
     lines = [f"best       {best['algorithm']}: {as_recorded(best['parameters'])}"]
     if best["score_mean"] is not None:
         lines.append(
-            f"cv score   {first} {best['score_mean']:.4f} ± {best['score_std']:.4f} "
+            f"{cv_line(measure, best['score_mean'], best['score_std'])} "
             "(standard deviation of the folds)"
         )
     for one in record["algorithms"][1:]:
         lines.append(
-            f"           {one['algorithm']}: {one['score_mean']:.4f} ± {one['score_std']:.4f} "
+            f"           {one['algorithm']}: "
+            f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} "
             f"({as_recorded(one['parameters'])})"
         )
-    if nested := record.get("nested"):
-        lines.append(
-            f"nested     {first} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
-            f"each of {nested['n_outer']} outer folds chose"
-        )
+    lines += nested_lines(record, measure)
     if tested := scores_line(record["test_scores"]):
         lines.append(f"test score {tested}")
     if (n_wrong := record.get("n_test_errors")) is not None:
@@ -72,6 +70,24 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     return [*lines, wall_time(record)]
 
 
+def cv_line(measure: Measure, mean: float, std: float | None) -> str:
+    """Return the cross-validated error, or the name of another measure and what it is."""
+    label = "cv error   " if measure.is_error else f"cv score   {measure.name} "
+    return label + measure.mean_and_spread(mean, std)
+
+
+def nested_lines(record: Mapping[str, Any], measure: Measure) -> list[str]:
+    """Return the estimate of a nested cross-validation, where there is one."""
+    if not (nested := record.get("nested")):
+        return []
+    found = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
+    n_outer = nested["n_outer"]
+    return [f"nested     {measure.name} {found} of what each of {n_outer} outer folds chose"]
+
+
 def scores_line(scores: Mapping[str, float | None]) -> str:
-    """Return scores that there are, with their names."""
-    return ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if score is not None)
+    """Return scores that there are, with their names, less the error that has its own line."""
+    there = [(measure_of(name), score) for name, score in scores.items() if score is not None]
+    return ", ".join(
+        f"{one.name} {one.text(one.of(score))}" for one, score in there if not one.is_error
+    )

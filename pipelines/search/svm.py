@@ -18,6 +18,7 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import columns, names
+from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.statistics import (
     interval,
     on_grid_boundary,
@@ -30,7 +31,7 @@ from pipelines.search.fitting import group_candidates
 from pipelines.search.predictions import write_predictions, write_residuals
 from pipelines.search.ranking import reduce_scores, result_of
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
-from pipelines.search.summary import scores_line
+from pipelines.search.summary import cv_line, nested_lines, scores_line
 from pipelines.search.tasks import Problem, Splits
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.calibration import expected_calibration_error, log_loss
@@ -243,7 +244,7 @@ def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[s
     ]
     if scoring != "accuracy":
         lines.append(
-            f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"
+            cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
             + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
         )
     if "error_mean" in best:
@@ -251,7 +252,7 @@ def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[s
             f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
             f"(standard deviation of {n_folds} folds)"
         )
-    lines += nested_lines(record, scoring)
+    lines += nested_lines(record, measure_of(scoring))
     if "test_error" in record:
         n_test = record["dataset"]["n_test"]
         lines.append(
@@ -266,17 +267,6 @@ def summary_lines(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[s
         *baseline_lines(record),
         wall_time(record),
         *failed_fits(record, columns.SVM_CELL),
-    ]
-
-
-def nested_lines(record: Mapping[str, Any], scoring: str) -> list[str]:
-    """Return the estimate of a nested cross-validation, where there is one."""
-    nested = record.get("nested")
-    if not nested:
-        return []
-    return [
-        f"nested     {scoring} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
-        f"each of {nested['n_outer']} outer folds chose"
     ]
 
 

@@ -85,7 +85,7 @@ def test_numbers_text_and_gaps(tmp_path: Path) -> None:
     assert (cells["score_neg_mean_absolute_error"] < 0).all()
     assert cells["error"].isna().all()
     assert (folder / "residuals.svg").exists()
-    assert "neg mean absolute error" in (folder / "report.html").read_text().replace("_", " ")
+    assert "cv mean absolute error" in (folder / "report.html").read_text()
 
 
 def test_groups_stay_together_and_are_no_feature(tmp_path: Path) -> None:

@@ -23,11 +23,12 @@ def test_an_unknown_command_is_its_tables_and_timeline(make_run, edit_run):
     assert "of_tomorrow on digits" in page.text
     assert "A run, 4-fold cross-validation on 800 training samples" in page.text
     assert "cv error 25.00 %" in page.text
+    assert "The best candidate: 25.00 % cross-validated error, 33.33 % on the test set" in page.text
     assert "Candidates 1 row. Candidates depth score name 3 0.5 a <b>" in page.text
     assert "80 rows." in page.text
     assert "depth 0.1, forest 0.0001, fold 3" in page.text
-    assert "one panel for each gamma" not in page.text
-    assert figures_in(folder) == {"confusion_matrix", "test_errors", "timeline"}
+    assert "Every gamma" not in page.text
+    assert figures_in(folder) == {"confusion_matrix", "timeline"}
 
 
 def test_a_record_and_a_journal_are_enough(make_unfinished, edit_run):
