@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -121,21 +120,6 @@ def test_a_stopped_run_draws_what_is_there(folder: Path) -> None:
     assert "No member has been refitted" in page.text
 
 
-def test_a_record_alone_has_a_page(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"command": "nn_bagging"}')
-    assert "No member has been refitted" in Page(write_report(tmp_path)).text
-
-
-@pytest.mark.parametrize(
-    "name", ["explained.npz", "members.csv", "ensemble_sizes.parquet", "test_predictions.parquet"]
-)
-def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
-    (folder / name).write_bytes(b"\0\1garbage")
-    with pytest.raises(InputError, match=name) as caught:
-        write_report(folder)
-    assert "\n" not in str(caught.value)
-
-
 def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
     with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
         content = {name: arrays[name] for name in arrays}
@@ -143,22 +127,3 @@ def test_no_code_runs_from_a_run_folder(folder: Path) -> None:
     np.savez(folder / "explained.npz", **content)
     with pytest.raises(InputError, match=r"explained\.npz"):
         write_report(folder)
-
-
-@pytest.mark.slow
-def test_names_are_escaped(folder: Path) -> None:
-    about = json.loads((folder / "run.json").read_text())
-    hostile = "<b>x</b>\"&'</script><script>alert(1)</script>"
-    edit(folder, dataset=about["dataset"] | {"classes": [hostile] * 10, "name": hostile},
-         reason=hostile, status=hostile)  # fmt: skip
-    page = Page(write_report(folder))
-    assert page.all("b") == []
-    assert len(page.all("script")) == 1
-
-
-@pytest.mark.slow
-def test_a_redraw_gives_equal_files(ensemble_page: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(ensemble_page.parent, tmp_path / "run")
-    first = {path.name: path.read_bytes() for path in folder.iterdir()}
-    write_report(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first

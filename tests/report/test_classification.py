@@ -46,11 +46,6 @@ def test_the_matrix_serves_few_and_many_classes(n_classes, tmp_path):
         assert widest < cell[0, 0] - cell[1, 0]
 
 
-def test_a_matrix_without_errors(tmp_path):
-    with figure_style():
-        save(confusion_matrix(np.diag([3, 4]), ["a", "b"]), tmp_path, "confusion_matrix")
-
-
 def test_names_that_look_like_mathematics_or_lack_a_glyph_are_drawn(tmp_path):
     with figure_style():
         figure = confusion_matrix(np.array([[3, 1], [0, 4]]), ["$x_", "漢字"])

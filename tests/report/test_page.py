@@ -226,11 +226,6 @@ def test_a_run_that_has_only_begun_has_a_page(make_unfinished):
     assert "0 of 80 cells are here" in text
 
 
-def test_a_record_with_nothing_in_it_has_a_page(tmp_path):
-    (tmp_path / "run.json").write_text('{"command": "svm_grid"}')
-    assert "No candidate has a score yet." in Page(write_report(tmp_path)).text
-
-
 def test_a_run_of_failures_alone_has_a_page(make_run, edit_run):
     def fail(cells):
         return cells.assign(error=np.nan, status="failed: out of memory")

@@ -37,26 +37,6 @@ def test_all_pieces_are_read(make_run):
     assert (run.best.C, run.best.gamma) == (10.0, 0.01)
 
 
-def test_a_journal_cut_anywhere_in_its_last_line_gives_the_whole_lines(make_run):
-    folder = make_run()
-    journal = folder / "journal.jsonl"
-    whole = journal.read_bytes()
-    start = whole.rstrip().rfind(b"\n") + 1
-    for end in (start + 1, start + 40, len(whole) - 3):
-        journal.write_bytes(whole[:end])
-        assert len(SvmReport.read(folder).tasks) == 15
-    journal.write_bytes(whole[:start] + "é".encode()[:1])
-    assert len(SvmReport.read(folder).tasks) == 15
-
-
-def test_lines_that_are_no_task_are_passed_over(make_run):
-    folder = make_run()
-    with (folder / "journal.jsonl").open("a") as journal:
-        journal.write('[]\n{"task": "x"}\n{"started": "now", "seconds": 1}\nnull\n\n')
-        journal.write('{"task": "y", "worker": "w", "started": 1, "seconds": 1, "rows": [3]}\n')
-    assert len(SvmReport.read(folder).tasks) == 16
-
-
 def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, make_unfinished):
     finished = SvmReport.read(make_run(name="finished"))
     run = SvmReport.read(make_unfinished(n_tasks=9))
@@ -97,32 +77,6 @@ def test_candidates_of_a_stopped_run_are_ranked_by_their_score_or_accuracy(make_
             row["score"] = row["error"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert SvmReport.read(folder).candidates["error_mean"].is_monotonic_decreasing
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("run.json", b"{"), ("run.json", b"[1]"), ("run.json", b"\xff\xfe"),
-        ("cv_results.parquet", b"PAR1 cut short"), ("candidates.parquet", b""),
-        ("test_errors.npz", b"no zip"),
-    ],
-)  # fmt: skip
-def test_a_damaged_file_is_named_in_one_line(make_run, name, content):
-    folder = make_run()
-    (folder / name).write_bytes(content)
-    with pytest.raises(InputError) as raised:
-        SvmReport.read(folder)
-    message = str(raised.value)
-    assert message.startswith("RUN must")
-    assert str(folder / name) in message
-    assert "\n" not in message
-
-
-def test_a_table_without_its_columns_is_damaged(make_run):
-    folder = make_run()
-    pd.DataFrame({"C": [1.0]}).to_parquet(folder / "candidates.parquet")
-    with pytest.raises(InputError, match="no gamma, error_mean"):
-        SvmReport.read(folder)
 
 
 def test_images_of_another_shape_are_damaged(make_run, edit_run):
