@@ -116,7 +116,8 @@ class Report(Run[AnyRecord]):
     @property
     def scoring(self) -> str | None:
         """The scoring by which the best candidate was chosen; None for the command's own."""
-        return getattr(self.record.options, "scoring", None)
+        found = getattr(self.record.options, "scoring", None)
+        return found if isinstance(found, str) else None
 
     @property
     def measure(self) -> Measure:
