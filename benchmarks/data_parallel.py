@@ -2,7 +2,7 @@
 
 Runs of ``pipelines.data_parallel`` on a local cluster, read from what they leave: speed-up and
 communication of two ranks, gradients shared at each tenth step against each step, stages of a wide
-network and of the study's small one by every schedule. The batches have ``benchmarks.batches``.
+network and of the study's small one by every schedule.
 """
 
 from __future__ import annotations

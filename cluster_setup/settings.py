@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -9,6 +10,9 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8787
+# Not even "critical": of a worker that is short of memory Dask logs tracebacks as that, and what
+# ends a task or a worker is said by the run.
+NO_LOGS = logging.CRITICAL + 1
 TOPIC = "pleasingly-"  # how the topics begin whose events the page of tasks shows
 
 OF_SCHEDULERS = {

@@ -11,34 +11,71 @@ from pipelines.console import echo
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
+from pipelines.run.options import option
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
-from pipelines.search.options import (
-    CandidateOptions,
-    ComparisonOptions,
-    SplitOptions,
-    TaskOptions,
-)
+from pipelines.search.options import SplitOptions, TaskOptions
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset
     from pipelines.search.tasks import Problem
 
 
+def _rope(value: float) -> str | None:
+    return None if 0 <= value < 1e6 else "at least 0"
+
+
+@dataclass(frozen=True)
+class CandidateOptions:
+    """Options that choose the estimators and their parameter grids."""
+
+    group: ClassVar[str] = "grid"
+
+    estimator: tuple[str, ...] = option(
+        (), "an estimator by its short name or import path; more than one are compared",
+        nargs="+", metavar="NAME",
+    )  # fmt: skip
+    estimators: bool = option(False, "list the short names and end", changes_results=False)
+    param: tuple[str, ...] = option(
+        (), "values of a parameter of the last named estimator, with commas between them; every "
+        "combination is a candidate",
+        nargs="+", metavar="NAME=VALUE,VALUE",
+    )  # fmt: skip
+    grid: str | None = option(
+        None, "a YAML file of grids: estimator: {parameter: [value, ...]}",
+        metavar="FILE.yaml", path="file",
+    )  # fmt: skip
+    preprocess: str = option(
+        "auto", "fitted within each training fold: auto (scaling for those that want it, one-hot "
+        "columns for text, imputation), none, or a YAML file of steps",
+        metavar="auto|none|FILE", path="file",
+    )  # fmt: skip
+    scoring: tuple[str, ...] = option(
+        (), "scorers of scikit-learn; the best candidate is chosen by the first (default: "
+        "accuracy, or r2)",
+        nargs="+", metavar="NAME",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Options(
-    CandidateOptions,
-    SplitOptions,
-    ComparisonOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    TableOptions,
+    CandidateOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, TableOptions
 ):
     """Options of ``cross_validate``."""
 
     group: ClassVar[str] = "validation"
+
+    learning_curve: bool = option(
+        False, "fit the best candidate of each algorithm on shares of the training rows, too"
+    )
+    rope: float = option(
+        0.01, "a difference of scores up to this is none in practice", parse=float, check=_rope,
+        metavar="WIDTH",
+    )  # fmt: skip
+    inner_jobs: str = option(
+        "worker", "where an estimator's own parallel work runs: in its worker, or dask: on all",
+        choices=("worker", "dask"), changes_results=False,
+    )  # fmt: skip
 
 
 class CrossValidation(SearchJob[Options]):
@@ -82,19 +119,19 @@ class CrossValidation(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
-        from pipelines.search import plan, preprocessing, scoring, summary
+        from pipelines.search import candidates, preprocessing, scoring, splits, summary
 
         options, self.dataset = self.options, data
         grids = read_grid(options.grid) if options.grid else {}
-        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or plan.USUAL[data.task]
+        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or candidates.USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
-        self.candidates = plan.make_candidates(
+        self.candidates = candidates.make_candidates(
             chosen, grids, data, options.seed, options.preprocess
         )
         self.scoring = scoring.make_scoring(options.scoring, data)
         self.data = preprocessing.unscaled(data)
-        self.splits = plan.make_splits(
+        self.splits = splits.make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
             options.learning_curve,
         )  # fmt: skip
@@ -103,16 +140,13 @@ class CrossValidation(SearchJob[Options]):
 
     @property
     def n_candidates(self) -> int:
-        """See ``SearchJob``."""
         return len(self.candidates)
 
     @property
     def scored_by(self) -> str:
-        """See ``SearchJob``."""
         return self.scoring[0]
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchJob``."""
         from pipelines.search.candidate_scorer import CandidateScorer
         from pipelines.search.fitting import group_candidates
         from pipelines.search.tasks import Problem
@@ -121,11 +155,10 @@ class CrossValidation(SearchJob[Options]):
         groups = group_candidates([one.estimator for one in self.candidates], scorer)
         return Problem(
             self.data, tuple(self.candidates), self.splits, scorer, tuple(groups),
-            device=device, intel=self.options.intel,
+            device=device,
         )  # fmt: skip
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """See ``SearchJob``."""
         super().configure(cluster)
         return {"n_candidates": self.n_candidates, "task": self.dataset.task}
 
@@ -143,9 +176,9 @@ class CrossValidation(SearchJob[Options]):
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best, how it compares, what was shared."""
-        from pipelines.search.summary import of_run
+        from pipelines.search.summary import of_algorithms
 
-        return of_run(record)
+        return of_algorithms(record)
 
 
 main, run, check = CrossValidation.main, CrossValidation.run, CrossValidation.check

@@ -12,7 +12,7 @@ from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.settings import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
-from pipelines.run.cluster import Cluster
+from pipelines.run.cluster import Cluster, refuse_unshared
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
@@ -58,7 +58,7 @@ class DataParallel(job.Job[Options]):
     examples = (
         "--network approximator --cluster local --workers 2",
         "--compare every-step,every-k=4,average,never --repeats 5",
-        "--network bagging --dataset mnist --cluster slurm --workers 4",
+        "--network bagging --dataset mnist --cluster slurm --workers 4 --open-ranks",
     )
 
     def load(self, kind: str) -> Problem:
@@ -91,8 +91,7 @@ class DataParallel(job.Job[Options]):
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
         options, self.problem = self.options, data
         network = data.network.make(0)  # an error of the user's file shows now
-        self.settings = options.settings()
-        settings, plan = self.settings, options.pipeline()
+        plan = options.pipeline()
         lines = []
         if plan is not None:
             from pipelines.parallel.stages.cuts import blocks_of
@@ -102,11 +101,16 @@ class DataParallel(job.Job[Options]):
                 f"stages     {plan.n_stages} on {plan.n_ranks} ranks, {plan.schedule}, "
                 f"{plan.n_micro} micro-batches; ideal bubble {plan.ideal_bubble:.1%}"
             ]
+        if options.open_ranks:
+            lines.append(
+                "attention  --open-ranks: whoever reaches the ranks' ports, or the network between "
+                "their hosts, may read and disturb the training"
+            )
         return [
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
-            f"training   {options.network}, {settings.optimizer} at {settings.learning_rate:g}, "
-            f"batches of {settings.batch_size} on each rank, at most {settings.epochs} epochs",
+            f"training   {options.network}, {options.chosen_optimizer} at {options.base_rate:g}, "
+            f"batches of {options.batch_size} on each rank, at most {options.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
             *lines,
         ]
@@ -127,6 +131,7 @@ class DataParallel(job.Job[Options]):
         """Choose the number of ranks."""
         from cluster_setup.workers import forecast_workers
         from pipelines.parallel.answer import Training
+        from pipelines.parallel.elastic import refuse_several_hosts
 
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
@@ -151,8 +156,11 @@ class DataParallel(job.Job[Options]):
                 f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
                 f"--workers {max(ranks)}"
             )
+        if not (options.open_ranks or options.no_tls):
+            there_now = sorted(one["address"] for one in cluster.workers)
+            refuse_several_hosts(there_now[: max(ranks)])
         self.trainings = [
-            Training(strategy, n_ranks, repeat, self.settings.epochs / n_ranks)
+            Training(strategy, n_ranks, repeat, options.epochs / n_ranks)
             for n_ranks in dict.fromkeys(ranks)
             for strategy in options.strategies()
             for repeat in range(options.repeats)
@@ -164,11 +172,14 @@ class DataParallel(job.Job[Options]):
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / names.CHECKPOINTS).mkdir(exist_ok=True)
-        self._refuse_unshared(session, cluster)
+        for training in self.trainings:
+            if f"{names.CHECKPOINTS}/{training.file}" in session.folder.changed:
+                self.ended.pop(training.name, None)
+        refuse_unshared(cluster.client, session.path, opt("results"))
         todo = [training for training in self.trainings if training.name not in self.ended]
         shared = self.problem
         rows = session.path / names.ROWS_ON_DISK
-        if self.settings.storage == "parquet" and todo:
+        if self.options.storage == "parquet" and todo:
             from pipelines.data.batches import write_rows
 
             write_rows(rows, self.problem.train)
@@ -229,27 +240,17 @@ class DataParallel(job.Job[Options]):
                 )
 
         checkpoint = session.path / names.CHECKPOINTS / training.file
+        names_of_options = [field.name for field in fields(TrainingOptions)]
+        of_training = {name: getattr(self.options, name) for name in names_of_options}
         order = TrainingPlan(
-            self.settings, training.strategy, training.seed(self.options.seed), None,
-            str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
+            TrainingOptions(**of_training), training.strategy, training.seed(self.options.seed),
+            None, str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
         )  # fmt: skip
         return train_on(
             cluster.client, problem, order, training.ranks, on_message,
             device=torch_device(cluster.device), threads=cluster.threads,
+            open_ranks=self.options.open_ranks or self.options.no_tls,
         )  # fmt: skip
-
-    def _refuse_unshared(self, session: Session, cluster: Cluster) -> None:
-        """Refuse a folder that workers do not share: checkpoints are written by one of them."""
-        from os.path import exists
-
-        path = (session.path / names.CHECKPOINTS).resolve()
-        found = cluster.client.run(exists, str(path))
-        blind = [address for address, seen in found.items() if not seen]
-        if blind:
-            raise InputError(
-                f"--results must be a folder that all workers reach, got {path.parent}, which "
-                f"{len(blind)} of {len(found)} do not see; name one on a shared file system"
-            )
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Return the table of epochs, and the best network."""

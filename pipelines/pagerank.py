@@ -18,13 +18,16 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, inside_unit_interval, number, option
 from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
+from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.record import read_record
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.graph.files import EdgeFile
     from pipelines.graph.iteration import Array, Stop
+    from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import Ranks
-    from pipelines.graph.source import EdgeSource
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 TOP = 100
@@ -126,6 +129,7 @@ class Options(RunOptions):
                 f"{opt('start')} must be the folder of a finished run of pagerank, got "
                 f"{self.start}, which has no {names.RANKS}; name another, or leave it out"
             )
+        refuse_changed(Path(self.start), read_record(Path(self.start))[1].files, names.RANKS)
         try:
             return pd.read_parquet(path).set_index("node")
         except (OSError, ValueError, KeyError) as error:
@@ -147,21 +151,18 @@ class PageRank(job.Job[Options]):
         "--edges huge.tsv --distributed --cluster slurm --workers 4",
     )
 
-    def load(self, kind: str) -> EdgeSource:
+    def load(self, kind: str) -> EdgeFile | RandomGraph:
         """Read the head of the file; edges are read by ``plan``, or by the workers."""
         from pipelines.graph.files import open_edges
         from pipelines.graph.random_graphs import RandomGraph
-        from pipelines.graph.source import EdgeSource
 
         options = self.options
         options.stop()  # what is wrong with these is said before anything is read
         if options.edges is None:
-            graph = RandomGraph(options.random, options.nodes, options.degree, options.seed)
-            return EdgeSource(graph)
-        file = open_edges(options.edges, options.source, options.target, options.weight)
-        return EdgeSource(file)
+            return RandomGraph(options.random, options.nodes, options.degree, options.seed)
+        return open_edges(options.edges, options.source, options.target, options.weight)
 
-    def plan(self, data: EdgeSource) -> list[str]:
+    def plan(self, data: EdgeFile | RandomGraph) -> list[str]:
         """Read the graph and the vectors, but for a run on many workers."""
         options, self.source = self.options, data
         surfer = f"surfer     alpha {options.alpha:g}, dangling {options.dangling}"
@@ -171,7 +172,7 @@ class PageRank(job.Job[Options]):
         from pipelines.graph.personalisation import surfer_on
         from pipelines.graph.ranks import Problem
 
-        graph = graph_of(data.edges, self_loops=options.self_loops, repeated=options.repeated)
+        graph = graph_of(data, self_loops=options.self_loops, repeated=options.repeated)
         given = surfer_on(
             graph.nodes, options.alpha, options.dangling, options.personalise,
             options.earlier_ranks(),
@@ -229,7 +230,7 @@ class PageRank(job.Job[Options]):
 
         try:
             ranks = distributed_pagerank(
-                cluster.client, self.source.edges, session.path / PARTITIONS,
+                cluster.client, self.source, session.path / PARTITIONS,
                 self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
                 personalise=options.personalise, dangling=options.dangling, stop=options.stop(),
                 start=options.earlier_ranks(), checkpoint_every=every, device=self.device,

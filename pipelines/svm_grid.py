@@ -10,42 +10,69 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
+from pipelines.run_folder import columns, names
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
 from pipelines.search.options import SplitOptions, TaskOptions
-from pipelines.search.plan import make_splits
 from pipelines.search.scoring import check_scoring, make_scoring
-from pipelines.search.svm import (
-    answer,
-    axis,
-    candidates_in,
-    default_bounds,
-    grid_line,
-    grid_problem,
-    refuse_for_numbers,
-    summary_lines,
-    workers_for,
-)
+from pipelines.search.splits import make_splits
+from pipelines.search.summary import of_axes, of_grid
+from pipelines.search.svm import answer, grid_problem, workers_for
 from pipelines.search.tasks import Problem
 from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 
-if TYPE_CHECKING:
-    import numpy as np
-
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
+
+
+def default_bounds(
+    variance: float, images: bool
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return bounds of log10 C and of log10 gamma where none were asked for.
+
+    Gamma lies around the one that scikit-learn calls "scale", 1 / (features × variance); of
+    images in whole decades, which for MNIST are those of the study.
+
+    Parameters
+    ----------
+    variance : of all features together: their number, where they are standardised
+    """
+    scale = -math.log10(variance)
+    if images:
+        return (-3.0, 6.0), (round(scale) - 3.0, round(scale) + 1.0)
+    return (-2.0, 4.0), (round(scale, 2) - 2, round(scale, 2) + 1)
+
+
+def _axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Return the values of an axis of the grid, at equal distances of their logarithms.
+
+    Raises
+    ------
+    InputError
+        Several values between equal bounds.
+    """
+    if n > 1 and log_bounds[0] == log_bounds[1]:
+        raise InputError(
+            f"{opt(f'n_{name}')} must be 1 where {opt(f'log_{name}')} is one value, got {n}; "
+            f"make the bounds of {opt(f'log_{name}')} differ"
+        )
+    return tuple(np.logspace(*log_bounds, n).tolist())
+
 
 bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
 
@@ -123,13 +150,27 @@ class Search(SearchJob[Options]):
             in_order=options.cv == "time", task=options.task_asked, **options.table(),
         )  # fmt: skip
         if dataset.task == REGRESSION:
-            refuse_for_numbers(options)
+            self._refuse_for_numbers()
             (scoring,) = make_scoring((options.scoring,) if options.scoring else (), dataset)
         else:
             scoring = options.scoring or "accuracy"
             check_scoring(scoring, dataset.classes)
         self.options = replace(options, scoring=scoring)
         return dataset
+
+    def _refuse_for_numbers(self) -> None:
+        """Raise an error for options that have no meaning for regression."""
+        if self.options.solver not in ("auto", "path"):
+            raise InputError(
+                f"{opt('solver')} must be auto or path for a target of numbers, got "
+                f"{self.options.solver!r}; leave it out"
+            )
+        for name in ("class_weight", "probability"):
+            if (value := getattr(self.options, name)) not in ("none", False):
+                raise InputError(
+                    f"{opt(name)} is for classes, and the target is numbers, got {value!r}; leave "
+                    f"it out, or say {opt('task', 'classification')}"
+                )
 
     def plan(self, data: Dataset) -> list[str]:
         """Return folds and the two axes of the grid."""
@@ -150,32 +191,29 @@ class Search(SearchJob[Options]):
         )  # fmt: skip
         self.data = FoldedData.of(data)
         self.axes = {
-            "C": axis("c", options.n_c, options.log_c),
-            "gamma": axis("gamma", options.n_gamma, options.log_gamma),
+            "C": _axis("c", options.n_c, options.log_c),
+            "gamma": _axis("gamma", options.n_gamma, options.log_gamma),
         }
         if data.task == REGRESSION:
-            self.axes["epsilon"] = axis("epsilon", options.n_epsilon, options.log_epsilon)
+            self.axes["epsilon"] = _axis("epsilon", options.n_epsilon, options.log_epsilon)
         decision = options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         n_splits = len(self.splits["search", 1.0])
         return [
             *data.lines,
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
-            grid_line(self.axes, n_splits, decision, self.scored_by),
+            of_axes(self.axes, n_splits, decision, self.scored_by),
         ]  # fmt: skip
 
     @property
     def candidate_columns(self) -> Sequence[str]:  # type: ignore[override]
-        """See ``SearchJob``."""
         return tuple(self.axes)
 
     @property
     def n_candidates(self) -> int:
-        """See ``SearchJob``."""
         return math.prod(map(len, self.axes.values()))
 
     @property
     def scored_by(self) -> str:
-        """See ``SearchJob``."""
         return self.options.scoring or "accuracy"
 
     def describe_backend(self, kind: str) -> str:
@@ -206,11 +244,9 @@ class Search(SearchJob[Options]):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """See ``SearchJob``."""
         return self.dataset.classes if self.dataset.task == CLASSIFICATION else None
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """See ``SearchJob``."""
         solver = resolve_backend(self.solver, device)
         settings = self.options.settings(n_threads=n_threads, device=device)
         scorer = CandidateScorer((self.scored_by,), labels=self.labels)
@@ -226,17 +262,21 @@ class Search(SearchJob[Options]):
         assert cluster is not None
         if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
             session.echo(f"refit      the best candidate on all {n_rows:,} rows")
-        settings = self.options.settings(n_threads=cluster.threads, device=cluster.device)
+        solver = resolve_backend(self.solver, cluster.device)
         metadata = answer(
-            session.path, cluster.runner, self.problem, self.dataset,
-            resolve_backend(self.solver, cluster.device), settings, self.options.probability,
+            session.path, cluster.runner, self.problem, self.dataset, solver,
+            self.options.probability,
         )  # fmt: skip
         metadata |= self.compare_with_baseline(session.path, metadata)
         return metadata | self.estimates(session.path)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""
-        return summary_lines(record, candidates_in(self.path))
+        from pipelines.run_folder.tables import read_table
+
+        candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
+        assert candidates is not None
+        return of_grid(record, candidates)
 
 
 main, run, check = Search.main, Search.run, Search.check

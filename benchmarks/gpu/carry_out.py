@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.checks import GPU, Check, missing
+from benchmarks.gpu.child import Report
+from benchmarks.keep import slug
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
@@ -48,9 +48,13 @@ class Outcome:
 
 
 def carry_out(
-    checks: Sequence[Check], seconds: float, echo: Callable[[str], None] = print
+    checks: Sequence[Check], seconds: float, folder: Path, echo: Callable[[str], None] = print
 ) -> Iterator[Outcome]:
-    """Run ``checks`` in turn with this Python; all of them end within ``seconds``."""
+    """Run ``checks`` in turn with this Python; all of them end within ``seconds``.
+
+    A report of each, by test, is in the folder while it runs, and stays there until it is done:
+    called again, it goes on with the tests that are left.
+    """
     end = time.monotonic() + seconds
     for check in checks:
         reason = missing(check.needs)
@@ -62,7 +66,7 @@ def carry_out(
         else:
             needs = ", ".join((GPU, *check.needs))
             echo(f"begins   {check.planned:4} s planned  {check.name}: needs {needs}")
-            outcome = _run(check, min(check.limit, left))
+            outcome = _run(check, end, folder / f"{slug(check.name)}.json")
         echo(
             f"{outcome.status:8} {outcome.seconds:6.1f} s, {outcome.compiled:.1f} of them compiling"
             f"  {check.name}{_ending(outcome)}"
@@ -75,17 +79,29 @@ def _ending(outcome: Outcome) -> str:
     return f": {text}" if text else ""
 
 
-def _run(check: Check, limit: float) -> Outcome:
+def _run(check: Check, end: float, path: Path) -> Outcome:
+    """Run a check in a process, and what is left of it in the next after a test that failed.
+
+    A test that takes its process along, or does not end in time, is one that failed.
+    """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
-        ending = _run_process(
-            [sys.executable, "-m", "benchmarks.gpu.child", check.target, str(report)], limit
-        )
-        seconds = time.monotonic() - started
-        if not report.exists():
-            return Outcome(check, FAILED, seconds, reason=ending)
-        return judge(check, seconds, json.loads(report.read_text()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.gpu.child", check.target, str(path)]
+    report = Report()
+    while not report.finished and (left := end - time.monotonic()) > 0:
+        n_done = len(report.done)
+        ending = _run_process(command, min(check.limit, left))
+        report = Report.load(path)
+        if report.running:
+            report.failed[report.running] = ending
+            report.save()
+        if not report.finished and len(report.done) == n_done:  # it did not come to a test
+            report.failed[check.target] = ending
+            break
+    if not report.finished and not report.failed:
+        report.failed[check.target] = "not all of its tests had their turn"
+    path.unlink(missing_ok=True)
+    return judge(check, time.monotonic() - started, asdict(report))
 
 
 def _run_process(command: list[str], limit: float) -> str:

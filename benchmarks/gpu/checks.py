@@ -17,7 +17,6 @@ COMMAND = (
     *PATH, *CLUSTER[1:], "sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "rich",
     "safetensors",
 )  # fmt: skip
-LIMIT = 300  # seconds; compiling everything anew may take a hundred and more of them
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,17 @@ class Check:
     planned : int
         Seconds it is expected to take at most, all compiled anew. Those of all checks
         together keep within what ``gpu_check`` has.
-    limit : int
-        Seconds after which it is ended.
     """
 
     name: str
     target: str
     needs: tuple[str, ...]
     planned: int = 10
-    limit: int = LIMIT
+
+    @property
+    def limit(self) -> int:
+        """Seconds after which a process of it is ended: twice the plan."""
+        return 2 * self.planned
 
 
 # Those that import cuml come last: what they find missing or slow delays no other.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.carry_out import FAILED, NOT_RUN, ROOT, Outcome
-from benchmarks.gpu.checks import GPU
+from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, ROOT, Outcome
+from benchmarks.gpu.checks import GPU, Check
 from benchmarks.gpu.device import Driver, Gpu
 from benchmarks.keep import markdown_table
 from benchmarks.machine import describe_machine, in_words, installed
@@ -49,6 +50,19 @@ def describe(
             for one in outcomes
         ],
     }
+
+
+def passed_in(path: Path, checks: Sequence[Check]) -> dict[str, Outcome]:
+    """Return the checks that passed by a record, by name."""
+    by_name = {check.name: check for check in checks}
+    return {
+        one["check"]: Outcome(
+            by_name[one["check"]], PASSED, one["seconds"], one["compiled"], one["figure"],
+            one["reason"],
+        )
+        for one in json.loads(path.read_text())["checks"]
+        if one["result"] == PASSED and one["check"] in by_name
+    }  # fmt: skip
 
 
 def table(record: dict[str, Any]) -> str:

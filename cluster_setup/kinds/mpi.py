@@ -21,7 +21,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.devices import visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
-from cluster_setup.settings import LOOPBACK, scheduler_dashboard, settings_of
+from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -77,7 +77,7 @@ def take_part(options: ClusterOptions) -> None:
             memory_limit=profile.memory if profile else "auto",
             worker_options={
                 "dashboard_address": f"{LOOPBACK}:0",
-                "silence_logs": logging.CRITICAL,
+                "silence_logs": NO_LOGS,
                 "death_timeout": profile.death_timeout if profile else SECONDS_TO_ANSWER,
             },
             # Its own way of ending the others asks Dask for a new connection while Python ends,

@@ -21,7 +21,7 @@ from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.jobs import wants_gpu, worker_flags
 from cluster_setup.queue.watchdog import tail_of
-from cluster_setup.settings import OF_WORKERS, as_environment, scheduler_dashboard
+from cluster_setup.settings import NO_LOGS, OF_WORKERS, as_environment, scheduler_dashboard
 from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         cluster: Any = SpecCluster(
             scheduler={"cls": Scheduler, "options": scheduler},
             security=keys,
-            silence_logs="critical",
+            silence_logs=NO_LOGS,
         )
         try:
             cluster.watchdog = _start(cluster, profile, options, n_workers, folder, keys)

@@ -6,16 +6,15 @@ program or its memory: for runs that are over before processes would have starte
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cluster_setup.on_this_machine import started, with_time_limits
 from cluster_setup.on_this_machine.devices import available_cores
-from cluster_setup.on_this_machine.startup import started, with_time_limits
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, scheduler_dashboard, settings_of
+from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,7 +40,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         threads_per_worker=threads,
         scheduler_kwargs=scheduler_dashboard(options.dashboard or "off"),
         worker_dashboard_address=None,
-        silence_logs=logging.CRITICAL,
+        silence_logs=NO_LOGS,
     )
     # Without a dashboard its pages, and bokeh, need not be imported.
     settings = settings_of(options.dashboard or "off")

@@ -19,7 +19,7 @@ from cluster_setup.options import MOST_WORKERS, QUEUES
 
 SHIPPED = Path(__file__).parent
 MOST = 10**6  # of cores, and of seconds that are waited for
-WALLTIME = re.compile(r"(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
+WALLTIME = re.compile(r"(?=.*[1-9])(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _broken_rule(key: str, kind: str, value: Any) -> str | None:
         return "one line of text"
     if key == "queue" and value not in QUEUES:
         return f"one of {', '.join(QUEUES)}"
-    if key == "walltime" and not (WALLTIME.fullmatch(value) and re.search("[1-9]", value)):
+    if key == "walltime" and not WALLTIME.fullmatch(value):
         return "HH:MM:SS or D-HH:MM:SS"
     if key == "shared_folder":
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
 from cluster_setup.queue.jobs import Queue, cluster_class, job_arguments, wants_gpu
 from cluster_setup.queue.watchdog import Watchdog
-from cluster_setup.settings import scheduler_dashboard
+from cluster_setup.settings import NO_LOGS, scheduler_dashboard
 from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
                 security=keys,
                 protocol="tls://" if keys else "tcp://",
                 scheduler_options=scheduler_dashboard(options.dashboard),
-                silence_logs=logging.CRITICAL,
+                silence_logs=NO_LOGS,
                 **job_arguments(queue, profile, gpu, folder),
             )
         except (RuntimeError, ValueError) as error:  # no such interface, no free port

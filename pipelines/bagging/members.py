@@ -35,6 +35,10 @@ class MemberFiles:
     def _probabilities(self, member: int) -> Path:
         return self.path / f"member-{member:02d}.npy"
 
+    def paths(self, member: int) -> list[Path]:
+        """Return the paths of a member's three files."""
+        return [self.weights(member), self._probabilities(member), self._out_of_bag(member)]
+
     def has(self, member: int) -> bool:
         """Return whether the weights and predictions of a member are stored and undamaged."""
         try:

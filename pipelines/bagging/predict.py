@@ -23,8 +23,12 @@ from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
+from pipelines.run_folder import names
+from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
+
+READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"
 
 
 def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
@@ -48,7 +52,9 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
         for line in predict_table(run, table, output):
             echo(line)
         return 0
-    form = _form(run)
+    record = record_of(run, BaggingRecord, "nn_bagging")
+    refuse_changed(run, record.files, *READ)
+    form = _form(run, record)
     read, rows = [], []
     for path in image:
         try:
@@ -87,7 +93,9 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     InputError
         There is no such ensemble, or the table cannot be read or answered.
     """
-    rows = NewRows.read(run, record_of(run, BaggingRecord, "nn_bagging"), table)
+    record = record_of(run, BaggingRecord, "nn_bagging")
+    refuse_changed(run, record.files, *READ)
+    rows = NewRows.read(run, record, table)
     member_proba, classes = ask_members(run, rows.X)
     answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
@@ -143,8 +151,7 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
     return np.stack(member_proba), [str(label) for label in classes]
 
 
-def _form(run: Path) -> ImageFormat:
-    record = record_of(run, BaggingRecord, "nn_bagging")
+def _form(run: Path, record: BaggingRecord) -> ImageFormat:
     if record.image_form is None:
         raise InputError(
             f"RUN must hold an ensemble of images, got {run}, whose data are a table; "

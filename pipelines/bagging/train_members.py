@@ -84,6 +84,9 @@ def train_members(
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))
     if not (in_ensemble := stored(refits)):
+        # Refits say no more than that there is no candidate; what the candidates say is why.
+        failed = results["status"][results["status"].str.startswith(FAILED)]
+        why_lost = str(failed.mode().iloc[0]) if len(failed) else why_lost
         raise RunStopped(f"no member could be trained: {why_lost}")
     missing = np.setdiff1d(np.arange(len(plan.members)), list(in_ensemble)).tolist()
     metadata |= failures(results, PLACE) | {"lost_members": missing, "why_lost": why_lost}
@@ -98,6 +101,7 @@ def stored(refits: dict[int, Row]) -> dict[int, Row]:
 def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dict[int, Row]]:
     """Return rows of candidates by task, and of refits by member; what failed gets another try."""
     files = MemberFiles(session.path)
+    changed = {session.path / name for name in session.folder.changed}
     n_folds = {task.name: task.n_folds for task in plan.candidates}
     rows: dict[str, list[Row]] = {}
     refits: dict[int, Row] = {}
@@ -107,6 +111,9 @@ def done_before(session: Session, plan: Plan) -> tuple[dict[str, list[Row]], dic
             continue
         if len(own) == n_folds.get(record["task"]):
             rows[record["task"]] = own
-        elif own[0]["fold"] == -1 and (own[0]["status"] == DIVERGED or files.has(own[0]["member"])):
-            refits[own[0]["member"]] = own[0]
+        elif own[0]["fold"] == -1:
+            member = own[0]["member"]
+            whole = files.has(member) and not changed.intersection(files.paths(member))
+            if whole or own[0]["status"] == DIVERGED:
+                refits[member] = own[0]
     return rows, refits

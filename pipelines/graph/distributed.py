@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ import pandas as pd
 from dask import bag
 
 from pipelines.errors import InputError, opt
-from pipelines.graph import cugraph, partitions, tasks
+from pipelines.graph import cugraph, partitions
 from pipelines.graph.edges import check_node_count, no_edges_error
 from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.iteration import (
@@ -37,8 +37,8 @@ from pipelines.graph.partitions import Partitioning
 from pipelines.graph.personalisation import surfer_on
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
-from pipelines.graph.source import EdgeSource
 from pipelines.graph.worker_partitions import LOST, MOST_FAILURES, WorkerPartitions, workers_of
+from pipelines.run.cluster import refuse_unshared
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def distributed_pagerank(
         )
     RandomSurfer(1, alpha, None, dangling)  # before edges are read
     stop, folder = stop or Stop(), Path(folder)
-    _check_shared(client, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    refuse_unshared(client, folder, "the folder of partitions")
     if part_bytes is None:
         limits = [one["memory_limit"] // one["nthreads"] for one in workers.values()]
         part_bytes = min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits if limit)])
@@ -127,7 +128,7 @@ def distributed_pagerank(
     bare = RandomSurfer(surfer.n_nodes, alpha, vectors, dangling)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, begin, stop)
-        _write_start(graph, surfer, iterated.ranks)
+        write_start(graph, surfer, iterated.ranks)
         (folder / STATE).unlink(missing_ok=True)
         with closing(WorkerPartitions(client, graph, bare)) as on_workers:
             residual = on_workers.iterate(0, 1, None, np.float64).changes[0]
@@ -141,24 +142,6 @@ def distributed_pagerank(
     return DistributedRanks(
         nodes, names, iterated, alpha, residual, graph.n_edges, graph.n_partitions
     )
-
-
-def _check_shared(client: Client, folder: Path) -> None:
-    """Have every worker look for a file that was just written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder.resolve() / ".seen-by-all"
-    probe.touch()
-    try:
-        found = client.run(partitions.file_exists, str(probe))
-    finally:
-        probe.unlink()
-    blind = [address for address, seen in found.items() if not seen]
-    if blind:
-        raise InputError(
-            f"the folder of partitions must be one that all workers reach, got "
-            f"{folder.resolve()}, which {len(blind)} of {len(found)} do not see "
-            f"({blind[0]}); name one on a shared file system"
-        )
 
 
 def _write_partitions(
@@ -183,13 +166,13 @@ def _write_partitions(
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
     (folder / partitions.WHOLE_NUMBERS).unlink(missing_ok=True)
-    source, nodes = _find_nodes(client, folder, edges, part_bytes)
+    edges, nodes = _find_nodes(client, folder, edges, part_bytes)
     n_nodes = len(nodes)
     first_node = int(nodes[0]) if isinstance(nodes, pd.RangeIndex) else None
-    parts = source.parts(part_bytes)
+    parts = edges.parts(part_bytes)
     read_nodes = partial(partitions.read_nodes, str(folder), n_nodes, first_node)
     n_cells = min(n_nodes, max(CELLS, CELLS_FOR_EACH * n_partitions))
-    write_edges = partial(partitions.write_edges_by_cell, source, str(folder), read_nodes, n_cells)
+    write_edges = partial(partitions.write_edges_by_cell, edges, str(folder), read_nodes, n_cells)
     n_in = sum(_map_parts(client, write_edges, list(enumerate(parts))))
     client.run(partitions.clear_node_cache, on_error="ignore")
     bounds = partitions.balanced_bounds(n_in, n_nodes, n_partitions)
@@ -210,30 +193,28 @@ def _write_partitions(
 
 def _find_nodes(
     client: Client, folder: Path, edges: EdgeFile | RandomGraph, part_bytes: int
-) -> tuple[EdgeSource, pd.Index]:
+) -> tuple[EdgeFile | RandomGraph, pd.Index]:
     """Choose how to read the edges, and find all their nodes."""
-    source = EdgeSource(edges)
-    if isinstance(edges, RandomGraph):
-        return source, pd.RangeIndex(edges.n_nodes)
-    parts = source.parts(part_bytes)
+    parts = edges.parts(part_bytes)
     if not parts:
         raise no_edges_error()
     if edges.nodes is not None:
-        return source, edges.nodes
+        return edges, edges.nodes
 
-    def names_by(source: EdgeSource) -> Any:
-        read = partial(partitions.names_in_part, source)
+    def names_by(edges: EdgeFile) -> Any:
+        read = partial(partitions.names_in_part, edges)
         names = bag.from_sequence(parts, npartitions=len(parts)).map(read)
         return _compute(client, names.reduction(partitions.union, partitions.union, split_every=4))
 
-    names = names_by(source)
+    assert isinstance(edges, EdgeFile)  # a random graph knows its nodes
+    names = names_by(edges)
     if names is None:
-        source = EdgeSource(edges, text=True)
-        names = names_by(source)
+        edges = replace(edges, text=True)
+        names = names_by(edges)
     nodes = pd.Index(names.to_pandas())
     check_node_count(len(nodes))
     partitions.write_nodes(str(folder), nodes)
-    return source, nodes
+    return edges, nodes
 
 
 def _map_parts(client: Client, function: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
@@ -265,7 +246,7 @@ def _read_or_begin(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> d
     state: dict[str, Any] | None = _read(path)
     if state is None or state["surfer"] != described:
         state = {"surfer": described, "iteration": 0, "changes": [], "seconds": []}
-        _write_start(graph, surfer, begin)
+        write_start(graph, surfer, begin)
         _write(path, state)
     return state
 
@@ -303,12 +284,13 @@ def _iterate(
     )
 
 
-def _write_start(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> None:
+def write_start(graph: Partitioning, surfer: RandomSurfer, begin: Array) -> None:
     """Write the initial ranks of each partition."""
     for p in range(graph.n_partitions):
         mine = slice(graph.bounds[p], graph.bounds[p + 1])
         jump = surfer.jump if surfer.personalisation is None else surfer.jump[mine]
-        tasks.write_start(graph, p, begin[mine], jump)
+        partitions.save_array(graph.checkpoint(p, 0), begin[mine])
+        partitions.save_array(graph.path(p, "jump"), jump)
 
 
 def _remove_checkpoint(graph: Partitioning, iteration: int) -> None:

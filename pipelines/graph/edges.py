@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
 
+# Sources and targets, int32 of shape (m,), and weights, float64 or None: numbered edges.
+Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
+
 # Nodes are numbered in int32, which halves what an iteration reads.
 MOST_NODES = 2**31 - 1
 
@@ -218,13 +221,11 @@ def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
             return [array.cast(pa.int64()) for array in arrays]
         except pa.ArrowInvalid:  # beyond int64
             return [array.cast(pa.large_string()) for array in arrays]
-    if any(array.type != arrays[0].type for array in arrays) or _is_text(arrays[0].type):
+    kind = arrays[0].type
+    text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
+    if text or any(array.type != kind for array in arrays):
         return [array.cast(pa.large_string()) for array in arrays]
     return arrays
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_string_view(kind)
 
 
 def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:

@@ -1,18 +1,23 @@
 """Edge lists in files, read in parts: a file may be larger than memory.
 
 A part is a range of bytes of a text, in whole lines, or a row group of Parquet; it is read by
-itself, so workers can share a file. Numbers are parsed by pyarrow.
+itself, so workers can share a file. Numbers are parsed by pyarrow. An ``EdgeFile`` gives its edges
+by the same methods as a ``RandomGraph``: ``parts``, and the numbered ``piece`` of one.
 """
 
 from __future__ import annotations
 
 import csv
+import ctypes
+import hashlib
 import math
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +25,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from fsspec.utils import read_block  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import Block, check_node_count, make_block
+from pipelines.graph.edges import (
+    Block,
+    Edges,
+    Piece,
+    check_node_count,
+    make_block,
+    names_in,
+    number_nodes,
+)
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
 PART_BYTES = 16 << 20
@@ -57,6 +71,7 @@ class EdgeFile:
     begin : the byte at which rows begin
     n_nodes : what a Matrix Market file says, else None
     symmetric : each edge stands for two, the other in the opposite direction
+    text : whether names are text; else whole numbers, where the file does not say
     """
 
     path: str
@@ -69,6 +84,27 @@ class EdgeFile:
     blanks: bool = False
     n_nodes: int | None = None
     symmetric: bool = False
+    text: bool = False
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file's bytes and how they are read."""
+        digest = hashlib.sha256()
+        digest.update(repr((self.kind, self.source, self.target, self.weight)).encode())
+        for path in _parquet_files(self.path):
+            with path.open("rb") as content:
+                while block := content.read(1 << 22):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON-serialisable metadata of the graph."""
+        return {"name": self.name, "fingerprint": self.fingerprint, "path": self.path,
+                "weight": self.weight}  # fmt: skip
 
     @property
     def nodes(self) -> pd.Index | None:
@@ -87,12 +123,8 @@ class EdgeFile:
         edges = range(self.begin, size, part_bytes)
         return [Part(self.path, at, min(at + part_bytes, size)) for at in edges]
 
-    def read(self, part: Part, text: bool = False) -> Block:
+    def read(self, part: Part) -> Block:
         """Return the edges of a part.
-
-        Parameters
-        ----------
-        text : whether names are text; else whole numbers, where the file does not say
 
         Raises
         ------
@@ -101,7 +133,7 @@ class EdgeFile:
         InputError
             The part cannot be read or breaks a rule of edges.
         """
-        table = self._read_parquet(part) if self.kind == ".parquet" else self._read_text(part, text)
+        table = self._read_parquet(part) if self.kind == ".parquet" else self._read_text(part)
         where = f" of '{self.path}'"
         if part.begin > self.begin:
             where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
@@ -111,9 +143,28 @@ class EdgeFile:
             block = self._within_matrix(block)
         return block
 
-    def blocks(self, text: bool = False, part_bytes: int = PART_BYTES) -> Iterator[Block]:
-        """Yield all edges, part by part; raises as ``read`` does."""
-        return (self.read(part, text) for part in self.parts(part_bytes))
+    def edges(self, nodes: pd.Index | None = None) -> Edges:
+        """Return all edges; names are integers where all of them are. Raises as ``read`` does."""
+        try:
+            blocks = (self.read(part) for part in self.parts())
+            return number_nodes(blocks, self.nodes if nodes is None else nodes)
+        except NamesAreText:
+            return replace(self, text=True).edges(nodes)
+
+    def names(self, part: Part) -> pa.Array:
+        """Return the nodes that occur in a part."""
+        with trim_memory():
+            return names_in(self.read(part))
+
+    def piece(self, part: Part, nodes: pd.Index) -> Piece:
+        """Return sources, targets and weights of a part, between numbered nodes."""
+        with trim_memory():
+            block = self.read(part)
+            if not len(block.source):
+                none = np.empty(0, np.int32)
+                return none, none, None if block.weight is None else np.empty(0)
+            edges = number_nodes([block], nodes)
+            return edges.source, edges.target, edges.weight
 
     def _read_parquet(self, part: Part) -> pa.Table:
         wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
@@ -122,9 +173,9 @@ class EdgeFile:
         except (OSError, pa.ArrowException) as error:
             raise unreadable(part.path, error) from None
 
-    def _read_text(self, part: Part, text: bool) -> pa.Table:
+    def _read_text(self, part: Part) -> pa.Table:
         rows = self._lines(part)
-        names = pa.large_string() if text else pa.int64()
+        names = pa.large_string() if self.text else pa.int64()
         types = {self.source: names, self.target: names}
         if self.weight:
             types[self.weight] = pa.float64()
@@ -155,16 +206,9 @@ class EdgeFile:
     def _lines(self, part: Part) -> bytes:
         """Return the lines that begin within a part; blanks between columns become one tab."""
         with open(part.path, "rb") as file:
-            begin = part.begin
-            if begin > self.begin:
-                file.seek(begin - 1)
-                begin += len(file.readline()) - 1
-            if begin >= part.end:
-                return b""
-            file.seek(begin)
-            rows = file.read(part.end - begin)
-            if not rows.endswith(b"\n"):
-                rows += file.readline()
+            # From the byte before: a line that begins with the part is then not taken for the
+            # end of one that began before it.
+            rows = read_block(file, max(0, part.begin - 1), part.end - max(1, part.begin), b"\n")
         if self.blanks:
             if b"#" in rows or b"%" in rows:
                 rows = _COMMENT.sub(b"", rows)
@@ -346,3 +390,23 @@ def _is_number(field: str) -> bool:
         return math.isfinite(float(field))
     except ValueError:
         return False
+
+
+@contextmanager
+def trim_memory() -> Iterator[None]:
+    """Give free memory back to the system at the end: pyarrow's and the C library's.
+
+    They keep hundreds of MB by default, and Dask pauses a worker for what its process holds.
+    """
+    try:
+        yield
+    finally:
+        pa.default_memory_pool().release_unused()
+        if malloc_trim := _malloc_trim():
+            malloc_trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Any:
+    """Return glibc's; other C libraries have none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None

@@ -17,16 +17,15 @@ from pipelines.errors import InputError, opt
 from pipelines.graph.edges import (
     Block,
     Edges,
+    Piece,
     check_choice,
     check_node_count,
     make_block,
     number_nodes,
 )
-from pipelines.graph.files import EdgeFile, NamesAreText, open_edges
+from pipelines.graph.files import EdgeFile, open_edges
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.svm.compiled import compiled
-
-Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
 
 SELF_LOOPS = ("keep", "drop")
 REPEATED = ("sum", "once")
@@ -166,11 +165,8 @@ def _edges(
 ) -> Edges:
     if isinstance(edges, str | Path):
         edges = open_edges(edges, source, target, weight)
-    if isinstance(edges, EdgeFile):
-        return read_edges(edges, nodes)
-    if isinstance(edges, RandomGraph):
-        sources, targets = (np.concatenate(part) for part in zip(*edges.blocks(), strict=True))
-        return Edges(sources, targets, None, pd.RangeIndex(edges.n_nodes))
+    if isinstance(edges, EdgeFile | RandomGraph):
+        return edges.edges(nodes)
     if hasattr(edges, "tocoo"):
         rows, columns = edges.shape
         if rows != columns:
@@ -183,15 +179,6 @@ def _edges(
         block = make_block(entries.row, entries.col, entries.data)
         return number_nodes([block], pd.RangeIndex(rows))
     return number_nodes([_block(edges, source, target, weight)], nodes)
-
-
-def read_edges(file: EdgeFile, nodes: pd.Index | None = None) -> Edges:
-    """Read all edges of a file; names are integers where all of them are."""
-    known = file.nodes if nodes is None else nodes
-    try:
-        return number_nodes(file.blocks(), known)
-    except NamesAreText:
-        return number_nodes(file.blocks(text=True), known)
 
 
 def _block(edges: Any, source: str | None, target: str | None, weight: str | None) -> Block:

@@ -20,11 +20,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.graph.edges import sorted_names
-from pipelines.graph.files import NamesAreText, Part
-from pipelines.graph.graph import Piece, add_out, make_rows
+from pipelines.graph.edges import Piece, sorted_names
+from pipelines.graph.files import EdgeFile, NamesAreText, Part, trim_memory
+from pipelines.graph.graph import add_out, make_rows
 from pipelines.graph.iteration import rounding_error
-from pipelines.graph.source import EdgeSource, trim_memory
+from pipelines.graph.random_graphs import RandomGraph
 from pipelines.svm.compiled import compiled
 
 NODES = "nodes.parquet"
@@ -74,15 +74,10 @@ class Partitioning:
         return rounding_error(np.diff(np.load(self.path(p, "first"), mmap_mode="r")), precision)
 
 
-def file_exists(path: str) -> bool:
-    """Return whether a worker sees a file."""
-    return Path(path).is_file()
-
-
-def names_in_part(source: EdgeSource, part: Part | int) -> pa.Array | None:
+def names_in_part(edges: EdgeFile, part: Part) -> pa.Array | None:
     """Return the node names in a part; None if they are not integers, as was assumed."""
     try:
-        return source.names(part)
+        return edges.names(part)
     except NamesAreText:
         return None
 
@@ -140,11 +135,11 @@ def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) ->
 
 
 def write_edges_by_cell(
-    source: EdgeSource,
+    edges: EdgeFile | RandomGraph,
     folder: str,
     read: Callable[[], pd.Index],
     n_cells: int,
-    numbered: tuple[int, Part | int],
+    numbered: tuple[int, Any],
 ) -> NDArray[np.int64]:
     """Write the edges of a part to the folder, by cell of their target.
 
@@ -159,7 +154,7 @@ def write_edges_by_cell(
     how many edges point into each cell
     """
     (number, part), nodes = numbered, read()
-    piece = source.read(part, nodes)
+    piece = edges.piece(part, nodes)
     cell = (piece[1].astype(np.int64) * n_cells // len(nodes)).astype(np.int32)
     counts = np.bincount(cell, minlength=n_cells)
     order = np.argsort(cell, kind="stable")

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import short_repr
@@ -39,24 +37,16 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
         )
     try:
         if path.suffix.lower() == ".parquet":
-            table = parquet.read_table(path)
+            table = pd.read_parquet(path)
         else:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            table = arrow_csv.read_csv(
-                path, parse_options=arrow_csv.ParseOptions(delimiter=delimiter)
-            )
-        names, *vectors = table.columns
-        columns = {
-            name: vector.cast(pa.float64()).fill_null(0).to_numpy()
-            for name, vector in zip(table.column_names[1:], vectors, strict=True)
-        }
+            table = pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+        return table.set_index(table.columns[0]).astype(np.float64).fillna(0.0)
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise InputError(
             f"{opt('personalise')} must be a table of nodes and numbers, '{path}' is not "
             f"({reason}); mend it"
         ) from None
-    return pd.DataFrame(columns, index=pd.Index(names.to_pandas()))
 
 
 def surfer_on(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
-from pipelines.graph.edges import check_node_count
+from pipelines.graph.edges import Edges, Piece, check_node_count
 
 KINDS = ("erdos", "rmat", "ring")
 
@@ -60,6 +62,24 @@ class RandomGraph:
             )
 
     @property
+    def name(self) -> str:
+        return f"{self.kind} of {self.n_nodes:,} nodes, degree {self.degree:g}"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the numbers that decide it."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON-serialisable metadata of the graph."""
+        return {"name": self.name, "fingerprint": self.fingerprint}
+
+    @property
+    def nodes(self) -> pd.Index:
+        """The names of all nodes: from 0 on."""
+        return pd.RangeIndex(self.n_nodes)
+
+    @property
     def n_blocks(self) -> int:
         """The number of blocks it is drawn in, of about 2^20 edges."""
         return max(1, math.ceil(self.n_nodes * self.degree / BLOCK_EDGES))
@@ -75,9 +95,19 @@ class RandomGraph:
             return _erdos(self.n_nodes, self.degree, begin, n_sources, rng)
         return _ring(self.n_nodes, int(self.degree), begin, n_sources)
 
-    def blocks(self) -> Iterator[Pairs]:
-        """Yield all blocks of edges."""
-        return map(self.block, range(self.n_blocks))
+    def parts(self, part_bytes: int = 0) -> list[int]:
+        """Return the numbers of the blocks."""
+        return list(range(self.n_blocks))
+
+    def piece(self, part: int, nodes: pd.Index) -> Piece:
+        """Return sources and targets of a block; every edge counts 1."""
+        return (*self.block(part), None)
+
+    def edges(self, nodes: pd.Index | None = None) -> Edges:
+        """Return all edges."""
+        drawn = (self.block(i) for i in range(self.n_blocks))
+        sources, targets = (np.concatenate(part) for part in zip(*drawn, strict=True))
+        return Edges(sources, targets, None, self.nodes)
 
 
 def _part(total: int, i: int, n: int) -> tuple[int, int]:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.graph.files import trim_memory
 from pipelines.graph.graph import Rows
 from pipelines.graph.iteration import Array, RandomSurfer
 from pipelines.graph.partitions import Partitioning, save_array
 from pipelines.graph.pull import PullRows, pull, reciprocal_of
-from pipelines.graph.source import trim_memory
 
 # Of an iteration, after each of which the pages of edges that were read are released.
 SHARES = 16
@@ -200,9 +200,3 @@ def save_state(
     iteration = begun + len(totals.changes)
     save_array(partitioning.checkpoint(p, iteration), state.ranks)
     return iteration
-
-
-def write_start(partitioning: Partitioning, p: int, ranks: Array, jump: Array) -> None:
-    """Write the initial ranks and the personalisation of a partition."""
-    save_array(partitioning.checkpoint(p, 0), ranks)
-    save_array(partitioning.path(p, "jump"), jump)

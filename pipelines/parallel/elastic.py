@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.errors import InputError
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
@@ -17,6 +18,7 @@ from pipelines.process_group.group import Group, ProcessGroupError
 from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
     Ended,
+    hosts_of,
     load_on_workers,
     run_process_group,
     wait_for_members,
@@ -55,7 +57,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    staged = order.settings.plan is not None and group.n_ranks > 1
+    staged = order.options.pipeline_stages is not None and group.n_ranks > 1
     rank = (StagedRank if staged else Rank)(problem, order, group, send)
     try:
         return rank.train()
@@ -66,7 +68,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
 def train_on(
     client: Client, problem: Problem, order: TrainingPlan, n_ranks: int, on_message: Send, *,
-    device: str, threads: int,
+    device: str, threads: int, open_ranks: bool,
 ) -> Trained:  # fmt: skip
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
@@ -79,16 +81,22 @@ def train_on(
     Raises
     ------
     RunStopped
-        Workers died again and again and nothing was gained, or none is left.
+        They came to be on several hosts, and ``open_ranks`` does not consent to that; workers died
+        again and again and nothing was gained, or none is left.
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    staged = ["torch.distributed.pipelining"] if order.settings.plan is not None else []
+    staged = ["torch.distributed.pipelining"] if order.options.pipeline_stages else []
     load_on_workers(client, ["torch", *staged])
     listener, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
+        if not open_ranks:
+            try:
+                refuse_several_hosts(members)
+            except InputError as error:  # a replacement that came from another host
+                raise RunStopped(str(error)) from None
         listener.n_ranks = len(members)
         ended = run_process_group(
             client, members, train, problem, dataclasses.replace(order, start=newest),
@@ -105,6 +113,22 @@ def train_on(
             raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
         listener.lose(ended)
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
+
+
+def refuse_several_hosts(members: Sequence[str]) -> None:
+    """Refuse ranks whose tensors would cross a network in clear: torch's wheels have no TLS.
+
+    Raises
+    ------
+    InputError
+    """
+    hosts = sorted(hosts_of(members))
+    if len(hosts) > 1:
+        raise InputError(
+            "--cluster must have the ranks on one host, as torch does not encrypt what they say to "
+            f"each other, got {len(hosts)} ({', '.join(hosts[:3])}); add --open-ranks where nobody "
+            "else is on the network"
+        )
 
 
 class _Listener:

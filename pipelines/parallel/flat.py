@@ -6,8 +6,6 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.parallel.settings import Settings
-
 if TYPE_CHECKING:
     import torch
 
@@ -19,8 +17,8 @@ class FlatModel:
     ----------
     network : torch.nn.Module
         Its parameters become views of one float32 vector.
-    settings : Settings
     optimizer : {"sgd", "adamw"}
+    momentum : of sgd
     device : torch's name of it
 
     Attributes
@@ -33,7 +31,7 @@ class FlatModel:
     """
 
     def __init__(
-        self, network: torch.nn.Module, settings: Settings, optimizer: str, device: str
+        self, network: torch.nn.Module, optimizer: str, momentum: float, device: str
     ) -> None:
         import torch
 
@@ -51,7 +49,7 @@ class FlatModel:
         self.buffers = {
             name: one for name, one in self.network.named_buffers() if one.is_floating_point()
         }
-        self._optimizer, self._momentum = optimizer, settings.momentum
+        self._optimizer, self._momentum = optimizer, momentum
         self._moments: dict[str, torch.Tensor] = {}
         if optimizer == "adamw":
             self._moments = {
@@ -59,7 +57,7 @@ class FlatModel:
                 "mean": torch.zeros_like(self.weights),
                 "square": torch.zeros_like(self.weights),
             }
-        elif settings.momentum:
+        elif momentum:
             self._moments = {"velocity": torch.zeros_like(self.weights)}
 
     @property

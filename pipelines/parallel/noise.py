@@ -26,9 +26,6 @@ class NoiseScale:
         self._large: torch.Tensor | float = 0.0
         self._n_small = self._n_large = 0
 
-    def is_due(self, step: int) -> bool:
-        return step % STEPS_BETWEEN_LOOKS == 0
-
     def add(
         self, small: torch.Tensor, large: torch.Tensor, n_small: int, n_large: int
     ) -> None:  # fmt: skip

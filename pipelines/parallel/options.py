@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipelines.errors import InputError, flag_of
-from pipelines.parallel.settings import OPTIMIZERS, SCALINGS, STORAGES, Settings
 from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
 from pipelines.run.options import at_least, finite, number, option, positive, share
@@ -15,6 +14,9 @@ from pipelines.run.options import at_least, finite, number, option, positive, sh
 USUAL = {"approximator": ("adamw", 0.003), "bagging": ("sgd", 0.01), "mlp": ("adamw", 0.001)}
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
 MICRO_BATCHES, SCHEDULE = 8, "1f1b"
+OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
+SCALINGS = ("none", "linear", "sqrt")
+STORAGES = ("device", "host", "parquet")
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
@@ -135,21 +137,34 @@ class TrainingOptions(StageOptions, NetworkOptions):
         changes_results=False,
     )  # fmt: skip
 
+    open_ranks: bool = option(
+        False, "let ranks on several hosts talk by sockets that torch does not encrypt",
+        changes_results=False,
+    )  # fmt: skip
+
     def strategies(self) -> list[str]:
         """Return the strategies of the run, as they are typed."""
         return self.compare.split(",") if self.compare else [self.sync]
 
-    def settings(self) -> Settings:
-        """Return the training settings that these options stand for."""
-        optimizer, rate = USUAL.get(self.network, ("adamw", 0.001))
-        return Settings(
-            self.epochs, self.batch_size,
-            optimizer if self.optimizer == "auto" else self.optimizer,
-            self.learning_rate or rate, self.momentum, scale_lr=self.scale_lr,
-            warm_up=self.warm_up, patience=self.patience, until_loss=self.until_loss,
-            checkpoint_seconds=self.checkpoint_seconds, storage=self.storage,
-            prefetch=self.prefetch, plan=self.pipeline(),
-        )  # fmt: skip
+    @property
+    def chosen_optimizer(self) -> str:
+        """The optimiser, ``auto`` resolved by the network."""
+        usual, _ = USUAL.get(self.network, USUAL["mlp"])
+        return usual if self.optimizer == "auto" else self.optimizer
+
+    @property
+    def base_rate(self) -> float:
+        """The learning rate of one rank."""
+        return self.learning_rate or USUAL.get(self.network, USUAL["mlp"])[1]
+
+    def rate(self, step: int, n_ranks: int) -> float:
+        """Return the learning rate of a step, counted from 1.
+
+        With many ranks it is multiplied with their number (Goyal et al. 2017) or its root
+        (Krizhevsky 2014), where that is asked for.
+        """
+        factor = {"none": 1.0, "linear": float(n_ranks), "sqrt": n_ranks**0.5}[self.scale_lr]
+        return self.base_rate * factor * min(1.0, step / max(1, self.warm_up))
 
     def refuse_meaningless(self) -> None:
         """Refuse options that would do nothing.
@@ -162,7 +177,7 @@ class TrainingOptions(StageOptions, NetworkOptions):
             raise InputError("--sync and --compare exclude each other; name all in --compare")
         if len(set(self.strategies())) < len(self.strategies()):
             raise InputError(f"--compare must name each strategy once, got {self.compare}")
-        optimizer = self.settings().optimizer
+        optimizer = self.chosen_optimizer
         if self.momentum != 0.9 and optimizer != "sgd":
             raise InputError(
                 f"--momentum is for --optimizer sgd, got {self.momentum:g} with {optimizer}; leave "

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
+from pipelines.parallel import noise
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
-from pipelines.parallel.noise import NoiseScale
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.settings import Settings
 from pipelines.parallel.strategies import TrainingStep, strategy_of
 from pipelines.process_group.group import Group
 
@@ -43,7 +43,7 @@ class TrainingPlan:
         The Parquet file of the rows, where they stay on disk.
     """
 
-    settings: Settings
+    options: TrainingOptions
     sync: str
     seed: int
     start: bytes | None
@@ -59,10 +59,12 @@ class Rank:
 
         self._torch = torch
         self._problem, self._order, self._group, self._tell = problem, order, group, send
-        settings = self._settings = order.settings
+        options = self._options = order.options
         self._strategy = strategy_of(order.sync)
         self._network = problem.network.make(order.seed)
-        self._model = self._make_model(self._network, self._strategy.inner or settings.optimizer)
+        self._model = self._make_model(
+            self._network, self._strategy.inner or options.chosen_optimizer
+        )
         self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
         if order.start is not None:
@@ -71,9 +73,16 @@ class Rank:
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
         self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
         rank, n_ranks = self._place()
+        stored: Rows
+        if options.storage == "parquet":
+            columns = {name: name for name in problem.train}
+            stored = ParquetRows(order.rows, columns, device=group.device)
+        else:
+            kind = HostRows if options.storage == "host" else DeviceRows
+            stored = kind(problem.train, group.device)
         self._batches = Batches(
-            self._storage(), batch_size=settings.batch_size, seed=order.seed,
-            map=problem.prepare, prefetch=settings.prefetch, rank=rank, n_ranks=n_ranks,
+            stored, batch_size=options.batch_size, seed=order.seed,
+            map=problem.prepare, prefetch=options.prefetch, rank=rank, n_ranks=n_ranks,
         )  # fmt: skip
         self._batches.load_state_dict(
             {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
@@ -84,23 +93,16 @@ class Rank:
         )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
-        self._noise = NoiseScale()
+        self._noise = noise.NoiseScale()
         self._last_news = self._last_write = time.monotonic()
 
     def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
         """Build this rank's model of the network."""
-        return FlatModel(network, self._settings, optimizer, self._group.device)
+        return FlatModel(network, optimizer, self._options.momentum, self._group.device)
 
     def _place(self) -> tuple[int, int]:
         """Return this rank's place among those that divide a batch, and their number."""
         return self._group.rank, self._group.n_ranks
-
-    def _storage(self) -> Rows:
-        """Choose the storage of the training rows."""
-        train, device = self._problem.train, self._group.device
-        if self._settings.storage == "parquet":
-            return ParquetRows(self._order.rows, {name: name for name in train}, device=device)
-        return (HostRows if self._settings.storage == "host" else DeviceRows)(train, device)
 
     def _make_equal(self) -> None:
         """Broadcast rank 0's first weights, which may differ in bits between GPUs."""
@@ -122,10 +124,10 @@ class Rank:
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:
-        progress, settings, group = self._progress, self._settings, self._group
+        progress, options, group = self._progress, self._options, self._group
         began = time.perf_counter()
         for batch in self._batches:
-            now = TrainingStep(progress.step + 1, progress.epoch, settings.epochs)
+            now = TrainingStep(progress.step + 1, progress.epoch, options.epochs)
             self._step(batch, now)
             progress.step, progress.position = now.step, batch.position
             equal = self._strategy.always_equal
@@ -141,7 +143,7 @@ class Rank:
             if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
                 self._last_news = time.monotonic()
                 self._tell({"kind": "news", "step": now.step, "epoch": progress.epoch + 1})
-        now = TrainingStep(progress.step, progress.epoch, settings.epochs)
+        now = TrainingStep(progress.step, progress.epoch, options.epochs)
         merged = self._strategy.merges_after_epoch(now)
         if merged:
             self._strategy.merge(self._model, group)
@@ -164,7 +166,10 @@ class Rank:
             self._loss += loss.detach()
         if shares:
             model.shared[-1] = self._loss
-            looks = self._looks_at_noise(batch, now)
+            # All gradients must be of one model, and of as many rows.
+            whole = batch.n_union == self._options.batch_size * group.n_ranks
+            several = group.n_ranks > 1 and self._strategy.always_equal
+            looks = several and whole and now.step % noise.STEPS_BETWEEN_LOOKS == 0
             if looks:
                 model.shared[-2] = model.gradient.dot(model.gradient) * group.n_ranks
             group.sum(model.shared)
@@ -173,13 +178,7 @@ class Rank:
                 square = model.gradient.dot(model.gradient)
                 self._noise.add(model.shared[-2].clone(), square, n_mine, batch.n_union)
         if shares or n_mine:
-            model.step(self._settings.rate(now.step, group.n_ranks))
-
-    def _looks_at_noise(self, batch: Batch, now: TrainingStep) -> bool:
-        """Return whether this step's gradients measure noise: all must be of one model."""
-        whole = batch.n_union == self._settings.batch_size * self._group.n_ranks
-        several = self._group.n_ranks > 1 and self._strategy.always_equal
-        return several and whole and self._noise.is_due(now.step)
+            model.step(self._options.rate(now.step, group.n_ranks))
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
@@ -193,12 +192,12 @@ class Rank:
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
         """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
-        progress, settings, group, model = self._progress, self._settings, self._group, self._model
+        progress, options, group, model = self._progress, self._options, self._group, self._model
         problem = self._problem
         times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
         group.mean(times)
         compute, wait = times.tolist()
-        last = progress.epoch + 1 >= settings.epochs
+        last = progress.epoch + 1 >= options.epochs
         own: dict[str, torch.Tensor] = {}
         if not equal:
             own = {name: one.clone() for name, one in model.state().items()}
@@ -233,8 +232,8 @@ class Rank:
         progress.epochs = [*progress.epochs, row]
         progress.done = (
             last or diverged
-            or (settings.patience is not None and progress.since_best >= settings.patience)
-            or (settings.until_loss is not None and loss <= settings.until_loss)
+            or (options.patience is not None and progress.since_best >= options.patience)
+            or (options.until_loss is not None and loss <= options.until_loss)
         )  # fmt: skip
         progress.epoch, progress.position, progress.loss = progress.epoch + 1, 0, 0.0
         if equal or progress.done or self._order.sync == "never":
@@ -266,7 +265,7 @@ class Rank:
         return to_bytes(*(self._kept or (self._state() | self._best, self._progress)))
 
     def _write_in_time(self) -> None:
-        if time.monotonic() - self._last_write >= self._settings.checkpoint_seconds:
+        if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
             self._write_if_first()
 
     def _write_if_first(self, always: bool = False) -> bytes:

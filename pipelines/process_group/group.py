@@ -1,17 +1,17 @@
 """Ranks that compute together: how they find each other, what they add up, how they end.
 
-Plain torch and sockets; ranks may be processes on many hosts or threads of one. Groups are
-made without torch's global one, so that a process that lost a process group can join the next.
+Plain torch; ranks may be processes on many hosts or threads of one. Groups are made without
+torch's global one, so that a process that lost a process group can join the next.
 """
 
 from __future__ import annotations
 
-import socket
+import hmac
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 # Of finding each other: a process that has just started loads torch first.
 SECONDS_TO_JOIN = 120.0
+LOOPBACK = "127.0.0.1"
 
 
 class ProcessGroupError(RuntimeError):
@@ -33,32 +34,6 @@ class ProcessGroupError(RuntimeError):
     """
 
     kept: Any = None
-
-
-@dataclass(frozen=True)
-class Address:
-    """The address at which rank 0 listens."""
-
-    host: str
-    port: int
-
-
-class Rendezvous:
-    """The rendezvous of a group's ranks: opened by rank 0's process on a free port.
-
-    It listens on the address that Dask's worker has, not on all of its host.
-    """
-
-    def __init__(self, host: str, seconds: float = SECONDS) -> None:
-        from torch._C._distributed_c10d import TCPStore
-
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, 0), family=family)
-        self.address = Address(host, listening.getsockname()[1])
-        self._store = TCPStore(
-            host, self.address.port, is_master=True, wait_for_workers=False,
-            timeout=timedelta(seconds=seconds), master_listen_fd=listening.detach(),
-        )  # fmt: skip
 
 
 class Group:
@@ -73,50 +48,50 @@ class Group:
 
     def __init__(self, rank: int, n_ranks: int, device: str, backend: Any = None) -> None:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
-        self._backend = backend
+        self._backend, self._store = backend, None
         self._broken = threading.Event()
         self._spans: list[float] = []  # seconds of each collective since the last tally
 
     @classmethod
     def join(
-        cls, address: Address, rank: int, n_ranks: int, *, device: str = "cpu",
-        host: str = "127.0.0.1", seconds: float = SECONDS,
+        cls, store: Any, rank: int, n_ranks: int, *, secret: bytes, device: str = "cpu",
+        host: str = LOOPBACK, seconds: float = SECONDS,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Group:  # fmt: skip
-        """Wait until all ranks are there.
+        """Wait until all ranks are there, and have shown that they are this run's.
 
         Parameters
         ----------
-        address : of the process group's ``Rendezvous``
-        host : address by which this rank is to be reached
+        store : torch.distributed.Store, the same for all ranks
+        secret : that ranks of this group have, and nobody else
+        host : address by which this rank is to be reached; it listens on no other
         seconds : that a collective may take
         stopped : asked meanwhile, whether there is no use in waiting
 
         Raises
         ------
         ProcessGroupError
-            They were not all there in time.
+            They were not all there in time, or one does not have the secret.
         """
         if n_ranks == 1:
             return cls(rank, n_ranks, device)
-        from torch._C._distributed_c10d import TCPStore
-
         try:
-            store = TCPStore(
-                address.host, address.port, is_master=False, wait_for_workers=False,
-                timeout=timedelta(seconds=seconds),
-            )  # fmt: skip
             # A barrier of our own: where one is missing, nobody begins to wait for its sockets.
-            store.set(f"here {rank}", "")
+            store.set(f"here {rank}", b"")
             until = time.monotonic() + SECONDS_TO_JOIN
             while not store.check([f"here {one}" for one in range(n_ranks)]):
                 if stopped() or time.monotonic() > until:
                     raise RuntimeError("not all of them came")
-                time.sleep(0.01)
+                time.sleep(0.05)
             limit = timedelta(seconds=seconds)
-            return cls(rank, n_ranks, device, _backend(store, rank, n_ranks, device, host, limit))
-        except RuntimeError as error:  # torch's DistError is one
+            backend = _backend(store, rank, n_ranks, device, host, limit)
+            if device == "cpu":  # nccl takes connections from holders of rank 0's identifier alone
+                _refuse_strangers(backend, rank, n_ranks, secret)
+        except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
             raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
+        group = cls(rank, n_ranks, device, backend)
+        group._store = store  # torch calls the methods of a store that Python must keep
+        return group
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Add up a tensor over all ranks, in place.
@@ -228,6 +203,8 @@ def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit:
 
     dist: Any = torch_distributed  # its stubs lack what gloo's options are made of
     if device != "cpu":
+        # Else nccl listens on every interface that is up.
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface_of(host)}")
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = limit
         return dist.ProcessGroupNCCL(store, rank, n_ranks, options)
@@ -236,3 +213,35 @@ def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit:
     # Else gloo listens on the address that the host's name has, which may be none.
     options._devices = [dist.ProcessGroupGloo.create_device(hostname=host)]
     return dist.ProcessGroupGloo(store, rank, n_ranks, options)
+
+
+def interface_of(host: str) -> str:
+    """Return the name of this machine's network interface that has an address."""
+    import psutil
+
+    for name, addresses in psutil.net_if_addrs().items():
+        if host in [one.address for one in addresses]:
+            return name
+    raise OSError(f"no network interface has the address {host}")
+
+
+def _refuse_strangers(backend: Any, rank: int, n_ranks: int, secret: bytes) -> None:
+    """Let the other end of every connection show the secret, and show it there.
+
+    gloo takes whoever connects to its port first and names the right number.
+    """
+    import torch
+
+    def proof(by: int, to: int) -> torch.Tensor:
+        shown = hmac.digest(secret, f"rank {by} to rank {to}".encode(), "sha256")
+        return torch.frombuffer(bytearray(shown), dtype=torch.uint8)
+
+    others = [one for one in range(n_ranks) if one != rank]
+    sending = [backend.send([proof(rank, one)], one, 0) for one in others]
+    for one in others:
+        shown = torch.zeros(32, dtype=torch.uint8)
+        backend.recv([shown], one, 0).wait()
+        if not hmac.compare_digest(bytes(shown.tolist()), bytes(proof(one, rank).tolist())):
+            raise RuntimeError(f"what connected as rank {one} does not have this run's secret")
+    for work in sending:
+        work.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import secrets
 import threading
 import time
 import uuid
@@ -18,12 +19,11 @@ from distributed import WorkerPlugin
 
 from cluster_setup.workers import forecast_workers
 from pipelines.process_group.group import (
+    LOOPBACK,
     SECONDS,
     SECONDS_TO_JOIN,
-    Address,
     Group,
     ProcessGroupError,
-    Rendezvous,
 )
 from pipelines.run.errors import RunStopped
 
@@ -41,8 +41,7 @@ SECONDS_TO_LOOK = 0.2
 SECONDS_TO_LOOK_AGAIN = 0.2
 SECONDS_FOR_A_REPLACEMENT = 5.0
 
-# In a worker's process: process groups whose rank 0 it is, and the group of each of its ranks.
-_opened: dict[str, Rendezvous] = {}
+# In a worker's process: the group of each of its ranks.
 _joined: dict[str, Group] = {}
 _stopped: set[str] = set()
 _loaded = threading.Event()
@@ -202,16 +201,11 @@ def run_process_group(
     Exception
         What ``work`` raised on a rank, other than for the loss of another.
     """
-    token = uuid.uuid4().hex[:12]
+    token, secret = uuid.uuid4().hex[:12], secrets.token_bytes(32)
+    on_one_host = len(hosts_of(members)) == 1
     mailbox = _Mailbox(client, token, on_message)
     futures: list[Future] = []
     try:
-        first = client.submit(
-            _open, token, key=f"rendezvous-{token}", workers=[members[0]], pure=False
-        )
-        address, lost = _result_in_time(client, first, members[:1])
-        if address is None:
-            return Ended(None, lost, members)
         try:
             data, asked = client.scatter(
                 [shared, argument], workers=[members[0]], hash=False, timeout=SECONDS
@@ -220,7 +214,8 @@ def run_process_group(
             return Ended(None, f"the data did not arrive ({error})", members)
         futures = [
             client.submit(
-                _rank, work, data, asked, token, address, rank, len(members), device, threads,
+                _rank, work, data, asked, token, secret, on_one_host, rank, len(members), device,
+                threads,
                 key=f"rank-{rank}-of-{len(members)}-{token}", workers=[one], retries=0,
                 priority=100, pure=False,
             )
@@ -232,16 +227,9 @@ def run_process_group(
         _dismiss(client, futures, members, token)
 
 
-def _result_in_time(client: Client, future: Future, members: list[str]) -> tuple[Any, str | None]:
-    until = time.monotonic() + SECONDS_TO_JOIN  # torch is loaded first
-    while future.status == "pending" and time.monotonic() < until:
-        if gone := lost_ranks(client, members):
-            return None, f"worker {gone[0]} is gone"
-        time.sleep(0.01)
-    end = _end_of(future) if future.status != "pending" else {}
-    if isinstance(end, Address):
-        return end, None
-    return None, "rank 0 did not open the process group in time"
+def hosts_of(members: Sequence[str]) -> set[str]:
+    """Return the hosts of workers, from their addresses."""
+    return {urlsplit(one).hostname or LOOPBACK for one in members}
 
 
 def _watch(
@@ -335,21 +323,52 @@ def _wait_until_loaded() -> None:
         thread.join()
 
 
-def _open(token: str) -> Address:
-    _wait_until_loaded()
-    _opened[token] = Rendezvous(_own_host())
-    return _opened[token].address
+def _scheduler_store(worker: Any, token: str, stopped: Callable[[], bool]) -> Any:
+    """Return a store of torch's whose keys are metadata of the scheduler.
+
+    What ranks tell each other to connect travels by Dask's connections, which are TLS where the
+    cluster is; torch's own ``TCPStore`` answers whoever reaches its port.
+    """
+    from distributed.utils import sync
+    from torch._C._distributed_c10d import Store
+
+    place = ["process-group", token]
+
+    class SchedulerStore(Store):
+        def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # a stub says str
+            sync(worker.loop, worker.scheduler.set_metadata, keys=[*place, key], value=value)
+
+        def check(self, keys: list[str]) -> bool:
+            held = sync(worker.loop, worker.scheduler.get_metadata, keys=place, default={})
+            return all(key in held for key in keys)
+
+        def wait(self, keys: list[str], timeout: Any = None) -> None:
+            until = time.monotonic() + SECONDS
+            while not self.check(keys):
+                if stopped() or time.monotonic() > until:
+                    raise RuntimeError("a rank did not say where it listens")
+                time.sleep(0.02)
+
+        def get(self, key: str) -> bytes:
+            self.wait([key])
+            value = sync(worker.loop, worker.scheduler.get_metadata, keys=[*place, key])
+            return bytes(value)
+
+    return SchedulerStore()
 
 
 def _rank(
-    work: Work, shared: Any, argument: Any, token: str, address: Address, rank: int, n_ranks: int,
-    device: str, threads: int,
+    work: Work, shared: Any, argument: Any, token: str, secret: bytes, on_one_host: bool, rank: int,
+    n_ranks: int, device: str, threads: int,
 ) -> dict[str, Any]:  # fmt: skip
     _wait_until_loaded()
     import torch
     from distributed import get_worker
 
     worker, sent = get_worker(), 0
+
+    def stopped() -> bool:
+        return token in _stopped
 
     def send(message: Message) -> None:
         nonlocal sent
@@ -361,9 +380,10 @@ def _rank(
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
+        host = LOOPBACK if on_one_host else urlsplit(worker.address).hostname or LOOPBACK
         group = Group.join(
-            address, rank, n_ranks, device=device, host=_own_host(),
-            stopped=lambda: token in _stopped,
+            _scheduler_store(worker, token, stopped), rank, n_ranks, secret=secret, device=device,
+            host=host, stopped=stopped,
         )  # fmt: skip
         _joined[token] = group
         return {"result": work(shared, argument, group, send), "sent": sent}
@@ -374,7 +394,6 @@ def _rank(
     finally:
         torch.set_num_threads(before)
         _joined.pop(token, None)
-        _opened.pop(token, None)
         _stopped.discard(token)
 
 
@@ -383,10 +402,3 @@ def _stop(token: str) -> None:
     _stopped.add(token)
     if token in _joined:
         _joined[token].abort()
-
-
-def _own_host() -> str:
-    """Return the address by which other workers reach this one."""
-    from distributed import get_worker
-
-    return urlsplit(get_worker().address).hostname or "127.0.0.1"

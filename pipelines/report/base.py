@@ -44,7 +44,7 @@ from pipelines.report.wording import (
 from pipelines.run_folder import names
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import AnyRecord, Run, read_run
-from pipelines.run_folder.records.base import BestMetadata
+from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.statistics import WithinOneStandardError, scores
 from pipelines.run_folder.work_time import busy_share, worker_timelines, workers_of
 

@@ -16,8 +16,7 @@ from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import data_uri, figure_style, save
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record
+from pipelines.run_folder.record import Record, read_record
 
 # The file of each command's page and its class there: a run imports its own alone.
 REPORTS = {

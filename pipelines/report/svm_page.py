@@ -89,7 +89,7 @@ class SvmReport(Report[SvmRecord]):
     @property
     def scoring(self) -> str | None:
         """The scoring by which the best candidate was chosen."""
-        return self.record.options.scoring or self.own_scoring
+        return super().scoring or self.own_scoring
 
     @property
     def best(self) -> BestOfSvm | None:

@@ -1,4 +1,4 @@
-"""Forecast what a run will take from a smaller run: for dry runs and ``benchmarks.plan``."""
+"""Forecast what a run will take from a smaller run, for dry runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.errors import InputError, opt
 from pipelines.run.chunking import CostModel, task_queue
 from pipelines.run.outcomes import Task
-from pipelines.run.progress_state import clock
+from pipelines.run.progress import clock
 from pipelines.run.schedule import WorkerLifetimes, makespan
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.reading import tasks_of

@@ -7,33 +7,26 @@ folder, load, plan, show a dry run, open the workers, record, finish, report.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
 from pipelines.console import Echo, echo, flush_and_exit, print_error, quiet_echo, take_any_terminal
-from pipelines.errors import InputError, opt
-from pipelines.run.cluster import (
-    Cluster,
-    choose_cluster,
-    opened,
-    refuse_missing_gpu,
-    show_dry_run,
-    where,
-)
+from pipelines.errors import InputError
+from pipelines.run.cluster import Cluster, choose_cluster, opened, where
+from pipelines.run.dry_run import show_dry_run
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import Chosen, options_of_resumed_run
-from pipelines.run.lifecycle import Data, Session, locked
+from pipelines.run.lifecycle import Data, Session, open_session
 from pipelines.run.options import parse_options, with_keywords, words_of
 from pipelines.run.outcomes import Task
 from pipelines.run.signals import interrupted_once
-from pipelines.run.summary import first_rows, line_of_what_is_left
-from pipelines.run_folder.folder import RunFolder, refuse_taken
+from pipelines.run_folder.folder import RunFolder
 
 
 class Job(ABC, Generic[Chosen]):
@@ -178,7 +171,7 @@ def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
         path = Path(options.resume)
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
-        options = dataclasses.replace(options, resume=str(path))
+        options = replace(options, resume=str(path))
     return run_job(job(options, record), argv)
 
 
@@ -204,70 +197,30 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     """
     options = job.options
     write_line = quiet_echo if options.quiet else echo
-    kind = choose_cluster(options, options.dry_run)
-    if options.dry_run:
-        _try_dry(job, kind, write_line)
-        return Path(options.resume or options.results or "results")
-    with interrupted_once():
-        with locked(job.command, options, write_line) as session:
-            data = _load_and_plan(job, kind, write_line)
-            session.refuse_other_data(data)
-            job.restore(session)
-            if not job.is_whole(session.record):
-                kind = where(options, kind, job.runs_in_process)
-                n_workers = job.n_workers(kind)
-                with opened(options, kind, n_workers, session.path, write_line) as cluster:
-                    session.begin(job.options, argv, data, cluster, job.configure(cluster))
-                    metadata = job.execute(session, cluster)
-                    session.finish(metadata | job.summarize(session, cluster))
-            elif job.reusable:
-                session.folder.update(**job.summarize(session, None))
+    asked = choose_cluster(options, write_line)
+    kind = asked.kind
+    with interrupted_once(), open_session(job.command, options, write_line) as session:
+        data = job.load(kind)
+        for line in job.plan(data):
+            write_line(line)
+        session.refuse_other_data(data)
+        if options.dry_run:
+            show_dry_run(job, session, data, asked)
+            return session.path
+        job.restore(session)
+        for name, change in session.folder.changed.items():
+            write_line(f"attention  {name} is made again: {change}")
+        if session.folder.changed or not job.is_whole(session.record):
+            kind = where(options, kind, job.runs_in_process)
+            asked = replace(asked, kind=kind, workers=job.n_workers(kind))
+            with opened(asked, session.path, options.performance_report) as cluster:
+                session.begin(job.options, argv, data, cluster, job.configure(cluster))
+                metadata = job.execute(session, cluster)
+                session.finish(metadata | job.summarize(session, cluster))
+        elif job.reusable:
+            session.answer_again(job.summarize(session, None))
         _conclude(job, session, write_line)
     return session.path
-
-
-def _load_and_plan(job: Job[Any], kind: str, write_line: Echo) -> Data:
-    data = job.load(kind)
-    for line in job.plan(data):
-        write_line(line)
-    return data
-
-
-def _try_dry(job: Job[Any], kind: str, write_line: Echo) -> None:
-    """Print what a run would do, and refuse what it would refuse."""
-    if job.options.results:
-        refuse_taken(Path(job.options.results))
-    refuse_missing_gpu(job.options, kind)
-    data = _load_and_plan(job, kind, write_line)
-    for line in first_rows(data):
-        write_line(line)
-    if job.options.pilot:
-        for line in _lines_of_plan(job, kind):
-            write_line(line)
-    if job.options.resume:
-        folder = RunFolder.open(Path(job.options.resume), job.command)
-        with folder.journal(write=False) as journal:
-            session = Session(folder, journal, write_line)
-            session.refuse_other_data(data)
-            job.restore(session)
-            cost = sum(task.cost for task in job.tasks_for(kind, 1))
-            write_line(line_of_what_is_left(session, job.n_fits(), cost))
-    kind = where(job.options, kind, job.runs_in_process)
-    show_dry_run(job.options, kind, job.describe_backend(kind))
-
-
-def _lines_of_plan(job: Job[Any], kind: str) -> Iterator[str]:
-    """Return the lines that forecast this run from a smaller one."""
-    from pipelines.run import forecast  # reads tables: --help does not wait for that
-
-    if not job.tasks_for(kind, 1):
-        raise InputError(
-            f"{opt('pilot')} must go with a command that knows its tasks before it has workers, "
-            f"got {job.command}; leave it out"
-        )
-    pilot = forecast.PilotRun.read(Path(job.options.pilot), job.command)
-    best = forecast.most_workers(pilot, partial(job.tasks_for, kind), most=job.options.workers)
-    return forecast.lines(best, forecast.EFFICIENCY)
 
 
 def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
@@ -291,7 +244,10 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
     """Run ``action``, which may give a status; an error of the user's or an early end is a line."""
     take_any_terminal()
     try:
-        _refuse_missing_directory()
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            raise InputError("the working directory is gone; change to one that is there") from None
         status = action()
         return status if isinstance(status, int) else 0
     except (InputError, ClusterError) as error:
@@ -302,10 +258,3 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
         return 1
     finally:
         flush_and_exit()
-
-
-def _refuse_missing_directory() -> None:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise InputError("the working directory is gone; change to one that is there") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,12 +20,15 @@ from pipelines.console import Echo, quiet_echo
 from pipelines.errors import InputError, opt
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
+from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import RunOptions, deciding_results
-from pipelines.run.journal_writer import JournalWriter, open_journal_writer
-from pipelines.run.outcomes import Task
+from pipelines.run.outcomes import Outcome, Task
+from pipelines.run.progress import Progress, show_progress
 from pipelines.run.signals import is_interrupt
-from pipelines.run_folder.folder import RunFolder, iso_now, refuse_taken
+from pipelines.run_folder.digests import digests_of
+from pipelines.run_folder.folder import RunFolder, hold, iso_now
 from pipelines.run_folder.journal import Journal
+from pipelines.run_folder.names import JOURNAL
 
 if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
@@ -44,6 +47,49 @@ class Data(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""
+
+
+class JournalWriter:
+    """Writes the tasks of a session to the journal as they end, and shows them."""
+
+    def __init__(self, journal: Journal, progress: Progress, todo: Sequence[Task]) -> None:
+        self._journal, self._progress = journal, progress
+        self._tasks = {task.name: task for task in todo}
+
+    def record(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
+        """Write down a task with its rows, none where it failed whole."""
+        name = outcome.task.name if outcome.part is None else outcome.part
+        if name:
+            self._write(name, outcome, rows)
+        self._progress.advance(outcome.task, outcome.error is not None)
+
+    def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
+        """Show how far a task is that goes on, and write down the rows it has by now."""
+        if rows:
+            self._write(event.part, event, rows)
+        if event.task in self._tasks:
+            self._progress.update(self._tasks[event.task], event.share, event.compiled)
+
+    def best(self, text: str) -> None:
+        """Show what is best by now."""
+        self._progress.best(text)
+
+    def _write(
+        self, name: str, of: Outcome[Any] | ProgressEvent, rows: Sequence[dict[str, Any]]
+    ) -> None:
+        self._journal.append(
+            {
+                "task": name,
+                "worker": of.worker,
+                "started": of.started,
+                "seconds": of.seconds,
+                "cost": of.cost
+                if of.cost is not None or isinstance(of, ProgressEvent)
+                else of.task.cost,
+                "rows": rows,
+                **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -116,6 +162,9 @@ class Session:
                 f"attention  {self.journal.n_foreign} records of the journal are of another run "
                 "and are not used"
             )
+        known = {worker["address"] for worker in workers}
+        earlier = record.get("cluster", {}).get("workers", [])
+        earlier = [worker for worker in earlier if worker["address"] not in known]
         deciding = deciding_results(options)
         self.folder.sign(
             self.journal, data=data.fingerprint, options=deciding, metadata=dict(metadata)
@@ -128,6 +177,7 @@ class Session:
             session_began=time.time(),
             wall_seconds=self.folder.wall_seconds,
             finished=None,
+            files={},  # until this session ends
             options=asdict(options),
             seed=options.seed,
             dataset=data.describe(),
@@ -137,56 +187,49 @@ class Session:
             cluster={
                 "kind": cluster.kind,
                 "n_workers": len(workers),
-                "workers": workers + _earlier_workers(record, workers),
+                "workers": workers + earlier,
                 "dashboard": cluster.client.dashboard_link if watched else None,
             },
             **metadata,
         )
 
-    def journal_writer(
-        self, cluster: Cluster, todo: Sequence[Task]
-    ) -> AbstractContextManager[JournalWriter]:
-        """See ``open_journal_writer``: where the tasks ``todo`` are entered as they come back."""
-        return open_journal_writer(self.journal, cluster.runner, todo, self.echo is quiet_echo)
+    @contextmanager
+    def journal_writer(self, cluster: Cluster, todo: Sequence[Task]) -> Iterator[JournalWriter]:
+        """Open what the tasks ``todo`` are given to as they come back."""
+        runner, cost = cluster.runner, sum(task.cost for task in todo)
+        quiet = self.echo is quiet_echo
+        with show_progress(len(todo), cost, quiet, lambda: runner.n_workers) as progress:
+            yield JournalWriter(self.journal, progress, todo)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""
-        self.folder.record.pop("reason", None)  # why an earlier session was stopped
-        wall = self.folder.wall_seconds
-        self.folder.update(
-            status="finished",
-            finished=iso_now(),
-            wall_seconds=wall,
-            **self._of_workers(),
-            **metadata,
-        )
-
-    def _of_workers(self) -> dict[str, float | None]:
-        """Return the work time of all workers in the whole journal, as the page counts it."""
         from pipelines.run_folder.reading import tasks_of
         from pipelines.run_folder.work_time import busy_share, compile_seconds, workers_of
 
-        with self.folder.journal(write=False) as journal:
-            tasks = tasks_of(journal.records)
+        self.folder.record.pop("reason", None)  # why an earlier session was stopped
+        tasks = tasks_of(self.journal.records)
         workers = self.record.get("cluster", {}).get("workers", [])
         known = [worker["address"] for worker in workers]
-        return {
-            "busy_share": busy_share(tasks, workers_of(tasks, known)),
-            "compile_seconds": compile_seconds(tasks),
-        }
+        self.folder.update(
+            status="finished",
+            finished=iso_now(),
+            wall_seconds=self.folder.wall_seconds,
+            busy_share=busy_share(tasks, workers_of(tasks, known)),
+            compile_seconds=compile_seconds(tasks),
+            files=digests_of(self.path),
+            **metadata,
+        )
 
-
-def _earlier_workers(
-    record: Mapping[str, Any], workers: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    known = {worker["address"] for worker in workers}
-    earlier = record.get("cluster", {}).get("workers", [])
-    return [worker for worker in earlier if worker["address"] not in known]
+    def answer_again(self, metadata: Mapping[str, Any]) -> None:
+        """Write another answer of a finished run."""
+        self.folder.update(files=digests_of(self.path), **metadata)
 
 
 @contextmanager
-def locked(command: str, options: RunOptions, echo: Echo) -> Iterator[Session]:
-    """Take hold of a run's folder, before anything else is done, until the session ends.
+def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Session]:
+    """Take hold of a run's folder until the session ends; of a dry run, look at it.
+
+    Whatever ends the session early, ``run.json`` says so, and the error how to go on.
 
     Raises
     ------
@@ -196,71 +239,34 @@ def locked(command: str, options: RunOptions, echo: Echo) -> Iterator[Session]:
     RunStopped
         The session ended early, for the reason the message gives.
     """
-    if options.resume:
-        folder = RunFolder.open(Path(options.resume), command)
-    else:
-        folder = RunFolder.create(options.results, command)
-    with _journal_of(folder) as journal:
-        # As the process left it that had it open until now.
-        if options.resume:
-            folder = RunFolder.open(folder.path, command)
-        else:
-            refuse_taken(folder.path)
-        with _stopped_cleanly(folder, journal):
+    with hold(command, options.results, options.resume, not options.dry_run) as (folder, journal):
+        try:
             yield Session(folder, journal, echo)
-
-
-def _journal_of(folder: RunFolder) -> Journal:
-    try:
-        return folder.journal()
-    except OSError as error:
-        raise InputError(
-            f"the folder of a run must be one that can be written, got {folder.path}: "
-            f"{error.strerror}; name another folder with {opt('results')}"
-        ) from None
-
-
-def _remove_unless_begun(folder: RunFolder) -> None:
-    """Remove a folder that was made in vain; only by who holds it."""
-    if folder.has_begun:
-        return
-    with suppress(OSError):
-        folder.journal_path.unlink(missing_ok=True)
-        folder.path.rmdir()
-        if folder.path.parent == Path("results"):
-            folder.path.parent.rmdir()  # where there is nothing else in it
-
-
-@contextmanager
-def _stopped_cleanly(folder: RunFolder, journal: Journal) -> Iterator[None]:
-    """Yield whatever ends the run early: say so in ``run.json`` and how to go on, in one line."""
-    folder.start_clock(journal.records)
-    try:
-        yield
-    except (InputError, ClusterError):
-        _remove_unless_begun(folder)
-        raise
-    except (KeyboardInterrupt, ImportError) as error:
-        if not is_interrupt(error):
+            return
+        except (InputError, ClusterError):
             raise
-        reason = "stopped on request"
-    except RunStopped as error:
-        reason = str(error)
-    except OSError as error:
-        named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
-        reason = str(named or error) or f"the cluster did not answer ({type(error).__name__})"
-    else:
-        return
-    if not folder.has_begun:
-        _remove_unless_begun(folder)
-        raise RunStopped(f"{reason}; nothing was computed")
-    if folder.record.get("status") == "finished":
-        raise RunStopped(f"{reason}; {folder.path} holds the finished run as it was")
-    # On a full disk this fails too: the journal stands, and that is what counts.
-    with suppress(OSError):
-        folder.update(status="stopped", reason=reason, wall_seconds=folder.wall_seconds)
-    kept = "finished rows are in" if journal.is_filled else "nothing finished yet in"
-    raise RunStopped(
-        f"{reason}; {kept} {folder.path}, go on with "
-        f"python -m pipelines.{folder.record['command']} --resume {shlex.quote(str(folder.path))}"
-    )
+        except (KeyboardInterrupt, ImportError) as error:
+            if options.dry_run or not is_interrupt(error):
+                raise
+            reason = "stopped on request"
+        except RunStopped as error:
+            reason = str(error)
+        except OSError as error:
+            named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
+            reason = str(named or error) or f"the cluster did not answer ({type(error).__name__})"
+        if not folder.has_begun:
+            raise RunStopped(f"{reason}; nothing was computed")
+        if folder.record.get("status") == "finished":
+            raise RunStopped(f"{reason}; {folder.path} holds the finished run as it was")
+        # On a full disk this fails too: the journal stands, and that is what counts.
+        with suppress(OSError):
+            files = digests_of(folder.path)
+            files.pop(JOURNAL, None)  # of its lines, each that is damaged costs its own task
+            folder.update(
+                status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
+            )
+        kept = "finished rows are in" if journal.records else "nothing finished yet in"
+        raise RunStopped(
+            f"{reason}; {kept} {folder.path}, go on with python -m "
+            f"pipelines.{command} --resume {shlex.quote(str(folder.path))}"
+        )

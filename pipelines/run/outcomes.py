@@ -163,7 +163,9 @@ def _here() -> str:
 
 def describe(error: BaseException) -> str:
     """Return an exception as one short line for a row's status."""
-    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
+    # Of a library that cannot be loaded into what memory is left, the loader says the second.
+    no_memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
+    if no_memory or "failed to map segment" in str(error):
         return "out of memory"
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from typing import Annotated, Self, get_args, get_origin
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
-from pipelines.run_folder.schema import Count, Number, Part, Positive, Scalar, Seconds, Share
+from pipelines.run_folder.schema import Code, Count, Number, Part, Positive, Scalar, Seconds, Share
 
 DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 
@@ -262,15 +262,15 @@ class Prediction(Row):
     """A test sample and the class it was given, both as codes."""
 
     row: Count
-    true: Count
-    predicted: Count
+    true: Code
+    predicted: Code
 
 
 class VotedPrediction(Prediction):
     """A test sample and its prediction by an ensemble."""
 
     certainty: Share
-    predicted_by_mean: Count
+    predicted_by_mean: Code
     certainty_of_mean: Share
     disagreement: Share
 

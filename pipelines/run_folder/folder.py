@@ -8,13 +8,15 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.run_folder.columns import ROWS, Row
+from pipelines.run_folder.digests import FileDigest, changes_of
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.names import JOURNAL, RECORD
 from pipelines.run_folder.record import read_record
@@ -26,16 +28,23 @@ PROBE = ".probe"
 class RunFolder:
     """The folder of one run, and the record that describes it."""
 
-    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        record: dict[str, Any],
+        files: Mapping[str, FileDigest] | None = None,
+    ) -> None:
         self.path = path
         self.record = record
+        self.files = files or {}  # as its last session left them
+        self.changed: Mapping[str, str] = {}  # those that were removed, and how they differed
         self.wall_before = 0.0  # of earlier sessions, once the clock has been started
         self._clock = 0.0
         self.session_started = iso_now()
 
     @classmethod
-    def create(cls, results: str | None, command: str) -> RunFolder:
-        """Make the folder of a new run.
+    def create(cls, results: str | None, command: str, write: bool = True) -> RunFolder:
+        """Make the folder of a new run, or only check that it can be new.
 
         Parameters
         ----------
@@ -47,6 +56,10 @@ class RunFolder:
         InputError
             The folder cannot be written, or is not empty.
         """
+        if not write:
+            if results:
+                refuse_taken(Path(results))
+            return cls(Path(results or "results"), {"command": command})
         stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
         path = Path(results) if results else unused(Path("results", stem))
         try:
@@ -89,17 +102,25 @@ class RunFolder:
                 f"--resume must be a run whose {RECORD} is whole, got {path}, which is finished "
                 f"and has no {', '.join(missing)}; start a new run with --results"
             )
-        return cls(path, record)
+        return cls(path, record, known.files)
 
     def update(self, **metadata: Any) -> None:
-        """Add entries to ``run.json``, which is replaced in one step."""
-        self.record.update(metadata)
+        """Add entries to ``run.json``, which is replaced in one step.
+
+        Raises
+        ------
+        OSError
+            They could not be stored; ``record`` says what the file says, as it was before.
+        """
+        # What a full disk has not taken must not be believed: not a status "finished" above all.
+        record = self.record | metadata
         temporary = self.path / PART
         with temporary.open("w") as file:
-            file.write(json.dumps(self.record, indent=2) + "\n")
+            file.write(json.dumps(record, indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())  # or a machine without power may leave it empty
         os.replace(temporary, self.path / RECORD)
+        self.record = record
 
     @property
     def has_begun(self) -> bool:
@@ -115,6 +136,27 @@ class RunFolder:
         """Open the journal of the run, to append by this process alone, or to read."""
         rows = ROWS.get(self.record["command"], Row)
         return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
+
+    def remove_changed(self) -> None:
+        """Remove the files that are not as the run left them, for this session to make again.
+
+        Rows that a cut journal has lost are computed again; one that was changed within may say
+        anything.
+
+        Raises
+        ------
+        InputError
+            The journal was changed within.
+        """
+        self.changed = changes_of(self.path, self.files)
+        for name, change in self.changed.items():
+            if name != JOURNAL:
+                (self.path / name).unlink(missing_ok=True)
+            elif self.journal_path.stat().st_size >= self.files[name].bytes:
+                raise InputError(
+                    f"--resume must be a run whose {JOURNAL} is as it was left, got {self.path} "
+                    f"({change}); start a new run with --results"
+                )
 
     def sign(self, journal: Journal, **metadata: Any) -> None:
         """Give a new run its fingerprint, of all that decides its results, and its journal too.
@@ -144,6 +186,52 @@ class RunFolder:
     def wall_seconds(self) -> float:
         """Wall time of all sessions up to now."""
         return self.wall_before + time.perf_counter() - self._clock
+
+
+@contextmanager
+def hold(
+    command: str, results: str | None, resume: str | None, write: bool = True
+) -> Iterator[tuple[RunFolder, Journal]]:
+    """Take hold of a run's folder, before anything else is done, until the end of the block.
+
+    One that was made for a run which then never began is gone at the end.
+
+    Parameters
+    ----------
+    results : path of a new folder; None for one with the time in its name
+    resume : path of an earlier run's folder, in place of a new one
+    write : False to look alone: nothing is made, locked or removed
+
+    Raises
+    ------
+    InputError
+        The folder cannot be used, or another process has it open.
+    """
+    folder = (
+        RunFolder.open(Path(resume), command) if resume
+        else RunFolder.create(results, command, write)
+    )  # fmt: skip
+    try:
+        journal = folder.journal(write)
+    except OSError as error:
+        raise _unwritable(folder.path, error) from None
+    with journal:
+        # As the process left it that had it open until now.
+        if resume and write:
+            folder = RunFolder.open(folder.path, command)
+            folder.remove_changed()
+        elif write:
+            refuse_taken(folder.path)
+        folder.start_clock(journal.records)
+        try:
+            yield folder, journal
+        finally:
+            if write and not folder.has_begun:
+                with suppress(OSError):
+                    folder.journal_path.unlink(missing_ok=True)
+                    folder.path.rmdir()
+                    if folder.path.parent == Path("results"):
+                        folder.path.parent.rmdir()  # where there is nothing else in it
 
 
 def refuse_taken(path: Path) -> None:

@@ -91,11 +91,10 @@ class Journal:
     Attributes
     ----------
     records : list of dict
-        What stood in the file when it was opened, damaged and foreign lines left out.
+        What stood in the file when it was opened, damaged and foreign lines left out, and what
+        was appended since.
     n_foreign : int
         Records of another run.
-    is_filled : bool
-        Whether it holds a record of this run by now.
 
     Raises
     ------
@@ -112,7 +111,6 @@ class Journal:
         self._file.seek(0)
         content = self._file.read()
         self.records, self.n_foreign = read_records(content, rows, fingerprint)
-        self.is_filled = bool(self.records)
         if write and (whole := content.rfind(b"\n") + 1) < len(content):
             self._file.truncate(whole)
 
@@ -136,7 +134,7 @@ class Journal:
         except OSError:
             self._file.truncate(before)
             raise
-        self.is_filled = True
+        self.records.append(record)
 
     def close(self) -> None:
         """Close the file."""

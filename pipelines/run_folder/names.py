@@ -35,6 +35,13 @@ EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 ROWS_ON_DISK = "rows.parquet"  # what ranks read while they train; removed at the end
 
+# What a later session, predict or the report reads; run.json has the digest of each.
+READ_AGAIN = (
+    JOURNAL, "*.parquet", WRONG, MODEL, MEMBERS, *(f"{MEMBER_FILES}/member-*.{kind}"
+    for kind in ("safetensors", "npy", "npz")), MEMBER_PROBABILITIES, EXPLAINED,
+    SELECTIVE_PREDICTION, f"{CHECKPOINTS}/*.safetensors",
+)  # fmt: skip
+
 # How a fit ended, as the column "status" says it.
 OK, NOT_CONVERGED = "ok", "not converged"
 FAILED = "failed"  # what the status of a cell without a score begins with; the reason follows

@@ -13,10 +13,10 @@ import pandas as pd
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
 from pipelines.run_folder.columns import ROWS, Prediction, Row
+from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import read_journal
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record
-from pipelines.run_folder.schema import MOST_CLASSES, damaged, one_line
+from pipelines.run_folder.record import Record, read_record
+from pipelines.run_folder.schema import damaged, one_line
 from pipelines.run_folder.tables import as_table, read_table
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -99,15 +99,7 @@ class Run(Generic[AnyRecord]):
     @property
     def image_shape(self) -> tuple[int, int] | None:
         """Height and width of the images in pixels; None for a table."""
-        return shape_of(self.record)
-
-
-def shape_of(record: Record) -> tuple[int, int] | None:
-    """Return height and width of a run's images; None where its data are a table."""
-    if record.dataset.image_shape is None:
-        return None
-    height, width = record.dataset.image_shape
-    return height, width
+        return self.record.dataset.image_shape
 
 
 def read_run(
@@ -137,6 +129,8 @@ def read_run(
     """
     folder = Path(folder)
     metadata, record = read_record(folder)
+    read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
+    refuse_changed(folder, record.files, *read, may_be_gone=True)
     rows = ROWS.get(record.command, Row)
     try:
         journal = read_journal(folder / names.JOURNAL, rows, record.fingerprint)
@@ -153,8 +147,8 @@ def read_run(
         cells=cells,
         candidates=pd.DataFrame(),
         tasks=tasks_of(journal),
-        predictions=_codes_known(folder, read_table(folder / names.PREDICTIONS, prediction)),
-        wrong_images=read_wrong_images(folder / names.WRONG, shape_of(record)),
+        predictions=read_table(folder / names.PREDICTIONS, prediction),
+        wrong_images=read_wrong_images(folder / names.WRONG, record.dataset.image_shape),
     )
     if candidates is None:
         candidates = candidates_of(cells, run.n_folds or 0)
@@ -201,16 +195,6 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
         for record in journal
     ]  # fmt: skip
     return tuple(sorted(tasks, key=lambda task: task.started))
-
-
-def _codes_known(folder: Path, predictions: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return predictions whose class codes are not beyond any number of classes."""
-    if predictions is None or predictions.empty:
-        return predictions
-    if (most := int(predictions[["true", "predicted"]].to_numpy().max())) >= MOST_CLASSES:
-        path = folder / names.PREDICTIONS
-        raise damaged(path, f"class codes below {MOST_CLASSES:,}", f"it has {most}")
-    return predictions
 
 
 def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:

@@ -17,9 +17,11 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Side = Annotated[int, Field(ge=1, le=65_536)]  # of an image, in pixels
 Scalar = bool | int | Number | str | None
 
+MOST_CLASSES = 10_000
+Code = Annotated[int, Field(ge=0, lt=MOST_CLASSES)]  # of a class
+
 # More than any run writes; what claims to be larger is not tried.
 MOST_BYTES = 2**30
-MOST_CLASSES = 10_000
 
 
 class Part(BaseModel):
@@ -39,11 +41,13 @@ def one_line(problem: object) -> str:
     return lines[0] if lines else type(problem).__name__
 
 
-def damaged(path: Path, rule: str, problem: object) -> InputError:
+DRAW_OR_RESUME = "remove that file to draw the rest, or resume the run to write it again"
+
+
+def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUME) -> InputError:
     """Return the error of a file in the folder that breaks its rule."""
     return InputError(
-        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): "
-        "remove that file to draw the rest, or resume the run to write it again"
+        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): {way_out}"
     )
 
 

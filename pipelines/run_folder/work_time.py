@@ -55,11 +55,16 @@ def worker_timelines(
     for task in tasks:
         for worker in task.workers:
             own.setdefault(worker, []).append(task)
-    parts = _parts(tasks)
-    return [
-        WorkerTimeline(worker, tuple(some), _covered_seconds(some), _present_seconds(some, parts))
-        for worker, some in own.items()
-    ]
+    parts, timelines = _parts(tasks), []
+    for worker, some in own.items():
+        busy = sum(end - start for start, end in _spans(some))
+        present = sum(
+            end - start
+            for start, end in parts
+            if not some or any(start <= task.started <= end for task in some)
+        )
+        timelines.append(WorkerTimeline(worker, tuple(some), busy, present))
+    return timelines
 
 
 def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
@@ -120,14 +125,6 @@ def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     return [*parts, (start, max(task.ended for task in tasks))]
 
 
-def _present_seconds(own: Sequence[FinishedTask], parts: Sequence[tuple[float, float]]) -> float:
-    return sum(
-        end - start
-        for start, end in parts
-        if not own or any(start <= task.started <= end for task in own)
-    )
-
-
 def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """Return the times at which at least one of the tasks ran, in order."""
     spans: list[tuple[float, float]] = []
@@ -137,7 +134,3 @@ def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
         else:
             spans.append((task.started, task.ended))
     return spans
-
-
-def _covered_seconds(tasks: Sequence[FinishedTask]) -> float:
-    return sum(end - start for start, end in _spans(tasks))

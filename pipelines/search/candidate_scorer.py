@@ -111,7 +111,7 @@ class CandidateScorer:
             from sklearn.model_selection._validation import _score
 
             seen = estimator
-            if is_understood(self.given):
+            if "?" not in self.methods:  # it asks for predictions, and does not look at the rest
                 seen = PredictedEstimator(estimator, response, X, part, None)
             return _score(seen, X, truth, self.given, params, self.error_score)
         seen = PredictedEstimator(estimator, response, X, part, self.labels)
@@ -166,11 +166,6 @@ def methods_of(scorer: Any) -> set[str]:
     if isinstance(methods, str):
         return {methods}
     return {"decision_function" if "decision_function" in methods else methods[0]}
-
-
-def is_understood(scorer: Any) -> bool:
-    """Return whether a scorer uses predictions alone, and does not look at the estimator."""
-    return "?" not in methods_of(scorer)
 
 
 class PredictedEstimator:

@@ -1,4 +1,4 @@
-"""Values of parameters as they are typed, in files, and the candidates they make."""
+"""Candidates: values of parameters as they are typed, or in files, and what they make."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pipelines.data.dataset import Dataset
 from pipelines.errors import InputError, opt
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
+# What ``cross_validate`` compares where no estimator is named.
+USUAL = {"classification": ("logistic", "knn", "forest", "boosting", "svm"),
+         "regression": ("ridge", "knn", "forest", "boosting", "svm")}  # fmt: skip
 LABEL = ":"  # between the estimator and the name of a parameter
 
 Grid = dict[str, list[Any]]
@@ -55,6 +59,39 @@ def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
+def make_candidates(
+    names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
+) -> list[Candidate]:
+    """Return every combination of parameters of every algorithm.
+
+    Raises
+    ------
+    InputError
+        An estimator or a parameter is not known, or is none for the task.
+    """
+    from sklearn.base import clone
+
+    from pipelines.search.estimators import estimator_of, refuse_unknown
+    from pipelines.search.preprocessing import parameter_name, pipeline_of
+
+    found = []
+    for name in names:
+        estimator = estimator_of(name, data.task, seed)
+        whole = pipeline_of(estimator, data, preprocess)
+        grid = {parameter_name(whole, key): values for key, values in grids.get(name, {}).items()}
+        for given, key in zip(grids.get(name, {}), grid, strict=True):
+            if key.endswith(given) and key != given:
+                refuse_unknown(estimator, [given], name)
+            else:
+                refuse_unknown(whole, [key], name)
+        typed = list(grids.get(name, {}))
+        for parameters in candidates_of(grid):
+            made = clone(whole).set_params(**parameters)
+            shown = dict(zip(typed, parameters.values(), strict=True))
+            found.append(Candidate(name, shown, made))
+    return found
+
+
 def with_labels(argv: Sequence[str]) -> list[str]:
     """Return a command line whose ``--param`` say which ``--estimator`` they are of.
 
@@ -72,22 +109,15 @@ def with_labels(argv: Sequence[str]) -> list[str]:
         elif flag == "--estimator":
             last = value
         elif flag == "--param":
-            value = _labelled(value, last)
+            named = LABEL in value.partition("=")[0]
+            value = value if named or not last else f"{last}{LABEL}{value}"
         elif flag == "--cv":
-            value = _absolute(value)
+            # FILE.py:function, which is to be found when the run is resumed from another folder.
+            path, colon, function = value.rpartition(":")
+            if colon and path.endswith(".py"):
+                value = f"{os.path.abspath(path)}:{function}"
         arguments.append(head + value)
     return arguments
-
-
-def _labelled(text: str, last: str) -> str:
-    name = text.partition("=")[0]
-    return text if LABEL in name or not last else f"{last}{LABEL}{text}"
-
-
-def _absolute(text: str) -> str:
-    """Return ``FILE.py:function`` so that a run can be resumed from another directory."""
-    path, colon, function = text.rpartition(":")
-    return f"{os.path.abspath(path)}:{function}" if colon and path.endswith(".py") else text
 
 
 def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, Grid]:

@@ -50,11 +50,15 @@ class SearchJob(job.Job[Chosen]):
 
     def restore(self, session: Session) -> None:
         """Read the rows that were computed before; a failed fit gets another try."""
-        from pipelines.search.ranking import scored_rows
-        from pipelines.search.tasks import rows_by_place
+        from pipelines.search.tasks import place_of
 
         self.path = session.path
-        self.rows: dict[Place, Row] = rows_by_place(scored_rows(session.journal.records))
+        self.rows: dict[Place, Row] = {
+            place_of(row): row
+            for record in session.journal.records
+            for row in record["rows"]
+            if not row["status"].startswith(names.FAILED)
+        }
 
     def n_fits(self) -> tuple[int, int]:
         """Return candidates on every split; those of learning curves and outer folds come later."""
@@ -112,8 +116,9 @@ class SearchJob(job.Job[Chosen]):
         best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
         with session.journal_writer(cluster, todo) as journal_writer:
             journal_writer.best(best.text)
+            inner_jobs = getattr(self.options, "inner_jobs", "worker")
             for event, rows in run_tasks(
-                cluster.runner, self.problem, todo, cluster.threads, self.inner_jobs
+                cluster.runner, self.problem, todo, cluster.threads, inner_jobs
             ):
                 best.add(row for row in rows if row["stage"] == SEARCH)
                 journal_writer.best(best.text)
@@ -123,44 +128,41 @@ class SearchJob(job.Job[Chosen]):
                     journal_writer.record(event, rows)
                 self.rows |= {place_of(row): row for row in rows}
 
-    @property
-    def inner_jobs(self) -> str:
-        """Return where an estimator's own parallel work runs."""
-        return getattr(self.options, "inner_jobs", "worker")
-
     def _tasks_of_the_best(self) -> list[Task]:
         """Return tasks of learning curves and outer folds, of what the rows so far say is best."""
-        from pipelines.search.ranking import best_of_each, chosen_in_folds, rank, tabulate
+        from pipelines.search.ranking import best_of_each, rank, tabulate
         from pipelines.search.tasks import make_tasks
 
-        rows, tasks = list(self.rows.values()), list[Any]()
-        n_splits = len(self.splits["search", 1.0])
+        tasks, n_splits = list[Any](), len(self.splits["search", 1.0])
         for stage, share in self.splits:
+            only: dict[int, Any] = {}
             if stage == "curve":
-                best = best_of_each(rank(tabulate(rows), n_splits)).values()
-                only: dict[int, Any] = {split: list(best) for split in range(n_splits)}
+                best = best_of_each(rank(tabulate(self.rows.values()), n_splits)).values()
+                only = {split: list(best) for split in range(n_splits)}
             elif stage == "outer":
-                n_outer = len(self.splits[stage, share])
-                chosen = chosen_in_folds(rows, n_outer, len(self.splits["inner", 1.0]) // n_outer)
-                only = {outer: list(each.values()) for outer, (each, _) in enumerate(chosen)}
-            else:
-                continue
-            tasks += make_tasks(self.problem, stage, share, only=only)
+                only = {i: list(each.values()) for i, (each, _) in enumerate(self._chosen())}
+            if only:
+                tasks += make_tasks(self.problem, stage, share, only=only)
         return tasks
+
+    def _chosen(self) -> list[tuple[dict[str, int], int | None]]:
+        """Return what the inner search of each outer fold chose."""
+        from pipelines.search.ranking import chosen_in_folds
+
+        n_outer = len(self.splits["outer", 1.0])
+        n_inner = len(self.splits["inner", 1.0]) // n_outer
+        return chosen_in_folds(self.rows.values(), n_outer, n_inner)
 
     def estimates(self, path: Path) -> dict[str, Any]:
         """Write learning curves and outer folds; the estimate of the latter for ``run.json``."""
-        from pipelines.search.ranking import chosen_in_folds, nested_estimate, tabulate
+        from pipelines.search.ranking import nested_estimate, tabulate
 
-        rows, metadata = list(self.rows.values()), {}
+        rows, metadata = self.rows.values(), dict[str, Any]()
         if ("curve", 0.1) in self.splits:
             curve = tabulate(rows, self.problem.columns, "curve")
             curve.to_parquet(path / names.LEARNING_CURVE)
         if ("outer", 1.0) in self.splits:
-            n_outer = len(self.splits["outer", 1.0])
-            n_inner = len(self.splits["inner", 1.0]) // n_outer
-            chosen = chosen_in_folds(rows, n_outer, n_inner)
-            metadata["nested"] = nested_estimate(rows, chosen)
+            metadata["nested"] = nested_estimate(rows, self._chosen())
             tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
         return metadata
 
@@ -175,4 +177,4 @@ class SearchJob(job.Job[Chosen]):
         )
         scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
         remarks = remarks_on(self.dataset, found, scores.tolist(), metadata.get("test_error"))
-        return {"baseline": found, "remarks": remarks}
+        return {"baseline": found, "remarks": remarks + metadata.get("remarks", [])}

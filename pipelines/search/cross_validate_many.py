@@ -81,7 +81,16 @@ def cross_validate_many(
     if not algorithms:
         raise InputError(f"{opt('algorithms')} must name at least one estimator, got none")
     check_consistent_length(X, y, groups)
-    candidates = _candidates(algorithms)
+    candidates = []
+    for name, given in algorithms.items():
+        estimator, grid = given if isinstance(given, tuple) else (given, {})
+        for parameters in candidates_of({key: list(values) for key, values in grid.items()}):
+            try:
+                made = clone(estimator).set_params(**parameters)
+            except ValueError as error:
+                why = str(error).splitlines()[0]
+                raise InputError(f"{opt('algorithms')} of {name!r}: {why}") from None
+            candidates.append(Candidate(name, parameters, made))
     of_classes = is_classifier(candidates[0].estimator)
     names = (scoring,) if isinstance(scoring, str) else tuple(scoring)
     names = names or (DEFAULT_SCORING["classification" if of_classes else "regression"],)
@@ -92,7 +101,13 @@ def cross_validate_many(
     groups = group_candidates([one.estimator for one in candidates], scorer)
     data = FoldedData(rows, y, rows[:0], y[:0], (), Scaling("none"))
     problem = Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, tuple(groups))
-    runner, n_threads = _runner(client)
+    # Limits of BLAS are those of a process: here tasks take turns, each with all its cores.
+    runner: Runner = InProcess(1)
+    n_threads = available_cores()
+    if client is not None:
+        from cluster_setup.workers import describe_workers, threads_per_task
+
+        runner, n_threads = OnCluster(client), threads_per_task(describe_workers(client))
     tasks, rows = tasks_for_workers(problem, [(SEARCH, 1.0)], runner.n_workers), []
     cost = sum(task.cost for task in tasks)
     with show_progress(len(tasks), cost, not verbose, lambda: runner.n_workers) as shown:
@@ -118,30 +133,7 @@ def compared(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with the fields of ``pipelines.search.statistics.Difference``
+    DataFrame with the columns of ``pipelines.search.statistics.compare_all``
     """
     ratio = float((table["n_validation"] / table["n_train"]).mean())
     return compare_algorithms(table, best_of_each(ranked(table)), ratio, rope)
-
-
-def _candidates(algorithms: Algorithms) -> list[Candidate]:
-    found = []
-    for name, given in algorithms.items():
-        estimator, grid = given if isinstance(given, tuple) else (given, {})
-        for parameters in candidates_of({key: list(values) for key, values in grid.items()}):
-            try:
-                made = clone(estimator).set_params(**parameters)
-            except ValueError as error:
-                why = str(error).splitlines()[0]
-                raise InputError(f"{opt('algorithms')} of {name!r}: {why}") from None
-            found.append(Candidate(name, parameters, made))
-    return found
-
-
-def _runner(client: Client | None) -> tuple[Runner, int]:
-    if client is None:
-        # Limits of BLAS are those of a process: tasks take turns, each with all its cores.
-        return InProcess(1), available_cores()
-    from cluster_setup.workers import describe_workers, threads_per_task
-
-    return OnCluster(client), threads_per_task(describe_workers(client))

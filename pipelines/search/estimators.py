@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -12,60 +11,41 @@ from typing import Any
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.errors import InputError, opt
 
-OTHER: dict[str, str] = {CLASSIFICATION: REGRESSION, REGRESSION: CLASSIFICATION}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A short name's import paths, one for each task that it can do.
-
-    ``settings`` are parameters that differ from the regressor's own defaults.
-    """
-
-    classifier: str | None
-    regressor: str | None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def path(self, task: str) -> str | None:
-        """Return the import path for the task."""
-        return self.classifier if task == CLASSIFICATION else self.regressor
-
-
-CATALOGUE = {
-    "bagging": Entry("sklearn.ensemble.BaggingClassifier", "sklearn.ensemble.BaggingRegressor"),
-    "bayes": Entry("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
-    "boosting": Entry(
+# Import paths by short name: a classifier's and a regressor's.
+CATALOGUE: dict[str, tuple[str | None, str | None]] = {
+    "bagging": ("sklearn.ensemble.BaggingClassifier", "sklearn.ensemble.BaggingRegressor"),
+    "bayes": ("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
+    "boosting": (
         "sklearn.ensemble.HistGradientBoostingClassifier",
         "sklearn.ensemble.HistGradientBoostingRegressor",
     ),
-    "discriminant": Entry("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", None),
-    "dummy": Entry("sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"),
-    "elastic-net": Entry(None, "sklearn.linear_model.ElasticNet"),
-    "extra-trees": Entry(
-        "sklearn.ensemble.ExtraTreesClassifier", "sklearn.ensemble.ExtraTreesRegressor"
+    "discriminant": ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", None),
+    "dummy": ("sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"),
+    "elastic-net": (None, "sklearn.linear_model.ElasticNet"),
+    "extra-trees": (
+        "sklearn.ensemble.ExtraTreesClassifier",
+        "sklearn.ensemble.ExtraTreesRegressor",
     ),
-    "forest": Entry(
-        "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.RandomForestRegressor"
-    ),
-    "gaussian-process": Entry(
+    "forest": ("sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.RandomForestRegressor"),
+    "gaussian-process": (
         "sklearn.gaussian_process.GaussianProcessClassifier",
         "sklearn.gaussian_process.GaussianProcessRegressor",
     ),
-    "gradient-boosting": Entry(
-        "sklearn.ensemble.GradientBoostingClassifier", "sklearn.ensemble.GradientBoostingRegressor"
+    "gradient-boosting": (
+        "sklearn.ensemble.GradientBoostingClassifier",
+        "sklearn.ensemble.GradientBoostingRegressor",
     ),
-    "knn": Entry("sklearn.neighbors.KNeighborsClassifier", "sklearn.neighbors.KNeighborsRegressor"),
-    "lasso": Entry(None, "sklearn.linear_model.Lasso"),
-    "linear": Entry(None, "sklearn.linear_model.LinearRegression"),
-    "linear-svm": Entry("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
-    "logistic": Entry("sklearn.linear_model.LogisticRegression", None),
-    "mlp": Entry("sklearn.neural_network.MLPClassifier", "sklearn.neural_network.MLPRegressor"),
-    "ridge": Entry("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
-    "sgd": Entry("sklearn.linear_model.SGDClassifier", "sklearn.linear_model.SGDRegressor"),
-    # C and epsilon mean little where a target may be of any size.
-    "svm": Entry("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR", {"scale_target": True}),
-    "tree": Entry("sklearn.tree.DecisionTreeClassifier", "sklearn.tree.DecisionTreeRegressor"),
-    "xgboost": Entry("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
+    "knn": ("sklearn.neighbors.KNeighborsClassifier", "sklearn.neighbors.KNeighborsRegressor"),
+    "lasso": (None, "sklearn.linear_model.Lasso"),
+    "linear": (None, "sklearn.linear_model.LinearRegression"),
+    "linear-svm": ("sklearn.svm.LinearSVC", "sklearn.svm.LinearSVR"),
+    "logistic": ("sklearn.linear_model.LogisticRegression", None),
+    "mlp": ("sklearn.neural_network.MLPClassifier", "sklearn.neural_network.MLPRegressor"),
+    "ridge": ("sklearn.linear_model.RidgeClassifier", "sklearn.linear_model.Ridge"),
+    "sgd": ("sklearn.linear_model.SGDClassifier", "sklearn.linear_model.SGDRegressor"),
+    "svm": ("sklearn.svm.SVC", "pipelines.svm.path_svr.PathSVR"),
+    "tree": ("sklearn.tree.DecisionTreeClassifier", "sklearn.tree.DecisionTreeRegressor"),
+    "xgboost": ("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
 }
 # Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
 WITHOUT_SCALE = ("tree", "ensemble", "naive_bayes", "dummy", "xgboost", "lightgbm", "catboost")
@@ -75,8 +55,7 @@ def listing() -> list[str]:
     """Return a line for each short name."""
     width = max(map(len, CATALOGUE))
     return [
-        f"{name:{width}}  " + ", ".join(filter(None, (entry.classifier, entry.regressor)))
-        for name, entry in CATALOGUE.items()
+        f"{name:{width}}  " + ", ".join(filter(None, paths)) for name, paths in CATALOGUE.items()
     ]
 
 
@@ -88,7 +67,17 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
     InputError
         There is none of that name, or it is none for this task.
     """
-    kind = _class_of(name, task)
+    from sklearn.base import is_classifier, is_regressor
+
+    other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
+    of_other_task = InputError(
+        f"{opt('estimator')} must be one for {task}, got {name}, which is none; choose "
+        f"another, or say {opt('task', other)}"
+    )
+    path = CATALOGUE[name][task == REGRESSION] if name in CATALOGUE else name
+    if path is None:
+        raise of_other_task
+    kind = _import_class(name, path)
     try:
         estimator = kind()
     except TypeError as error:
@@ -96,24 +85,18 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
             f"{opt('estimator')} must be a class that needs no argument, got {name}: {error}; "
             f"write a subclass that gives it"
         ) from None
-    _refuse_other_task(estimator, name, task)
-    parameters = estimator.get_params()
-    if name in CATALOGUE and task == REGRESSION:
-        estimator.set_params(**CATALOGUE[name].settings)
-    return estimator.set_params(random_state=seed) if "random_state" in parameters else estimator
+    is_other = is_regressor if task == CLASSIFICATION else is_classifier
+    if is_other(estimator) or not hasattr(estimator, "predict"):
+        raise of_other_task
+    if name == "svm" and task == REGRESSION:
+        # C and epsilon mean little where a target may be of any size.
+        estimator.set_params(scale_target=True)
+    seeded = "random_state" in estimator.get_params()
+    return estimator.set_params(random_state=seed) if seeded else estimator
 
 
-def _class_of(name: str, task: str) -> type:
-    if name in CATALOGUE:
-        path = CATALOGUE[name].path(task)
-        if path is None:
-            raise InputError(
-                f"{opt('estimator')} must be one for {task}, got {name}, which is none; choose "
-                f"another, or say {opt('task', OTHER[task])}"
-            )
-    elif "." in name:
-        path = name
-    else:
+def _import_class(name: str, path: str) -> type:
+    if "." not in path:
         near = get_close_matches(name.lower(), CATALOGUE, n=1)
         hint = f"did you mean {near[0]}?" if near else f"{opt('estimators')} lists the short names"
         raise InputError(
@@ -144,17 +127,6 @@ def _class_of(name: str, task: str) -> type:
     return found
 
 
-def _refuse_other_task(estimator: Any, name: str, task: str) -> None:
-    from sklearn.base import is_classifier, is_regressor
-
-    other = is_regressor(estimator) if task == CLASSIFICATION else is_classifier(estimator)
-    if other or not hasattr(estimator, "predict"):
-        raise InputError(
-            f"{opt('estimator')} must be one for {task}, got {name}, which is none; choose "
-            f"another, or say {opt('task', OTHER[task])}"
-        )
-
-
 def wants_scale(estimator: Any) -> bool:
     """Return whether an estimator is sensitive to the scale of features."""
     parts = type(estimator).__module__.split(".")
@@ -173,12 +145,9 @@ def refuse_unknown(estimator: Any, names: Sequence[str], label: str) -> None:
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {_few(known)}"
+            shown = [one for one in known if "__" not in one]
+            few = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {few}"
             raise InputError(
                 f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}"
             )
-
-
-def _few(names: Any, most: int = 8) -> str:
-    shown = [name for name in names if "__" not in name]
-    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")

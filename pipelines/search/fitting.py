@@ -9,19 +9,19 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
-from pipelines.data.placement import FoldedData, cached
+from pipelines.data.placement import FoldedData
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import Response, Split
 from pipelines.search.shared.pipeline_steps import Rows, Step, decompose, prepare
+from pipelines.search.shared.rows import SplitRows
 
 PLAIN = PlainFits.name
 
@@ -74,6 +74,10 @@ class CellResult:
 OnResult = Callable[[int, int, CellResult], None]  # split and candidate, by their places
 
 
+def ignore(*_: Any) -> None:
+    """Do nothing: the default of what is called with results and progress."""
+
+
 def group_candidates(
     estimators: Sequence[Any],
     scorer: CandidateScorer,
@@ -85,10 +89,19 @@ def group_candidates(
     Parameters
     ----------
     estimators : unfitted, with their parameters; None for one that has to be by itself
-    kinds : ways of sharing that go before those of ``SHARED_FITS``
+    kinds : ways of sharing that go before those of ``search/shared``
     """
-    apart, together = [], dict[Hashable, list[int]]()
+
+    def places(steps: Sequence[Step]) -> Iterator[Hashable]:
+        """Give a key for each pipeline step: the step, and all steps before it."""
+        before: Hashable = ()
+        for step in steps:
+            yield (before, step.key)
+            before = (before, step.key, step.width)
+
+    apart, together = list[Group](), dict[Hashable, list[int]]()
     found: dict[int, tuple[list[Step], SharedFit | None]] = {}
+    most: dict[Hashable, int | None] = {}
     for i, estimator in enumerate(estimators):
         parts = _parts_of(estimator, scorer, kinds)
         if parts is None:
@@ -96,18 +109,17 @@ def group_candidates(
             continue
         steps, shared, key = parts
         found[i] = steps, shared
-        widths = tuple((step.key, step.width) for step in steps)
+        for place, step in zip(places(steps), steps, strict=True):
+            widths = [one for one in (most.get(place), step.width) if one is not None]
+            most[place] = max(widths, default=None)
         # What shares its first steps alone is a task of its own, which finds them done.
-        together.setdefault((widths, key if shared else i), []).append(i)
-    most = _widest(found)
-    groups = [
-        Group(
-            tuple(members),
-            found[members[0]][1] or PlainFits(),
-            tuple(most[i] for i in _places(found[members[0]][0])),
-        )
-        for members in together.values()
-    ]
+        of_steps = tuple((step.key, step.width) for step in steps)
+        together.setdefault((of_steps, key if shared else i), []).append(i)
+    groups = []
+    for members in together.values():
+        steps, shared = found[members[0]]
+        widest = tuple(most[place] for place in places(steps))
+        groups.append(Group(tuple(members), shared or PlainFits(), widest))
     return sorted(apart + groups, key=lambda one: one.members)
 
 
@@ -136,33 +148,6 @@ def _parts_of(
     return steps, shared, key
 
 
-def _places(steps: Sequence[Step]) -> Iterable[Hashable]:
-    """Return a key for each pipeline step: the step, and all steps before it."""
-    before: Hashable = ()
-    for step in steps:
-        yield (before, step.key)
-        before = (before, step.key, step.width)
-
-
-def _widest(
-    found: Mapping[int, tuple[list[Step], SharedFit | None]],
-) -> dict[Hashable, int | None]:
-    most: dict[Hashable, int | None] = {}
-    for steps, _ in found.values():
-        for place, step in zip(_places(steps), steps, strict=True):
-            widths = [one for one in (most.get(place), step.width) if one is not None]
-            most[place] = max(widths, default=None)
-    return most
-
-
-def ignore_result(split: int, candidate: int, result: CellResult) -> None:
-    """Do nothing: the default ``on_result``."""
-
-
-def ignore_progress(fraction: float) -> None:
-    """Do nothing: the default ``report``."""
-
-
 def fit_group(
     group: Group,
     estimators: Sequence[Any],
@@ -173,8 +158,8 @@ def fit_group(
     only: Sequence[int] | None = None,
     name: Hashable = "",
     n_threads: int | None = None,
-    on_result: OnResult = ignore_result,
-    report: Callable[[float], None] = ignore_progress,
+    on_result: OnResult = ignore,
+    report: Callable[[float], None] = ignore,
     fit_alone: Callable[[int, int], dict[str, Any]] | None = None,
 ) -> list[list[CellResult]]:
     """Fit and score the candidates of a group on every split of a task.
@@ -205,8 +190,8 @@ def fit_group(
     apart = ""
     if group.shared is not None:
         try:
-            whole = WholeRows(data, name, splits, only, scorer, n_threads, estimators[0])
-            _fit_together(group, estimators, whole, keep, report)
+            rows = SplitRows(data, splits, only, scorer, name, n_threads, estimators[0])
+            _fit_together(group, group.shared, estimators, rows, keep, report)
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
@@ -215,14 +200,16 @@ def fit_group(
         for i, estimator in enumerate(estimators):
             if found[at][i] is None:
                 fit = partial(fit_alone, at, i) if fit_alone else None
-                keep(at, i, _fit_alone(estimator, data, splits[number], scorer, apart, fit))
+                result = _by_itself(estimator, data, splits[number], scorer, fit)
+                result.apart = apart
+                keep(at, i, result)
         if group.shared is None:
             report((at + 1) / len(only))
     return found  # type: ignore[return-value]
 
 
-def _fit_alone(
-    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer, apart: str,
+def _by_itself(
+    estimator: Any, data: FoldedData, split: Split, scorer: CandidateScorer,
     fit: Callable[[], dict[str, Any]] | None,
 ) -> CellResult:  # fmt: skip
     from sklearn.base import clone
@@ -242,212 +229,68 @@ def _fit_alone(
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     converged = not any(issubclass(one.category, ConvergenceWarning) for one in caught)
     n_steps = len(estimator.steps) - 1 if isinstance(estimator, Pipeline) else 0
-    return CellResult(result, converged, n_steps=n_steps, n_steps_made=n_steps, apart=apart)
+    return CellResult(result, converged, n_steps=n_steps, n_steps_made=n_steps)
 
 
 def _fit_together(
     group: Group,
+    shared: SharedFit,
     estimators: Sequence[Any],
-    whole: WholeRows,
+    whole: SplitRows,
     keep: OnResult,
     report: Callable[[float], None],
 ) -> None:
-    shared, scorer = group.shared, whole.scorer
-    assert shared is not None
     n = whole.n_splits
+    # What is learned of the training rows, by a scaling or a first step, splits do not share.
     together = not group.most and not whole.data.scaling.learns
-    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
-        mine = estimators if len(at) == n else _clones(estimators)
-        parts = [decompose(estimator) for estimator in mine]
-        finals = [part[1] for part in parts if part is not None]
-        steps: list[tuple[str, Any]] = []
-        rows: WholeRows | PreparedRows = whole if together else whole.alone(at[0])
-        n_made, step_seconds = 0, 0.0
+
+    def fit_on(at: Sequence[int]) -> None:
+        mine = list(estimators)
+        if len(at) < n and hasattr(mine[0], "get_params"):
+            from sklearn.base import clone
+
+            mine = [clone(one) for one in mine]
+        parts = [part for one in mine if (part := decompose(one)) is not None]
+        rows, seconds, n_made = whole if together else whole.alone(at[0]), 0.0, 0
+        steps: dict[str, Any] = {}
         if group.most:
             started = time.perf_counter()
-            first = parts[0]
-            assert first is not None
             asked = [
                 dataclasses.replace(step, most=most)
-                for step, most in zip(first[0], group.most, strict=True)
+                for step, most in zip(parts[0][0], group.most, strict=True)
             ]
             X, y = rows.train(0)
-            key = whole.data.token, whole.name, whole.numbers[at[0]]
-            steps, made, n_made = prepare(asked, Rows(X, rows.asked(0)), y, key)
-            rows = PreparedRows(whole.alone(at[0]), made)
-            step_seconds = (time.perf_counter() - started) / len(mine)
+            place = whole.data.token, whole.name, whole.numbers[at[0]]
+            fitted, made, n_made = prepare(asked, Rows(X, rows.asked(0)), y, place)
+            steps, rows = dict(fitted), rows.after(made)
+            seconds = (time.perf_counter() - started) / len(mine)
 
-        def respond(
-            response: Response, at: Sequence[int] = at, rows: WholeRows | PreparedRows = rows,
-            mine: Sequence[Any] = mine, steps: Sequence[tuple[str, Any]] = steps,
-            n_made: int = n_made, seconds: float = step_seconds,
-        ) -> None:  # fmt: skip
-            estimator = mine[response.candidate]
-            if response.estimator is not None:
-                estimator = _fitted_whole(estimator, steps, response.estimator)
-            result = _score(response, estimator, rows, scorer)
+        def respond(response: Response) -> None:
+            estimator, final = mine[response.candidate], response.estimator
+            if final is not None and steps:
+                last = estimator.steps[-1][0]
+                done = {**dict(estimator.steps), **steps, last: final}
+                estimator.steps = list(done.items())
+            elif final is not None:
+                estimator = final
+            result = _score(response, estimator, rows, whole.scorer)
             result.scores["fit_time"] += seconds
             if response.candidate == 0:
                 result.n_steps, result.n_steps_made = len(group.most) * len(mine), n_made
             keep(at[response.split], response.candidate, result)
 
-        def reported(fraction: float, at: Sequence[int] = at) -> None:
-            report((at[0] + fraction * len(at)) / n)
-
-        shared.fit_and_respond(rows, finals, scorer.methods, respond, reported)
-
-
-def _clones(estimators: Sequence[Any]) -> list[Any]:
-    if not hasattr(estimators[0], "get_params"):
-        return list(estimators)
-    from sklearn.base import clone
-
-    return [clone(one) for one in estimators]
-
-
-class WholeRows:
-    """The rows of some splits as the data have them; see ``SplitRows``.
-
-    Parameters
-    ----------
-    splits : all there are
-    numbers : which of them these are the rows of
-    estimator : one of the candidates, as scikit-learn asks it whether rows are a kernel
-    """
-
-    def __init__(
-        self, data: FoldedData, name: Hashable, splits: Sequence[Split], numbers: Sequence[int],
-        scorer: CandidateScorer, n_threads: int | None, estimator: Any,
-    ) -> None:  # fmt: skip
-        self.data, self.name, self.splits, self.numbers = data, name, splits, numbers
-        self.scorer, self.n_threads, self._estimator = scorer, n_threads, estimator
-        self.n_splits = len(numbers)
-        self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
-
-    def alone(self, split: int) -> WholeRows:
-        """Return the rows of one split that shares no array with others."""
-        number = self.numbers[split]
-        return WholeRows(
-            self.data, (self.name, number), [self.splits[number]], [0], self.scorer,
-            self.n_threads, self._estimator,
+        finals = [final for _, final in parts]
+        shared.fit_and_respond(
+            rows, finals, whole.scorer.methods, respond,
+            lambda fraction: report((at[0] + fraction * len(at)) / n),
         )  # fmt: skip
 
-    def part_of(self, split: int, name: str) -> tuple[Any, Any]:
-        """Return rows and targets of ``"train"`` or ``"test"``."""
-        key = split, name
-        if key not in self._found:
-            X, y = self.data.X, self.data.y
-            train, test = self.splits[self.numbers[split]]
-            if not hasattr(self._estimator, "fit"):
-                some = test if name == "test" else train
-                self._found[key] = rows_of(X, some), y[some]
-            else:
-                from sklearn.utils.metaestimators import _safe_split
-
-                own = (train,) if name == "train" else (test, train)
-                self._found[key] = _safe_split(self._estimator, X, y, *own)
-        return self._found[key]
-
-    def n_rows(self, split: int, name: str) -> int:
-        """Return the number of rows of a part of a split."""
-        return len(self.splits[self.numbers[split]][name == "test"])
-
-    def score_params(self, split: int, name: str) -> Mapping[str, Any]:
-        """Return the metadata that scorers of a part are given, such as sample weights."""
-        if not self.scorer.score_params:
-            return {}
-        from sklearn.utils.validation import _check_method_params
-
-        rows = self.splits[self.numbers[split]][name == "test"]
-        return _check_method_params(self.data.X, params=self.scorer.score_params, indices=rows)
-
-    def train(self, split: int) -> tuple[Any, Any]:
-        """See ``SplitRows.train``."""
-        return self.part_of(split, "train")
-
-    def asked(self, split: int) -> Mapping[str, Any]:
-        """See ``SplitRows.asked``."""
-        return {name: self.part_of(split, name)[0] for name in self.scorer.parts}
-
-    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """See ``SplitRows.matrix``."""
-        # Where the scaling learns these are the rows of one split.
-        learned_on = self.splits[0][0] if self.data.scaling.learns else None
-        splits = list(self.splits)
-        if self.scorer.train_scores:
-            # Made once for all tasks, which know splits by their arrays.
-            splits = [
-                cached((self.data.token, f"asked {self.name} {i}"), partial(_with_train, split))
-                for i, split in enumerate(self.splits)
-            ]
-        return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
-
-    def part(self, split: int, name: str) -> slice:
-        """See ``SplitRows.part``."""
-        n_test = self.n_rows(split, "test")
-        return slice(0, n_test) if name == "test" else slice(n_test, None)
-
-    def weights(self, split: int | None) -> np.ndarray | None:
-        """See ``SplitRows.weights``."""
-        if not self.scorer.fit_params:
-            return None
-        from sklearn.utils.validation import _check_method_params
-
-        rows = None if split is None else self.splits[self.numbers[split]][0]
-        found = _check_method_params(self.data.X, params=self.scorer.fit_params, indices=rows)
-        weights = found.get("sample_weight")
-        return None if weights is None else np.asarray(weights, np.float64)
-
-
-def _with_train(split: Split) -> Split:
-    """Return a split that asks about its training rows as well."""
-    train, test = split
-    return train, np.concatenate([test, train])
-
-
-class PreparedRows:
-    """The rows of one split after the first steps of pipelines; see ``SplitRows``."""
-
-    n_splits, numbers = 1, (0,)
-
-    def __init__(self, whole: WholeRows, made: Rows) -> None:
-        self._whole, self._made = whole, made
-        self.n_threads = whole.n_threads
-
-        # Scores are of the rows as they were before the first step.
-        self.part_of, self.n_rows = whole.part_of, whole.n_rows
-        self.score_params, self.part = whole.score_params, whole.part
-
-    def train(self, split: int) -> tuple[Any, Any]:
-        """See ``SplitRows.train``."""
-        return self._made.fit, self._whole.train(0)[1]
-
-    def asked(self, split: int) -> Mapping[str, Any]:
-        """See ``SplitRows.asked``."""
-        return self._made.asked
-
-    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """See ``SplitRows.matrix``; made once for all tasks after the same steps."""
-        return self._made.matrix(device, *(self._whole.part_of(0, n)[1] for n in ("train", "test")))
-
-    def weights(self, split: int | None) -> np.ndarray | None:
-        """See ``SplitRows.weights``; pipelines share nothing where there are any."""
-        return None
-
-
-def _fitted_whole(estimator: Any, steps: Sequence[tuple[str, Any]], final: Any) -> Any:
-    """Return the fitted pipeline; of what is none, its last step."""
-    if not steps:
-        return final
-    done = dict(steps)
-    estimator.steps = [(name, done.get(name, one)) for name, one in estimator.steps[:-1]] + [
-        (estimator.steps[-1][0], final)
-    ]
-    return estimator
+    for at in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+        fit_on(at)
 
 
 def _score(
-    response: Response, estimator: Any, rows: WholeRows | PreparedRows, scorer: CandidateScorer
+    response: Response, estimator: Any, rows: SplitRows, scorer: CandidateScorer
 ) -> CellResult:
     """Score a response as scikit-learn's ``_fit_and_score`` does."""
     split = response.split
@@ -460,6 +303,7 @@ def _score(
     n_errors = None
     for part in scorer.parts:
         started = time.perf_counter()
+        # Scores are of the rows as they were before the first step.
         X, truth = rows.part_of(split, part)
         params = rows.score_params(split, part)
         result[f"{part}_scores"] = scorer.score(response, estimator, X, truth, part, params)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import types
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -24,15 +25,15 @@ from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.candidate_scorer import CandidateScorer
-from pipelines.search.fitting import CellResult, Group, fit_group, group_candidates
+from pipelines.search.candidates import Candidate
+from pipelines.search.fitting import CellResult, fit_group, group_candidates
 from pipelines.search.shared import SharedFit
-from pipelines.search.shared.base import Split
+from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
 from pipelines.search.threads import limited, with_jobs
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Call = Mapping[str, Any]  # the arguments of _fit_and_score
 Result = tuple[int, int, CellResult]  # candidate, split
 
 
@@ -93,15 +94,30 @@ class GridSearch(GridSearchCV):
         self.client = client
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
-        """Return search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
-        runner = OnCluster(self.client) if self.client is not None else None
-        return self._search(X, y, params, _Settings(runner, self.verbose))
+        """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
+        if self.client is None:
+            return self._search(X, y, params, None)
+        from cluster_setup.workers import describe_workers, threads_per_task
 
-    def _search(self, X: Any, y: Any, params: Mapping[str, Any], settings: _Settings) -> Self:
+        n_threads = threads_per_task(describe_workers(self.client))
+        return self._search(X, y, params, OnCluster(self.client), n_threads=n_threads)
+
+    def _search(
+        self, X: Any, y: Any, params: Mapping[str, Any], runner: Runner | None,
+        kinds: Sequence[SharedFit] = (), n_threads: int | None = None,
+    ) -> Self:  # fmt: skip
+        """Search as scikit-learn does.
+
+        Parameters
+        ----------
+        runner : of tasks; None for joblib, as ``n_jobs`` says
+        kinds : ways of sharing that go before the usual ones
+        n_threads : for each task; by default those that BLAS uses, or the worker has
+        """
         made: list[SharedParallel] = []
 
         def parallel(**options: Any) -> SharedParallel:
-            made.append(SharedParallel(settings, **options))
+            made.append(SharedParallel(runner, self.verbose, kinds, n_threads, **options))
             return made[-1]
 
         try:
@@ -110,18 +126,14 @@ class GridSearch(GridSearchCV):
             results = [result for one in made for _, _, result in one.results]
             self._fits = Fits(len(results), sum(result.n_fits for result in results))
             self._n_iterations = sum(result.n_iterations or 0 for result in results)
-            self._warn_of_limits(sum(one.n_at_limit for one in made), len(results))
-
-    def _warn_of_limits(self, n: int, n_results: int) -> None:
-        if not n:
-            return
-        limit = getattr(self.estimator, "max_iter", None)
-        warnings.warn(
-            f"{n} of {n_results} fits did not converge within max_iter"
-            f"{'' if limit is None else f'={limit}'}; raise it or tol, or scale the data",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+            if n_at_limit := sum(one.n_at_limit for one in made):
+                limit = getattr(self.estimator, "max_iter", None)
+                warnings.warn(
+                    f"{n_at_limit} of {len(results)} fits did not converge within max_iter"
+                    f"{'' if limit is None else f'={limit}'}; raise it or tol, or scale the data",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
 
     @property
     def fits(self) -> Fits:
@@ -145,74 +157,51 @@ def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., A
     return _fit_context(prefer_skip_nested_validation=False)(bound)
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Settings of the fits of a search: scorer, device, threads and error score.
-
-    Attributes
-    ----------
-    runner : of tasks; None for joblib, as ``n_jobs`` says
-    kinds : ways of sharing that go before the usual ones
-    n_threads : int, for each task; by default those that BLAS uses, or the worker has
-    """
-
-    runner: Runner | None
-    verbose: int = 0
-    kinds: Sequence[SharedFit] = ()
-    n_threads: int | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class _SearchData(FoldedData):
     """Rows of any form that scikit-learn takes, as an array where a kind of sharing needs one."""
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
         """Return all rows as a float64 array on a device, made once."""
-        return cached((self.token, device), lambda: to_device(_dense(self.X), device))
 
+        def dense() -> Any:
+            X = np.asarray(self.X.toarray() if hasattr(self.X, "toarray") else self.X, np.float64)
+            if X.ndim != 2:
+                raise ValueError(f"X must have two dimensions, got {X.ndim}")
+            return to_device(X, device)
 
-def _dense(X: Any) -> np.ndarray:
-    found = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-    if found.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got {found.ndim}")
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """The data and settings that all tasks of a search share, scattered once.
-
-    Attributes
-    ----------
-    estimators : for each candidate unfitted with its parameters; None where these do not fit
-    parameters : for each candidate
-    common : arguments of ``_fit_and_score`` that all fits have
-    """
-
-    data: FoldedData
-    estimators: Sequence[Any]
-    parameters: Sequence[Mapping[str, Any]]
-    splits: Sequence[Split]
-    scorer: CandidateScorer
-    groups: Sequence[Group]
-    common: Mapping[str, Any]
-    n_threads: int | None
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A part of a group on some splits."""
-
-    name: str
-    group: int
-    members: tuple[int, ...]
-    splits: tuple[int, ...]
-    cost: float
+        return cached((self.token, device), dense)
 
 
 # What fits have of their own, and what stays with the process that has it: callbacks.
-OWN = ("estimator", "parameters", "train", "test", "split_progress", "candidate_progress")
+OWN = ("parameters", "train", "test", "split_progress", "candidate_progress", "X", "y")
 LEFT_BEHIND = ("caller", "callback_ctx")
+
+
+@dataclass(frozen=True, eq=False)
+class _Search(Problem):
+    """The problem of a search.
+
+    Attributes
+    ----------
+    common : arguments of ``_fit_and_score`` that all fits have
+    n_threads : for each task
+    """
+
+    common: Mapping[str, Any] = field(default_factory=dict)
+    n_threads: int | None = None
+
+    def fit_alone(self, task: Task, at: int, i: int) -> dict[str, Any]:
+        """Fit a candidate of a task, both by their places, as scikit-learn would have done."""
+        number, member, splits = task.splits[at], task.members[i], self.splits[SEARCH, 1.0]
+        train, test = splits[number]
+        result: dict[str, Any] = _fit_and_score(
+            X=self.data.X, y=self.data.y, train=train, test=test,
+            parameters=self.candidates[member].parameters, split_progress=(number, len(splits)),
+            candidate_progress=(member, len(self.candidates)),
+            **{**self.common, "estimator": clone(self.common["estimator"])},
+        )  # fmt: skip
+        return result
 
 
 class SharedParallel:
@@ -224,8 +213,12 @@ class SharedParallel:
     n_at_limit : fits that share work and ended at a limit of iterations, of which none has warned
     """
 
-    def __init__(self, settings: _Settings, **options: Any) -> None:
-        self._settings = settings
+    def __init__(
+        self, runner: Runner | None, verbose: int, kinds: Sequence[SharedFit],
+        n_threads: int | None, **options: Any,
+    ) -> None:  # fmt: skip
+        self._runner, self._verbose, self._kinds = runner, verbose, kinds
+        self._n_threads = n_threads
         self._parallel = Parallel(**options)
         self.results: list[Result] = []
         self.n_at_limit = 0
@@ -239,24 +232,39 @@ class SharedParallel:
 
     def __call__(self, delayed_calls: Iterable[Any]) -> list[dict[str, Any]]:
         """Return the results of the fits, in their order."""
-        calls = [_arguments(one) for one in delayed_calls]
+        calls = [
+            {"estimator": estimator, "X": X, "y": y, **named}
+            for _, (estimator, X, y), named in delayed_calls
+        ]
         if not calls:
             return []
         search = self._search_of(calls)
-        n_splits = len(search.splits)
+        n_splits = len(search.splits[SEARCH, 1.0])
         out: list[Any] = [None] * len(calls)
-        for task, results in self._run(search, _tasks(search)):
+        for task, results in self._run(search, make_tasks(search)):
             shared = search.groups[task.group].shared
             for candidate, split, result in results:
                 out[candidate * n_splits + split] = result.scores
                 unheard = shared is not None and shared.predictions_only and not result.apart
                 self.n_at_limit += unheard and not result.converged
-                if self._settings.verbose > 1 and shared is not None:
-                    print(_line(search, candidate, split, result, self._settings.verbose))
+                if self._verbose > 1 and shared is not None:
+                    print(_line(search, candidate, split, result, self._verbose))
             self.results += results
         return out
 
-    def _search_of(self, calls: Sequence[Call]) -> _Search:
+    def _search_of(self, calls: Sequence[Mapping[str, Any]]) -> _Search:
+        """Return the problem that calls of ``_fit_and_score`` make together."""
+
+        def unfitted(call: Mapping[str, Any]) -> Any:
+            try:
+                return clone(call["estimator"]).set_params(**clone(call["parameters"], safe=False))
+            except Exception:  # said by its own fit
+                return None
+
+        def numbers(rows: Any) -> np.ndarray:
+            part = np.asarray(rows)  # perhaps a mask
+            return np.flatnonzero(part) if part.dtype == np.bool_ else part
+
         first = calls[0]
         by_split = {call["split_progress"][0]: call for call in calls}
         some = [call for call in calls if call["split_progress"][0] == next(iter(by_split))]
@@ -264,37 +272,35 @@ class SharedParallel:
             (), first["scorer"], None, first["error_score"], first["return_train_score"],
             first["fit_params"], first["score_params"],
         )  # fmt: skip
+        estimators = [unfitted(call) for call in some]
         shares = set(first["fit_params"] or {}) <= {"sample_weight"}
-        estimators = [_unfitted(call) for call in some]
-        nothing: Any = None  # a search tests no rows at its end
-        data = _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"))
         groups = group_candidates(
-            [one if shares else None for one in estimators], scorer, kinds=self._settings.kinds
+            [one if shares else None for one in estimators], scorer, kinds=self._kinds
         )
-        common = {name: value for name, value in first.items() if name not in (*OWN, "X", "y")}
-        n_threads = self._settings.n_threads
-        if isinstance(self._settings.runner, OnCluster):
-            from cluster_setup.workers import describe_workers, threads_per_task
-
-            n_threads = threads_per_task(describe_workers(self._settings.runner.client))
-            common = {name: value for name, value in common.items() if name not in LEFT_BEHIND}
-        base = some[0]["estimator"]
+        left_out = OWN + LEFT_BEHIND if isinstance(self._runner, OnCluster) else OWN
+        nothing: Any = None  # a search tests no rows at its end
+        splits = [(numbers(call["train"]), numbers(call["test"])) for call in by_split.values()]
         return _Search(
-            data, [base if one is None else one for one in estimators],
-            [call["parameters"] or {} for call in some],
-            [(_numbers(call["train"]), _numbers(call["test"])) for call in by_split.values()],
-            scorer, groups,
-            {**common, "estimator": base, "n_splits": len(by_split)}, n_threads,
+            _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none")),
+            tuple(
+                Candidate(
+                    "search", call["parameters"] or {}, call["estimator"] if one is None else one
+                )
+                for call, one in zip(some, estimators, strict=True)
+            ),
+            {(SEARCH, 1.0): splits}, scorer, tuple(groups),
+            common={name: value for name, value in first.items() if name not in left_out},
+            n_threads=self._n_threads,
         )  # fmt: skip
 
-    def _run(self, search: _Search, tasks: Sequence[_Task]) -> Iterator[tuple[_Task, list[Result]]]:
-        runner = self._settings.runner
+    def _run(self, search: _Search, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Result]]]:
+        runner = self._runner
         if runner is None:
-            found = self._parallel(delayed(_run_task)(search, task) for task in tasks)
+            found = self._parallel(delayed(_fit_task)(search, task) for task in tasks)
             yield from zip(tasks, found, strict=True)
             return
-        work = _run_on_worker if isinstance(runner, OnCluster) else _run_task
-        cost, quiet = sum(task.cost for task in tasks), self._settings.verbose != 1
+        work = partial(_fit_task, alone=isinstance(runner, OnCluster))
+        cost, quiet = sum(task.cost for task in tasks), self._verbose != 1
         with show_progress(len(tasks), cost, quiet, lambda: runner.n_workers) as shown:
             for outcome in runner.outcomes(work, search, tasks):
                 shown.advance(outcome.task, outcome.error is not None)
@@ -306,67 +312,20 @@ class SharedParallel:
                 yield outcome.task, outcome.result
 
 
-def _numbers(rows: Any) -> np.ndarray:
-    """Return row numbers of a part of a split, which may be a mask."""
-    part = np.asarray(rows)
-    return np.flatnonzero(part) if part.dtype == np.bool_ else part
-
-
-def _arguments(delayed_call: Any) -> dict[str, Any]:
-    """Return the arguments with which scikit-learn would have called ``_fit_and_score``."""
-    _, (estimator, X, y), named = delayed_call
-    return {"estimator": estimator, "X": X, "y": y, **named}
-
-
-def _unfitted(call: Call) -> Any:
-    try:
-        return clone(call["estimator"]).set_params(**clone(call["parameters"], safe=False))
-    except Exception:  # said by its own fit
-        return None
-
-
-def _tasks(search: _Search) -> list[_Task]:
-    """Return parts of groups: all splits at once where they share work, else split by split."""
-    run, tasks = uuid.uuid4().hex[:12], []
-    everything = tuple(range(len(search.splits)))
-    for number, group in enumerate(search.groups):
-        parts, together = [list(range(len(group.members)))], False
-        if group.shared is not None:
-            estimators = [search.estimators[i] for i in group.members]
-            finals = [one.steps[-1][1] if group.most else one for one in estimators]
-            parts = group.shared.partition(finals, 1)
-            together = group.shared.splits_together and not group.most
-        for part in parts:
-            members = tuple(group.members[i] for i in part)
-            for splits in [everything] if together else [(split,) for split in everything]:
-                name = f"search-{run} split {splits[0]} candidate {members[0]}"
-                cost = float(len(members) * len(splits))
-                tasks.append(_Task(name, number, members, splits, cost))
-    return tasks
-
-
-def _run_task(search: _Search, task: _Task) -> list[Result]:
-    """Fit and score the candidates of a task."""
-    group = search.groups[task.group]
-    some = Group(task.members, group.shared, group.most)
-
-    def alone(split: int, i: int) -> dict[str, Any]:
-        number, candidate = task.splits[split], task.members[i]
-        common = dict(search.common)
-        train, test = search.splits[number]
-        n_splits = common.pop("n_splits")
-        result: dict[str, Any] = _fit_and_score(
-            clone(common.pop("estimator")), search.data.X, search.data.y, train=train, test=test,
-            parameters=search.parameters[candidate], split_progress=(number, n_splits),
-            candidate_progress=(candidate, len(search.parameters)), **common,
+def _fit_task(search: _Search, task: Task, alone: bool = False) -> list[Result]:
+    """Fit and score the candidates of a task; ``alone`` in its process, it takes its threads."""
+    estimators = [clone(search.candidates[member].estimator) for member in task.members]
+    limits: AbstractContextManager[None] = nullcontext()
+    if alone:
+        assert search.n_threads is not None
+        limits = limited(search.n_threads)
+        estimators = [with_jobs(one, search.n_threads) for one in estimators]
+    with limits:
+        found = fit_group(
+            replace(search.groups[task.group], members=task.members), estimators, search.data,
+            search.splits[SEARCH, 1.0], search.scorer, only=task.splits,
+            n_threads=search.n_threads, fit_alone=partial(search.fit_alone, task),
         )  # fmt: skip
-        return result
-
-    found = fit_group(
-        some, [clone(search.estimators[i]) for i in task.members], search.data,
-        search.splits, search.scorer, only=task.splits,
-        n_threads=search.n_threads, fit_alone=alone,
-    )  # fmt: skip
     return [
         (candidate, split, found[at][i])
         for at, split in enumerate(task.splits)
@@ -374,20 +333,12 @@ def _run_task(search: _Search, task: _Task) -> list[Result]:
     ]
 
 
-def _run_on_worker(search: _Search, task: _Task) -> list[Result]:
-    assert search.n_threads is not None
-    with limited(search.n_threads):
-        for i in task.members:
-            with_jobs(search.estimators[i], search.n_threads)
-        return _run_task(search, task)
-
-
 def _line(search: _Search, candidate: int, split: int, result: CellResult, verbose: int) -> str:
     """Return the line on a finished fit that ``GridSearchCV`` would print."""
-    params, scores = search.parameters[candidate], result.scores["test_scores"]
-    where = f" {split + 1}/{len(search.splits)}" if verbose > 2 else ""
+    params, scores = search.candidates[candidate].parameters, result.scores["test_scores"]
+    where = f" {split + 1}/{len(search.splits[SEARCH, 1.0])}" if verbose > 2 else ""
     if verbose > 9:
-        where += f"; {candidate + 1}/{len(search.parameters)}"
+        where += f"; {candidate + 1}/{len(search.candidates)}"
     text = ", ".join(f"{name}={params[name]}" for name in sorted(params)) + ";"
     if verbose > 2:
         trained = result.scores.get("train_scores")

@@ -14,8 +14,7 @@ from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
-from pipelines.run_folder.record import read_record
-from pipelines.run_folder.records.base import Record, TableMetadata
+from pipelines.run_folder.record import Record, TableMetadata, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,14 +128,27 @@ class NewRows:
         InputError
             The file cannot be written.
         """
-        labels = classes[codes]
+        labels, error = classes[codes], []
         found = counted_classes(labels).split(": ", 1)[1] if len(labels) else "nothing"
-        table, answers = self._write(labels, output, more)
-        return [table, f"predicted  {found}", *self._of_truth(classes, codes), answers]
+        if self.truth is not None:
+            names = np.array([level_of(label) for label in classes], dtype=object)
+            known = np.isin(self.truth, names)
+            if n_known := int(known.sum()):
+                wrong = int(np.sum(names[codes[known]] != self.truth[known]))
+                unknown = int(np.sum(~known))
+                others = f"; {unknown} rows have none that was learned" if unknown else ""
+                error = [
+                    f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against "
+                    f"column {short(self.target)}{others}"
+                ]
+        table, answers = self._write_table(labels, output, more)
+        return [table, f"predicted  {found}", *error, answers]
 
     def write_numbers(self, predicted: np.ndarray, output: Path | None) -> list[str]:
         """Write the predictions of a regression; ``predicted`` has shape (n_answered,)."""
-        table, answers = self._write(predicted, output, {})
+        import pandas as pd
+
+        table, answers = self._write_table(predicted, output, {})
         lines = [table]
         if len(predicted):
             lines.append(
@@ -144,7 +156,8 @@ class NewRows:
                 f"on average {predicted.mean():.6g}"
             )
         if self.truth is not None:
-            truth = to_numbers_or_nan(self.truth)
+            # Text that is no number tells nothing.
+            truth = pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
             known = np.isfinite(truth)
             if known.any():
                 off = float(np.abs(predicted[known] - truth[known]).mean())
@@ -154,7 +167,7 @@ class NewRows:
                 )
         return [*lines, answers]
 
-    def _write(
+    def _write_table(
         self, predicted: np.ndarray, output: Path | None, more: Mapping[str, Any]
     ) -> tuple[str, str]:
         """Write the file; return the console's lines on the table and on the file."""
@@ -185,21 +198,6 @@ class NewRows:
             f"answers    {to}: {', '.join(short(name)[1:-1] for name in answers.columns[:8])}"
             + ", …" * (len(answers.columns) > 8),
         )
-
-    def _of_truth(self, classes: np.ndarray, codes: np.ndarray) -> list[str]:
-        """Return lines on how many predictions are wrong, where the table has the truth."""
-        if self.truth is None:
-            return []
-        names = np.array([level_of(label) for label in classes], dtype=object)
-        known = np.isin(self.truth, names)
-        if not known.any():
-            return []
-        n_known, wrong = int(known.sum()), int(np.sum(names[codes[known]] != self.truth[known]))
-        others = "" if known.all() else f"; {int(np.sum(~known))} rows have none that was learned"
-        return [
-            f"error      {wrong / n_known * 100:.2f} % ({wrong} of {n_known:,}) against column "
-            f"{short(self.target)}{others}"
-        ]
 
 
 def check_output(path: Path | None) -> Path | None:
@@ -234,14 +232,6 @@ def _harmless(answers: pd.DataFrame) -> pd.DataFrame:
         if kind.kind not in "biufcmM":
             harmless[name] = answers[name].astype(object).map(quoted)
     return harmless.rename(columns=quoted)
-
-
-def to_numbers_or_nan(values: np.ndarray) -> np.ndarray:
-    """Return text as float64; NaN where it is no number."""
-    import pandas as pd
-
-    found: np.ndarray = pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(np.float64)
-    return found
 
 
 def _frame(path: Path, metadata: TableMetadata) -> pd.DataFrame:

@@ -1,20 +1,13 @@
-"""Options of cross-validation."""
+"""Options of every command that searches candidates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, cast
 
 from pipelines.data.dataset import Task
 from pipelines.errors import InputError, opt
-from pipelines.run.options import at_least, option
-
-number = partial(option, parse=int, metavar="N")
-
-
-def _rope(value: float) -> str | None:
-    return None if 0 <= value < 1e6 else "at least 0"
+from pipelines.run.options import at_least, number, option
 
 
 @dataclass(frozen=True)
@@ -32,38 +25,6 @@ class TaskOptions:
     def task_asked(self) -> Task | None:
         """The task, or None for what the target looks like."""
         return None if self.task == "auto" else cast("Task", self.task)
-
-
-@dataclass(frozen=True)
-class CandidateOptions:
-    """Options that choose the estimators and their parameter grids."""
-
-    group: ClassVar[str] = "grid"
-
-    estimator: tuple[str, ...] = option(
-        (), "an estimator by its short name or import path; more than one are compared",
-        nargs="+", metavar="NAME",
-    )  # fmt: skip
-    estimators: bool = option(False, "list the short names and end", changes_results=False)
-    param: tuple[str, ...] = option(
-        (), "values of a parameter of the last named estimator, with commas between them; every "
-        "combination is a candidate",
-        nargs="+", metavar="NAME=VALUE,VALUE",
-    )  # fmt: skip
-    grid: str | None = option(
-        None, "a YAML file of grids: estimator: {parameter: [value, ...]}",
-        metavar="FILE.yaml", path="file",
-    )  # fmt: skip
-    preprocess: str = option(
-        "auto", "fitted within each training fold: auto (scaling for those that want it, one-hot "
-        "columns for text, imputation), none, or a YAML file of steps",
-        metavar="auto|none|FILE", path="file",
-    )  # fmt: skip
-    scoring: tuple[str, ...] = option(
-        (), "scorers of scikit-learn; the best candidate is chosen by the first (default: "
-        "accuracy, or r2)",
-        nargs="+", metavar="NAME",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,25 +68,3 @@ class SplitOptions:
         super_check = getattr(super(), "check", None)
         if super_check is not None:
             super_check()
-
-
-@dataclass(frozen=True)
-class ComparisonOptions:
-    """Options that choose how algorithms are fitted and compared."""
-
-    group: ClassVar[str] = "validation"
-
-    learning_curve: bool = option(
-        False, "fit the best candidate of each algorithm on shares of the training rows, too"
-    )
-    rope: float = option(
-        0.01, "a difference of scores up to this is none in practice", parse=float, check=_rope,
-        metavar="WIDTH",
-    )  # fmt: skip
-    inner_jobs: str = option(
-        "worker", "where an estimator's own parallel work runs: in its worker, or dask: on all",
-        choices=("worker", "dask"), changes_results=False,
-    )  # fmt: skip
-    intel: bool = option(
-        False, "use scikit-learn-intelex where it has the estimator", changes_results=False
-    )

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 LAST = "model"  # the name of the last step
 
 
-def kinds_of(data: Dataset) -> Kinds | None:
-    """Return the column kinds of a table with categories or missing cells; None for an array."""
-    return getattr(data.scaling, "kinds", None)
-
-
 def unscaled(data: Dataset) -> FoldedData:
     """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
     rows = [data.X_train, data.X_test]
@@ -47,20 +42,25 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
         The file cannot be read, or the table has what an estimator cannot take.
     """
     from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    if preprocess == "auto":
-        steps = _usual(estimator, data)
-    elif preprocess == "none":
-        steps = []
-    else:
-        steps = _of_file(preprocess) if kinds_of(data) is None else [
-            *_table(data, scale=False), *_of_file(preprocess)
-        ]  # fmt: skip
-    if preprocess == "none" and kinds_of(data) is not None:
-        raise InputError(
-            f"{opt('preprocess')} must not be none for a table with text or missing cells, as "
-            f"{data.name} is; use auto"
-        )
+    # Of a table with categories or missing cells; an array has none.
+    kinds: Kinds | None = getattr(data.scaling, "kinds", None)
+    scale = preprocess == "auto" and wants_scale(estimator)
+    steps: list[tuple[str, Any]] = []
+    if kinds is not None:
+        from pipelines.data.tables import make_preprocessor
+
+        if preprocess == "none":
+            raise InputError(
+                f"{opt('preprocess')} must not be none for a table with text or missing cells, as "
+                f"{data.name} is; use auto"
+            )
+        steps = [("table", make_preprocessor(kinds, scale=scale))]
+    elif scale and data.image_shape is None:
+        steps = [("scale", StandardScaler())]
+    if preprocess not in ("auto", "none"):
+        steps += _of_file(preprocess)
     return Pipeline([*steps, (LAST, estimator)]) if steps else estimator
 
 
@@ -70,24 +70,6 @@ def parameter_name(estimator: Any, name: str) -> str:
         return name
     steps = [step for step, _ in estimator.steps[:-1]]
     return name if name.split("__")[0] in steps else f"{LAST}__{name}"
-
-
-def _usual(estimator: Any, data: Dataset) -> list[tuple[str, Any]]:
-    if kinds_of(data) is not None:
-        return _table(data, wants_scale(estimator))
-    if data.image_shape is not None or not wants_scale(estimator):
-        return []
-    from sklearn.preprocessing import StandardScaler
-
-    return [("scale", StandardScaler())]
-
-
-def _table(data: Dataset, scale: bool) -> list[tuple[str, Any]]:
-    from pipelines.data.tables import make_preprocessor
-
-    kinds = kinds_of(data)
-    assert kinds is not None
-    return [("table", make_preprocessor(kinds, scale=scale))]
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:

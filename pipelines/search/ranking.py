@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,14 +23,6 @@ PARTITIONS = 8
 ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
 
 Row = dict[str, Any]
-
-
-def scored_rows(records: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield rows of a journal that need not be computed again: a failed fit gets another try."""
-    for record in records:
-        for row in record["rows"]:
-            if not row["status"].startswith(FAILED):
-                yield row
 
 
 def with_worker(rows: Iterable[Row], worker: str) -> list[Row]:
@@ -118,15 +111,11 @@ def tabulate(
     parameters : hyper-parameters that have a column of their own; rows are sorted by the last
         of them first
     """
-    import pandas as pd
-
     chosen = [row for row in rows if row["stage"] == stage]
     known = {**dict.fromkeys(parameters, "float64"), **columns.OF_SEARCH}
     more = [name for name in (chosen[0] if chosen else {}) if name not in known]
     types = {**known, **dict.fromkeys(more, "float64")}
-    table = pd.DataFrame(chosen, columns=list(types)).astype(types)
-    by = [*reversed(parameters), "candidate", "split", "share"]
-    return table.sort_values(by, ignore_index=True)
+    return results_frame(chosen, types, [*reversed(parameters), "candidate", "split", "share"])
 
 
 def rank(cells: pd.DataFrame, n_folds: int, client: Client | None = None) -> pd.DataFrame:
@@ -148,6 +137,37 @@ def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
     scored = ranked[ranked["score_mean"].notna()]
     first = scored.drop_duplicates("algorithm")
     return dict(zip(first["algorithm"], first["candidate"].astype(int), strict=True))
+
+
+def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
+    """Return a sentence for each number that an algorithm's best candidate has from an end of its
+    list, where no candidate between the ends is as good: a better one may lie beyond.
+
+    Parameters
+    ----------
+    ranked : as ``rank`` gives it
+    """
+    sentences = []
+    for algorithm, candidates in ranked.groupby("algorithm", sort=False):
+        scores = candidates["score_mean"].tolist()
+        params = [json.loads(text) for text in candidates["params"]]
+        for name, best in params[0].items():
+            values = [one[name] for one in params]
+            numbers = {one for one in values if isinstance(one, int | float)}
+            # 0 and 1 are where a parameter's own range ends, as those of shares and counts.
+            if len(numbers) < 3 or best not in (min(numbers), max(numbers)) or best in (0, 1):
+                continue
+            between = [
+                score for value, score in zip(values, scores, strict=True)
+                if isinstance(value, int | float) and min(numbers) < value < max(numbers)
+            ]  # fmt: skip
+            if scores[0] > np.nan_to_num(between, nan=-np.inf).max():
+                which = "least" if best == min(numbers) else "largest"
+                sentences.append(
+                    f"the best {name} of {algorithm}, {best:g}, is the {which} of its list: a "
+                    "better one may lie beyond"
+                )
+    return sentences
 
 
 def chosen_in_folds(

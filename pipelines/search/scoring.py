@@ -74,8 +74,13 @@ def check_scoring(name: str, classes: np.ndarray) -> None:
     from pipelines.svm.path_svc import PathSVC
 
     known = get_scorer_names()
-    usable = [one for one in known if name not in known and _is_usable(get_scorer(one))]
-    scorer = _scorer(name, usable or known, OF_PREDICTIONS)
+    if name not in known:  # one that would do is proposed
+        scorers = {one: get_scorer(one) for one in known}
+        known = [
+            one for one, scorer in scorers.items()
+            if methods_of(scorer) <= PREDICTIONS and not _is_of_numbers(scorer)
+        ]  # fmt: skip
+    scorer = _scorer(name, known, OF_PREDICTIONS)
     if not methods_of(scorer) <= PREDICTIONS:
         raise InputError(
             f"{opt('scoring')} must need predictions or decision values alone, got {name}, which "
@@ -114,10 +119,6 @@ def _scorer(name: str, known: Sequence[str], otherwise: str) -> Any:
         raise InputError(
             f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
         ) from None
-
-
-def _is_usable(scorer: Any) -> bool:
-    return methods_of(scorer) <= PREDICTIONS and not _is_of_numbers(scorer)
 
 
 def _is_of_numbers(scorer: Any) -> bool:

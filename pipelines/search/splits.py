@@ -9,13 +9,53 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, rows_of
+from pipelines.data.dataset import CLASSIFICATION, Dataset, rows_of
 from pipelines.data.folds import make_folds
 from pipelines.errors import InputError, opt
+from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
+SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
 KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 Split = tuple[np.ndarray, np.ndarray]
+
+
+def make_splits(
+    data: Dataset, cv: str, n_folds: int, n_repeats: int, seed: int, nested: int | None,
+    learning_curve: bool,
+) -> dict[tuple[str, float], list[Split]]:  # fmt: skip
+    """Return the splits of every stage.
+
+    ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
+    training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one
+    outer fold after the other.
+
+    Raises
+    ------
+    InputError
+        See ``splits_of``.
+    """
+    X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
+    classes = data.classes if len(data.classes) else None
+    rows = (X, y, groups, task, classes)
+    splits = {(SEARCH, 1.0): splits_of(cv, n_folds, n_repeats, seed, *rows)}
+    if nested is not None:
+        kind = "auto" if cv == "repeated" else cv
+        if cv.endswith(".py") or ":" in cv:
+            raise InputError(
+                f"{opt('nested')} needs a {opt('cv')} by its name, got {cv}; leave one of them out"
+            )
+        outer = splits_of(kind, nested, 1, seed + 1, *rows)
+        inner = inner_splits(outer, cv, n_folds, n_repeats, seed, *rows)
+        splits[OUTER, 1.0] = outer
+        splits[INNER, 1.0] = [split for one in inner for split in one]
+    if learning_curve:
+        for share in SHARES:
+            splits[CURVE, share] = [
+                shorter(split, share, y, task, cv == "time", seed + i)
+                for i, split in enumerate(splits[SEARCH, 1.0])
+            ]
+    return splits
 
 
 def splits_of(
@@ -72,24 +112,20 @@ def splits_of(
         splitter: Any = model_selection.KFold(n_folds, shuffle=True, random_state=seed)
     elif kind == "time":
         splitter = model_selection.TimeSeriesSplit(n_folds)
-    else:
-        _refuse_few_groups(groups, n_folds)
-        return list(model_selection.GroupKFold(n_folds).split(np.zeros(n_rows), y, groups))
-    return list(splitter.split(np.zeros(n_rows), y))
-
-
-def _refuse_few_groups(groups: np.ndarray | None, n_folds: int) -> None:
-    if groups is None:
+    elif groups is None:
         raise InputError(
             f"{opt('groups')} must name the column of groups for {opt('cv', 'group')}, it was not "
             f"given; name one"
         )
-    n_groups = len(np.unique(groups))
-    if n_groups < n_folds:
-        raise InputError(
-            f"{opt('folds')} must not exceed the {n_groups} groups, got {n_folds}; use "
-            f"{opt('folds', n_groups)} or fewer"
-        )
+    else:
+        n_groups = len(np.unique(groups))
+        if n_groups < n_folds:
+            raise InputError(
+                f"{opt('folds')} must not exceed the {n_groups} groups, got {n_folds}; use "
+                f"{opt('folds', n_groups)} or fewer"
+            )
+        return list(model_selection.GroupKFold(n_folds).split(np.zeros(n_rows), y, groups))
+    return list(splitter.split(np.zeros(n_rows), y))
 
 
 def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> list[Split]:
@@ -99,9 +135,22 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
             f"{opt('cv')} must be one of {', '.join(KINDS)} or FILE.py:function, got {kind!r}; "
             f"check the spelling"
         )
-    found = _load(path, name)
+    if not Path(path).is_file():
+        raise InputError(f"{opt('cv')} must name a file that exists, got {path}; check the path")
+    spec = importlib.util.spec_from_file_location("folds_of_ones_own", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
     try:
-        made = found(X, y, groups)
+        spec.loader.exec_module(module)
+        function = getattr(module, name)
+    except Exception as error:  # whatever the user's file raises
+        raise InputError(
+            f"{opt('cv')} must name a function that can be loaded, got {path}:{name} "
+            f"({type(error).__name__}: {error}); mend the file"
+        ) from None
+    try:
+        made = function(X, y, groups)
         made = made.split(X, y, groups) if hasattr(made, "split") else made
         splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
         for rows in (one for split in splits for one in split):
@@ -117,24 +166,6 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
             f"rows, got {kind} ({type(error).__name__}: {error}); mend it"
         ) from None
     return splits
-
-
-def _load(path: str, name: str) -> Any:
-    if not Path(path).is_file():
-        raise InputError(f"{opt('cv')} must name a file that exists, got {path}; check the path")
-    spec = importlib.util.spec_from_file_location("folds_of_ones_own", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        found = getattr(module, name)
-    except Exception as error:
-        raise InputError(
-            f"{opt('cv')} must name a function that can be loaded, got {path}:{name} "
-            f"({type(error).__name__}: {error}); mend the file"
-        ) from None
-    return found
 
 
 def shorter(

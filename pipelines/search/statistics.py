@@ -1,18 +1,16 @@
 """Compare algorithms fold by fold: differences, tests and practical equivalence.
 
 Scores of folds are not independent, since their training rows overlap. Nadeau and Bengio
-(Inference for the generalization error, Machine Dataset 52, 2003) add the ratio of validation
+(Inference for the generalization error, Machine Learning 52, 2003) add the ratio of validation
 to training rows to the variance of the mean; Bouckaert and Frank (PAKDD 2004) do so over
 folds and repeats together, J = folds x repeats. The posterior of the mean difference by Corani
-and Benavoli (A Bayesian approach for comparing cross-validated algorithms, Machine Dataset
+and Benavoli (A Bayesian approach for comparing cross-validated algorithms, Machine Learning
 100, 2015) has the same spread.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -20,36 +18,6 @@ import numpy as np
 from scipy.stats import t as student
 
 from pipelines.run_folder.statistics import SAME, corrected_t, holm
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The score of one algorithm less that of another.
-
-    Attributes
-    ----------
-    first, second : names
-    mean : float, of the differences fold by fold
-    std : float, their deviation, corrected (n - 1)
-    t : float, the corrected resampled t statistic
-    p : float, two-sided, of a mean of 0
-    p_holm : float, corrected for all pairs that are compared (Holm 1979)
-    effect : float, mean / std: Cohen's d of paired differences
-    p_first, p_same, p_second : probabilities that the first is better, that they are
-        equivalent within the rope, and that the second is better
-    """
-
-    first: str
-    second: str
-    mean: float
-    std: float
-    t: float
-    p: float
-    effect: float
-    p_first: float
-    p_same: float
-    p_second: float
-    p_holm: float = math.nan
 
 
 def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) -> dict[str, float]:
@@ -63,7 +31,14 @@ def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) ->
 
     Returns
     -------
-    dict with what ``Difference`` has, but for the names
+    dict of
+        mean : of the differences fold by fold
+        std : their deviation, corrected (n - 1)
+        t : the corrected resampled t statistic
+        p : two-sided, of a mean of 0
+        effect : mean / std, Cohen's d of paired differences
+        p_first, p_same, p_second : probabilities that the first is better, that they are
+            equivalent within the rope, and that the second is better
     """
     differences = np.asarray(first, float) - np.asarray(second, float)
     mean, std, spread, t, p = corrected_t(differences, ratio)
@@ -92,11 +67,13 @@ def compare_all(
 
     Returns
     -------
-    list of dict, the fields of ``Difference``
+    list of dict
+        ``first`` and ``second``, the names of a pair; what ``compare`` says of it; ``p_holm``,
+        its p corrected for the number of pairs (Holm 1979)
     """
-    pairs = [
-        Difference(one, other, **compare(scores[one], scores[other], ratio, rope))
+    pairs: list[dict[str, Any]] = [
+        {"first": one, "second": other, **compare(scores[one], scores[other], ratio, rope)}
         for one, other in combinations(scores, 2)
     ]
-    corrected = holm([pair.p for pair in pairs])
-    return [asdict(pair) | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)]
+    corrected = holm([pair["p"] for pair in pairs])
+    return [pair | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)]

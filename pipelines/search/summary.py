@@ -1,22 +1,31 @@
-"""The console summary of a cross-validation."""
+"""What the console says of a search: its plan, and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset
-from pipelines.run.summary import baseline_lines, wall_time
+from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run_folder import columns
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.statistics import interval
+from pipelines.run_folder.statistics import (
+    interval,
+    on_grid_boundary,
+    widen,
+    within_one_standard_error,
+)
 from pipelines.search.candidates import Candidate
-from pipelines.search.plan import as_recorded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def of_plan(
     data: Dataset, candidates: Sequence[Candidate], scoring: Sequence[str], n_splits: int, cv: str
 ) -> list[str]:
-    """Return data, task, candidates."""
+    """Return data, task and candidates of ``cross_validate``."""
     what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
     algorithms = ", ".join(dict.fromkeys(one.algorithm for one in candidates))
     n = len(candidates) * n_splits
@@ -30,31 +39,26 @@ def of_plan(
     ]
 
 
-def of_run(record: Mapping[str, Any]) -> list[str]:
-    """Return the best, how it compares, what was shared, the time, what failed."""
+def of_algorithms(record: Mapping[str, Any]) -> list[str]:
+    """Return what ``cross_validate`` found: the best, how it compares, what was shared."""
+
+    def parameters(one: Mapping[str, Any]) -> str:
+        given = one["parameters"].items()
+        return ", ".join(f"{name}={value}" for name, value in given) or "defaults"
+
     best, measure = record["best"], measure_of(record["scoring"][0])
-    lines = [f"best       {best['algorithm']}: {as_recorded(best['parameters'])}"]
+    lines = [f"best       {best['algorithm']}: {parameters(best)}"]
     if best["score_mean"] is not None:
         lines.append(
-            f"{cv_line(measure, best['score_mean'], best['score_std'])} "
+            f"{_cv_line(measure, best['score_mean'], best['score_std'])} "
             "(standard deviation of the folds)"
         )
     for one in record["algorithms"][1:]:
         lines.append(
             f"           {one['algorithm']}: "
-            f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} "
-            f"({as_recorded(one['parameters'])})"
+            f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
         )
-    lines += nested_lines(record, measure)
-    if tested := scores_line(record["test_scores"]):
-        lines.append(f"test score {tested}")
-    if (n_wrong := record.get("n_test_errors")) is not None:
-        n_test = record["dataset"]["n_test"]
-        lines.append(
-            f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
-            f"{interval(n_wrong, n_test)})"
-        )
-    lines += baseline_lines(record)
+    lines += [*_nested(record, measure), *_test(record), *baseline_lines(record)]
     lines.append(
         f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
         + (
@@ -70,24 +74,94 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
     return [*lines, wall_time(record)]
 
 
-def cv_line(measure: Measure, mean: float, std: float | None) -> str:
+def of_axes(axes: Mapping[str, Sequence[float]], n_splits: int, how: str, scoring: str) -> str:
+    """Return a line on the size of the grid of ``svm_grid``."""
+    shape = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+    n_fits = math.prod(map(len, axes.values())) * n_splits
+    return f"grid       {shape} x {n_splits} folds = {n_fits:,} fits, {how}" + (
+        "" if scoring == "accuracy" else f", the best by {scoring}"
+    )
+
+
+def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
+    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed.
+
+    Parameters
+    ----------
+    candidates : best first
+    """
+    best, options, n_folds = record["best"], record["options"], record["options"]["folds"]
+    scoring = options.get("scoring") or "accuracy"
+    found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
+    lines = [f"best       {', '.join(found)}"]
+    if ends := on_grid_boundary(candidates, n_folds):
+        lines += [
+            f"           {' and '.join(map(str, ends))} of the grid: a better one may lie beyond",
+            f"           {widen(record['argv'], options, ends)}",
+        ]
+    lines += _as_good(candidates, n_folds)
+    if scoring != "accuracy":
+        lines.append(
+            _cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
+            + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
+        )
+    if "error_mean" in best:
+        lines.append(
+            f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
+            f"(standard deviation of {n_folds} folds)"
+        )
+    lines += [*_nested(record, measure_of(scoring)), *_test(record)]
+    if "test_log_loss" in record:
+        lines.append(
+            f"test proba log loss {record['test_log_loss']:.4f}, "
+            f"calibration error {record['test_calibration_error'] * 100:.2f} %"
+        )
+    return [
+        *lines,
+        *baseline_lines(record),
+        wall_time(record),
+        *failed_fits(record, columns.SVM_CELL),
+    ]
+
+
+def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
+    """Give lines on the candidates that tie with the best, and the simplest of them."""
+    found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
+    if found is None or (n := int(found.within.sum())) == 1:
+        return
+    tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""
+    others = "1 other is" if n == 2 else f"{n - 1:,} others are"
+    yield f"           {others} within one standard error{tied}"
+    if found.has_simpler:
+        C, gamma = found.simplest["C"], found.simplest["gamma"]
+        yield f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}"
+
+
+def _cv_line(measure: Measure, mean: float, std: float | None) -> str:
     """Return the cross-validated error, or the name of another measure and what it is."""
     label = "cv error   " if measure.is_error else f"cv score   {measure.name} "
     return label + measure.mean_and_spread(mean, std)
 
 
-def nested_lines(record: Mapping[str, Any], measure: Measure) -> list[str]:
-    """Return the estimate of a nested cross-validation, where there is one."""
-    if not (nested := record.get("nested")):
-        return []
-    found = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
-    n_outer = nested["n_outer"]
-    return [f"nested     {measure.name} {found} of what each of {n_outer} outer folds chose"]
+def _nested(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
+    """Give the estimate of a nested cross-validation, where there is one."""
+    if nested := record.get("nested"):
+        found = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
+        yield (
+            f"nested     {measure.name} {found} of what each of {nested['n_outer']} outer folds "
+            "chose"
+        )
 
 
-def scores_line(scores: Mapping[str, float | None]) -> str:
-    """Return scores that there are, with their names, less the error that has its own line."""
-    there = [(measure_of(name), score) for name, score in scores.items() if score is not None]
-    return ", ".join(
-        f"{one.name} {one.text(one.of(score))}" for one, score in there if not one.is_error
-    )
+def _test(record: Mapping[str, Any]) -> Iterator[str]:
+    """Give the error of the test rows, and the scores that are no error."""
+    scores = (record.get("test_scores") or {}).items()
+    known = [(measure_of(name), score) for name, score in scores if score is not None]
+    if others := [f"{one.name} {one.text(one.of(x))}" for one, x in known if not one.is_error]:
+        yield f"test score {', '.join(others)}"
+    if (n_wrong := record.get("n_test_errors")) is not None:
+        n_test = record["dataset"]["n_test"]
+        yield (
+            f"test error {n_wrong / n_test * 100:.2f} % ({n_wrong:,} of {n_test:,}, "
+            f"{interval(n_wrong, n_test)})"
+        )

@@ -20,7 +20,7 @@ from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
 from pipelines.run.tasks import InProcess, OnCluster
 from pipelines.search.candidate_scorer import PREDICTIONS, methods_of
-from pipelines.search.grid_search import GridSearch, _Settings
+from pipelines.search.grid_search import GridSearch
 from pipelines.search.scoring import check_scoring
 from pipelines.search.shared.svm import SVCs
 from pipelines.svm.backend_svc import BackendSVC
@@ -69,39 +69,22 @@ class SVMGridSearch(GridSearch):
     gamma : sequence of float, "scale" or "auto"
         Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it. ``"scale"`` is
         of the training rows of each fold; ``kernel="linear"`` has none and fits one.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
-    degree : int, of ``poly``
-    coef0 : float, of ``poly`` and ``sigmoid``
-    class_weight : None, "balanced" or dict of label to factor of C
+    kernel, degree, coef0, class_weight, decision, tol, max_iter, memory_bytes
+        As ``PathSVC`` takes them.
     param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
         In the place of ``C`` and ``gamma``.
-    scoring : None, str, callable, list, tuple or dict
-        As ``GridSearchCV`` takes it; accuracy by default.
-    refit : bool, str or callable
-        As ``GridSearchCV`` takes it: whether to fit the best candidate on all rows, by the
-        score of which name it is best, or what chooses it from ``cv_results_``.
+    scoring, refit, error_score, return_train_score
+        As ``GridSearchCV`` takes them; scored by accuracy by default.
     probability : bool
         Whether to calibrate the best candidate on the same folds, for
         ``predict_proba``; then they must validate every row once.
     cv : int or scikit-learn splitter
         An int means stratified folds, not shuffled, as in scikit-learn.
-    error_score : float or "raise"
-        The score of a fit that fails.
-    return_train_score : bool
     n_jobs : int, optional
         Threads of this process; all its cores by default, and where there is a ``client``.
     solver : str
         ``"auto"``, or a name in ``pipelines.svm.backends.BACKENDS``.
     device : {"auto", "cpu", "gpu"}
-    decision : {"ovo", "ovr"}
-        One-vs-one (LIBSVM's) or one-vs-rest.
-    tol : float
-        LIBSVM's stopping tolerance.
-    max_iter : int
-        Most iterations of a binary problem; -1 for LIBSVM's limit,
-        max(10,000,000, 100 n_samples).
-    memory_bytes : int
-        What may be held of kernel matrices, and of a sparse ``X`` made dense.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
     verbose : int
@@ -110,20 +93,11 @@ class SVMGridSearch(GridSearch):
 
     Attributes
     ----------
-    cv_results_ : dict of arrays, as ``GridSearchCV`` has it
-    best_params_ : dict; ties go to the first candidate, C varying the slowest
-    best_score_ : float, mean score of the best candidate over the folds
-    best_index_ : int, its place in ``cv_results_``
     best_estimator_ : fitted on all of ``X`` by the solver
     calibration_ : Calibration of its decision values, or None
-    scorer_ : what ``score`` calls
-    classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,), where ``X`` had names
-    multimetric_ : bool
-    n_splits_ : int
     n_iter_ : int, iterations of all fits of the search together, of those that share work
-    refit_time_ : float, seconds
+
+    and those of ``GridSearchCV``; ties go to the first candidate, C varying the slowest.
 
     Examples
     --------
@@ -255,7 +229,11 @@ class SVMGridSearch(GridSearch):
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {classes[0]}")
-        self._refuse_useless_scoring(classes)
+        name = self.scoring
+        if isinstance(name, str) and (
+            name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS
+        ):
+            check_scoring(name, classes)  # before any fit is made
         self._get_scorers()
         given: dict[str, Any] = {}
         if sample_weight is not None:
@@ -268,9 +246,10 @@ class SVMGridSearch(GridSearch):
             raise ValueError(f"cv must give at least one fold, got none of {self.cv!r}")
         if self.probability and self.refit:
             refuse_overlap(folds, len(labels))
-        settings = self._choose_backend(sample_weight is not None)
+        runner = self._choose_backend(sample_weight is not None)
         self._refuse_candidates(candidates, classes)
-        self._search(rows if callable(self.kernel) else X, labels, given, settings)
+        searched, kinds = rows if callable(self.kernel) else X, (SVCs(*self._backend),)
+        self._search(searched, labels, given, runner, kinds, self._n_threads)
         self.n_iter_ = self._n_iterations
         if self.refit:
             started = time.perf_counter()
@@ -286,16 +265,8 @@ class SVMGridSearch(GridSearch):
     def _run_search(self, evaluate_candidates: Any) -> None:
         evaluate_candidates(ParameterGrid(self._grid()))
 
-    def _refuse_useless_scoring(self, classes: np.ndarray) -> None:
-        """Raise an error for an unusable scorer before any fit is made."""
-        name = self.scoring
-        if not isinstance(name, str):
-            return
-        if name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS:
-            check_scoring(name, classes)
-
-    def _choose_backend(self, weighted: bool) -> _Settings:
-        """Choose the backend, its device and its number of threads.
+    def _choose_backend(self, weighted: bool) -> InProcess | OnCluster:
+        """Choose the backend, its device and its number of threads; return what runs its tasks.
 
         Raises
         ------
@@ -314,10 +285,10 @@ class SVMGridSearch(GridSearch):
             raise ValueError(
                 f"solver must be 'path' on a CPU for {what}, got {solver!r} on a {device.upper()}"
             )
-        self._backend, kinds = (solver, device), (SVCs(solver, device),)
+        self._backend = solver, device
         if self.client is not None:
             self._n_threads = threads_per_task(describe_workers(self.client))
-            return _Settings(OnCluster(self.client), self.verbose, kinds, self._n_threads)
+            return OnCluster(self.client)
         cores = available_cores()
         if self.n_jobs == 0:
             raise ValueError("n_jobs must not be 0; leave it out for all cores")
@@ -326,7 +297,7 @@ class SVMGridSearch(GridSearch):
         # A backend that shares work fills the cores from one task, another from many.
         shares = load_backend(solver, device).shares_C
         self._n_threads = cores if shares else 1
-        return _Settings(InProcess(1 if shares else cores), self.verbose, kinds, self._n_threads)
+        return InProcess(1 if shares else cores)
 
     def _refuse_candidates(self, candidates: Sequence[Any], classes: np.ndarray) -> None:
         """Raise an error for candidates that the backend cannot fit.
@@ -336,6 +307,10 @@ class SVMGridSearch(GridSearch):
         ValueError
         """
         solver, device = self._backend
+        of_path = (solver, device) == ("path", "cpu")
+        # Scores that come from what looks at fitted machines need one for each fit.
+        looks = callable(self.scoring) and not hasattr(self.scoring, "_response_method")
+        fits_alone = self._asks_probabilities or looks
         for names in {tuple(params) for params in candidates}:
             clone(self.estimator).set_params(**dict.fromkeys(names))
         for params in candidates:
@@ -349,11 +324,8 @@ class SVMGridSearch(GridSearch):
             weight = params.get("class_weight", self.class_weight)
             if isinstance(weight, dict):
                 factors_by_code(weight, classes)
-            if (solver, device) == ("path", "cpu"):
-                continue
             others = sorted(params.keys() - SHARED)
-            scored = not self._asks_probabilities and not self._looks_at_estimators
-            if others or (not scored and load_backend(solver, device).shares_C):
+            if not of_path and (others or (fits_alone and load_backend(solver, device).shares_C)):
                 what = f"param_grid with {others[0]}" if others else "this scoring"
                 raise ValueError(
                     f"solver must be 'path' on a CPU for {what}, got {solver!r} on a "
@@ -365,11 +337,6 @@ class SVMGridSearch(GridSearch):
                     "class_weight must be None or 'balanced' for decision='ovr' with "
                     f"solver={solver!r}, got {weight!r}; use solver='path'"
                 )
-
-    @property
-    def _looks_at_estimators(self) -> bool:
-        """Whether scores come from a function that may look at the fitted estimators."""
-        return callable(self.scoring) and not hasattr(self.scoring, "_response_method")
 
     def _finish(self, X: Any, y: np.ndarray, folds: Sequence[Any], weights: Any) -> None:
         """Give the best estimator its kernel, its backend's form, and its probabilities."""

@@ -11,6 +11,7 @@ from pipelines.console import echo
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
+from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.records.svm_grid import SvmRecord
 from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
@@ -56,6 +57,7 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
         The run has no such model, or the table cannot be read or answered.
     """
     record = record_of(run, SvmRecord, "svm_grid")
+    refuse_changed(run, record.files, names.MODEL)
     rows = NewRows.read(run, record, table)
     is_regression = record.best is not None and record.best.epsilon is not None
     machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)

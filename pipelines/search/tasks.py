@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from pipelines.data.placement import FoldedData
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidate_scorer import ACCURACY, CandidateScorer
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import PLAIN, CellResult, Group, fit_group
+from pipelines.search.fitting import PLAIN, CellResult, Group, fit_group, ignore
 from pipelines.search.shared.base import Split
 from pipelines.search.substitutes import Substitute, substitute
 from pipelines.search.threads import limited, with_jobs
@@ -29,10 +26,6 @@ SHARED_BY_SPLITS = 0.07
 Row = dict[str, Any]
 Place = tuple[str, int, int, float]  # stage, candidate, split, share of the training rows
 Splits = Mapping[tuple[str, float], Sequence[Split]]
-
-
-def ignore_rows(fraction: float, rows: Sequence[Row] = ()) -> None:
-    """Do nothing: the default ``report``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +40,6 @@ class Problem:
     groups : tuple of Group, candidates that are fitted together
     columns : names of parameters that rows have as columns of their own
     device : "cpu" or "gpu", where workers compute
-    intel : whether scikit-learn-intelex is wanted on a CPU
     """
 
     data: FoldedData
@@ -57,14 +49,13 @@ class Problem:
     groups: tuple[Group, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
-    intel: bool = False
 
     def used(self, member: int) -> Substitute:
         """Return the estimator to fit for a candidate; call it where it is fitted."""
         estimator = self.candidates[member].estimator
         if not hasattr(estimator, "fit"):
             return Substitute(estimator, "", "")
-        return substitute(estimator, self.device, self.intel)
+        return substitute(estimator, self.device)
 
 
 @dataclass(frozen=True)
@@ -137,6 +128,15 @@ class Task:
         return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
 
 
+@dataclass(frozen=True)
+class Refit:
+    """The task after a search: the best candidate on all training rows, and its test."""
+
+    member: int
+    name: str = "refit"
+    cost: float = 1.0
+
+
 def make_tasks(
     problem: Problem,
     stage: str = SEARCH,
@@ -152,7 +152,7 @@ def make_tasks(
     only : of a split, the candidates that are wanted; by default all of every split
     """
     n_splits = len(problem.splits[stage, share])
-    n_rows, n_features = np.shape(problem.data.X)
+    shape = getattr(problem.data.X, "shape", (len(problem.data.y), 1))
     tasks = []
     for number, group in enumerate(problem.groups):
         estimators = [problem.candidates[i].final for i in group.members]
@@ -167,10 +167,16 @@ def make_tasks(
                     group.members[i] for i in part
                     if only is None or group.members[i] in only.get(splits[0], ())
                 )  # fmt: skip
-                if members:
-                    tasks.append(
-                        _task(problem, stage, number, members, splits, share, n_rows, n_features)
-                    )
+                if not members:
+                    continue
+                about, cost = "", float(len(members))
+                if group.shared is not None:
+                    some = [problem.candidates[member].final for member in members]
+                    about = group.shared.describe(some)
+                    cost = group.shared.cost(some, shape[0], shape[-1])
+                label = problem.candidates[members[0]].algorithm
+                cost *= len(splits)
+                tasks.append(Task(stage, number, members, splits, share, label, about, cost=cost))
     known = Counter((task.label, task.about, task.splits) for task in tasks)
     return [
         replace(task, is_told=bool(task.about) and known[task.label, task.about, task.splits] == 1)
@@ -178,26 +184,12 @@ def make_tasks(
     ]
 
 
-def _task(
-    problem: Problem, stage: str, number: int, members: tuple[int, ...], splits: tuple[int, ...],
-    share: float, n_rows: int, n_features: int,
-) -> Task:  # fmt: skip
-    group = problem.groups[number]
-    some = [problem.candidates[m].final for m in members]
-    about, cost = "", float(len(members))
-    if group.shared is not None:
-        about = group.shared.describe(some)
-        cost = group.shared.cost(some, n_rows, n_features)
-    label = problem.candidates[members[0]].algorithm
-    return Task(stage, number, members, splits, share, label, about, cost=cost * len(splits))
-
-
 def run_task(
     problem: Problem,
     task: Task,
     n_threads: int = 1,
     inner_jobs: str = "worker",
-    report: Callable[..., None] = ignore_rows,
+    report: Callable[..., None] = ignore,
 ) -> list[Row]:
     """Fit and score the candidates of a task.
 
@@ -215,86 +207,66 @@ def run_task(
     # What is not scikit-learn's shares nothing.
     shared = None if any(one.replaced for one in used) else group.shared
     group = Group(task.members, shared, group.most if shared else ())
-    progress = _Progress(problem, task, used, group.name, report)
-    n_jobs = -1 if inner_jobs == "dask" else n_threads
     estimators = [one.estimator for one in used]
+    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
     if hasattr(estimators[0], "fit"):
         from sklearn.base import clone
 
+        n_jobs = -1 if inner_jobs == "dask" else n_threads
         estimators = [with_jobs(clone(one), n_jobs) for one in estimators]
-    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
-    if hasattr(estimators[0], "fit"):
         limits = limited(n_threads, inner_jobs)
-    with limits, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = fit_group(
-            group, estimators, problem.data, problem.splits[task.stage, task.share],
-            problem.scorer, only=task.splits, name=(task.stage, task.share), n_threads=n_threads,
-            on_result=progress.on_result, report=progress.report,
-        )  # fmt: skip
-    return [
-        _row_of(problem, task, place, used[i % len(used)], group.name, result)
-        for i, (place, result) in enumerate(
-            zip(task.places, (one for of_split in found for one in of_split), strict=True)
-        )
-    ]
 
-
-class _Progress:
-    """Tells of a task's splits, of each when all candidates are done on it."""
-
-    def __init__(
-        self, problem: Problem, task: Task, used: Sequence[Substitute], shared: str,
-        report: Callable[..., None],
-    ) -> None:  # fmt: skip
-        self._row = partial(_row_of, problem, task)
-        self._task, self._used, self._shared, self._report = task, used, shared, report
-        self._fraction = 0.0
-        self._results: dict[int, dict[int, CellResult]] = {}
-        self._left = len(task.splits) - 1  # the last is done with the task
-
-    def report(self, fraction: float) -> None:
-        """Tell of the fraction that is done."""
-        self._fraction = fraction
-        self._report(fraction)
-
-    def on_result(self, split: int, candidate: int, result: CellResult) -> None:
-        """Tell of the rows of a split that is done."""
-        results = self._results.setdefault(split, {})
-        results[candidate] = result
-        if len(results) < len(self._task.members) or self._left == 0:
-            return
-        self._left -= 1
-        task, number = self._task, self._task.splits[split]
-        rows = [
-            self._row(
-                (task.stage, member, number, task.share), self._used[i], self._shared, results[i]
-            )
+    def rows_of(at: int, results: Mapping[int, CellResult]) -> list[Row]:
+        return [
+            _row_of(problem, task, task.splits[at], member, used[i], group.name, results[i])
             for i, member in enumerate(task.members)
         ]
-        self._report(self._fraction, rows)
+
+    done = [dict[int, CellResult]() for _ in task.splits]
+    n_left, fraction = len(task.splits) - 1, 0.0  # the last split is done with the task
+
+    def on_result(at: int, candidate: int, result: CellResult) -> None:
+        nonlocal n_left
+        done[at][candidate] = result
+        if len(done[at]) == len(task.members) and n_left:
+            n_left -= 1
+            report(fraction, rows_of(at, done[at]))
+
+    def report_fraction(share: float) -> None:
+        nonlocal fraction
+        fraction = share
+        report(share)
+
+    with limits, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_group(
+            group, estimators, problem.data, problem.splits[task.stage, task.share],
+            problem.scorer, only=task.splits, name=(task.stage, task.share), n_threads=n_threads,
+            on_result=on_result, report=report_fraction,
+        )  # fmt: skip
+    return [row for at, results in enumerate(done) for row in rows_of(at, results)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     """Return the rows of a task that gave none."""
+    used, shared = Substitute(None, "", ""), problem.groups[task.group].name
     nothing: dict[str, Any] = {
         "fit_time": None,
         "score_time": None,
         "test_scores": {},
         "fit_error": reason,
     }
-    used, shared = Substitute(None, "", ""), problem.groups[task.group].name
     return [
-        _row_of(problem, task, place, used, shared, CellResult(dict(nothing), n_fits=0))
-        for place in task.places
+        _row_of(problem, task, split, member, used, shared, CellResult(dict(nothing), n_fits=0))
+        for _, member, split, _ in task.places
     ]
 
 
 def _row_of(
-    problem: Problem, task: Task, place: Place, used: Substitute, shared: str, result: CellResult
-) -> Row:
-    stage, member, split, share = place
-    train, test = problem.splits[stage, share][split]
+    problem: Problem, task: Task, split: int, member: int, used: Substitute, shared: str,
+    result: CellResult,
+) -> Row:  # fmt: skip
+    train, test = problem.splits[task.stage, task.share][split]
     candidate, names = problem.candidates[member], problem.scorer.names
     given = result.scores["test_scores"]
     given = given if isinstance(given, dict) else dict.fromkeys(names, given)
@@ -318,10 +290,10 @@ def _row_of(
         "algorithm": candidate.algorithm,
         "candidate": member,
         "params": candidate.text,
-        "stage": stage,
+        "stage": task.stage,
         "split": split,
-        "fold": split if stage == SEARCH else -1,
-        "share": share,
+        "fold": split if task.stage == SEARCH else -1,
+        "share": task.share,
         "n_train": len(train),
         "n_validation": len(test),
         "n_errors": n_errors,
@@ -337,13 +309,9 @@ def _row_of(
         "n_fits": result.n_fits,
         "n_steps": result.n_steps,
         "n_steps_made": result.n_steps_made,
-        "fit_seconds": _seconds(result.scores["fit_time"]),
-        "score_seconds": _seconds(result.scores["score_time"]),
+        "fit_seconds": result.scores["fit_time"],
+        "score_seconds": result.scores["score_time"],
     }
-
-
-def _seconds(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 def finite(score: Any) -> float | None:
@@ -357,8 +325,3 @@ def finite(score: Any) -> float | None:
 def place_of(row: Mapping[str, Any]) -> Place:
     """Return the identity of a row."""
     return row["stage"], row["candidate"], row["split"], row["share"]
-
-
-def rows_by_place(rows: Iterable[Row]) -> dict[Place, Row]:
-    """Return rows by what names them."""
-    return {place_of(row): row for row in rows}

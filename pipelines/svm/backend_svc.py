@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from pipelines.data.placement import to_device
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends.base import OneByOne
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.path_svc import PathSVC
 
@@ -44,8 +45,13 @@ class BackendSVC(PathSVC):
         if backend.device == "gpu":
             rows = rows.astype(np.float32)
         on_device = to_device(rows, backend.device)
-        fitted = backend.fit(on_device, y, self.C, gamma, settings)
-        support, coefficients, intercepts = backend.parts(fitted, on_device)
+        fitted = None
+        if isinstance(backend, OneByOne):
+            fitted = backend.fit(on_device, y, self.C, gamma, settings)
+            support, coefficients, intercepts = backend.parts(fitted)
+        else:
+            parts = backend.fit_parts(on_device, y, self.C, gamma, settings)
+            support, coefficients, intercepts = parts
         self.classes_ = np.unique(y)
         self.machine_ = KernelMachine(
             support_vectors=rows[support],
@@ -57,5 +63,5 @@ class BackendSVC(PathSVC):
             classes_=self.classes_,
             decision=self.decision,
         )
-        self.fitted_ = fitted if backend.device == "cpu" else self.machine_
+        self.fitted_ = self.machine_ if fitted is None or backend.device == "gpu" else fitted
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -74,3 +75,14 @@ class Kernel:
 
 
 RBF = Kernel()
+
+
+def gamma_of(gamma: float | str, X: Any) -> float:
+    """Return the number that ``"scale"``, ``"auto"`` or a number stands for on these rows."""
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "scale":
+        with np.errstate(over="ignore"):
+            variance = float(X.var(dtype=np.float64))
+        return 1.0 / (X.shape[1] * variance) if variance else 1.0
+    return float(gamma)

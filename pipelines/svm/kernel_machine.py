@@ -21,7 +21,8 @@ from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.multiclass import class_values, codes_of, problems
+from pipelines.svm.multiclass import class_values, codes_of
+from pipelines.svm.problems import problems_of
 
 _ARRAYS = ("support_vectors", "coefficients", "intercepts")
 Shapes = list[tuple[int, ...]]
@@ -240,7 +241,7 @@ class KernelMachine(_SupportVectors):
             each = (1,) if n_classes == 2 else (n_classes,)
             more["calibration.slopes"] = (self.calibration.slopes, [each])
             more["calibration.offsets"] = (self.calibration.offsets, [each])
-        self._check_shapes(len(problems(n_classes, self.decision)) if n_classes > 1 else 0, more)
+        self._check_shapes(len(problems_of(n_classes, self.decision)) if n_classes > 1 else 0, more)
 
 
 @dataclass(frozen=True)

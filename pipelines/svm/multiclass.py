@@ -1,4 +1,4 @@
-"""Several classes from binary problems: which problems, and what their values say together."""
+"""Several classes from binary problems: what the values of the problems say together."""
 
 from __future__ import annotations
 
@@ -6,21 +6,6 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-
-
-def problems(n_classes: int, decision: str) -> list[tuple[int, int]]:
-    """Return the binary problems of a multi-class SVM.
-
-    Returns
-    -------
-    list of (positive class, negative class)
-        One-vs-one: every pair, the smaller class positive, in LIBSVM's order.
-        One-vs-rest: every class against -1, the rest. Two classes make one
-        problem either way.
-    """
-    if decision == "ovo" or n_classes == 2:
-        return list(combinations(range(n_classes), 2))
-    return [(one, -1) for one in range(n_classes)]
 
 
 def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
@@ -59,7 +44,7 @@ def _places(n_support: np.ndarray) -> Iterator[tuple[int, tuple[int, slice], tup
     """Yield every pair's number, and each of its classes with the places of its support vectors."""
     ends = np.cumsum(n_support)
     own = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
-    for column, (i, j) in enumerate(problems(len(n_support), "ovo")):
+    for column, (i, j) in enumerate(combinations(range(len(n_support)), 2)):
         yield column, (i, own[i]), (j, own[j])
 
 
@@ -80,7 +65,7 @@ def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
     if decision == "ovr" and n_classes > 2:
         return values.argmax(axis=1)
     votes = np.zeros((len(values), n_classes), dtype=np.int32)
-    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+    for column, (positive, negative) in enumerate(combinations(range(n_classes), 2)):
         wins = values[:, column] > 0
         votes[:, positive] += wins
         votes[:, negative] += ~wins
@@ -107,7 +92,7 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
         ordered = np.sort(values, axis=1)
         return ordered[:, -1] - ordered[:, -2]
     least = np.full(len(values), np.inf)
-    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+    for column, (positive, negative) in enumerate(combinations(range(n_classes), 2)):
         for one, sign in ((positive, 1), (negative, -1)):
             own = codes == one
             least[own] = np.minimum(least[own], sign * values[own, column])
@@ -134,7 +119,7 @@ def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarra
         return values
     votes = np.zeros((len(values), n_classes))
     sums = np.zeros((len(values), n_classes))
-    for column, (positive, negative) in enumerate(problems(n_classes, "ovo")):
+    for column, (positive, negative) in enumerate(combinations(range(n_classes), 2)):
         loses = values[:, column] < 0
         votes[:, positive] += ~loses
         votes[:, negative] += loses

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from pipelines.data.model_file import Arrays, load_model
 from pipelines.data.scaling import FittedScaling
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm.parameters import ABOVE_0, AT_LEAST_1, CONSTRAINTS
 from pipelines.svm.solutions import ITERATION_LIMIT
@@ -152,15 +152,7 @@ class PathEstimator(BaseEstimator):
 
     def gamma_of(self, X: np.ndarray) -> float:
         """Return the number that ``gamma`` stands for on these rows."""
-        if self._is_given:
-            return 1.0
-        if self.gamma == "auto":
-            return 1.0 / X.shape[1]
-        if self.gamma == "scale":
-            with np.errstate(over="ignore"):
-                variance = float(X.var(dtype=np.float64))
-            return 1.0 / (X.shape[1] * variance) if variance else 1.0
-        return float(self.gamma)
+        return 1.0 if self._is_given else gamma_of(self.gamma, X)
 
     def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: int, **machine: Any) -> None:
         """Take over a solution; ``machine`` are the fields of its machine that are its own."""

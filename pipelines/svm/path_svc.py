@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pipelines.data.model_file import Arrays
 from pipelines.svm.calibration import Calibration
-from pipelines.svm.cpu.fit import FittedPath, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.parameters import (
@@ -203,7 +203,19 @@ class PathSVC(ClassifierMixin, PathEstimator):
             **self._solver_options(),
         )
         self._warn_of_the_limit(found.status)
-        return self._keep(found, rows, classes, gamma, used[found.support])
+        self.classes_, self.n_support_ = classes, found.n_support
+        self.n_iter_ = found.n_iterations.astype(np.int32)
+        self._keep_fit(
+            rows,
+            used[found.support],
+            int(found.status.max()),
+            coefficients=np.ascontiguousarray(found.dual_coef.T),
+            intercepts=found.intercept,
+            gamma=gamma,
+            classes_=classes,
+            decision=self.decision,
+        )
+        return self
 
     def _fit_calibrated(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
@@ -214,34 +226,6 @@ class PathSVC(ClassifierMixin, PathEstimator):
         for name in set(vars(fitted)) - set(self.get_params(deep=False)):
             setattr(self, name, getattr(fitted, name))
         self.machine_ = replace(fitted.machine_, calibration=Calibration.of(calibrated))
-        return self
-
-    def adopt(self, found: FittedPath, X: np.ndarray) -> Self:
-        """Take over a fit with these parameters that was made elsewhere, on a GPU say.
-
-        Parameters
-        ----------
-        found : FittedPath, of labels
-        X : array of shape (n_samples, n_features), the rows it was fitted on
-        """
-        self.n_features_in_ = X.shape[1]
-        return self._keep(found, X, found.classes, self.gamma_of(X), found.support)
-
-    def _keep(
-        self, found: FittedPath, X: np.ndarray, classes: np.ndarray, gamma: float, support: Any
-    ) -> Self:
-        self.classes_, self.n_support_ = classes, found.n_support
-        self.n_iter_ = found.n_iterations.astype(np.int32)
-        self._keep_fit(
-            X,
-            support,
-            int(found.status.max()),
-            coefficients=np.ascontiguousarray(found.dual_coef.T),
-            intercepts=found.intercept,
-            gamma=gamma,
-            classes_=classes,
-            decision=self.decision,
-        )
         return self
 
     def _factors(self, classes: np.ndarray, codes: np.ndarray) -> Factors:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -88,8 +87,7 @@ def test_where_the_path_solver_is_tested_cuml_is_not_asked_for():
 
 def test_all_checks_are_planned_to_end_in_time():
     assert sum(check.planned for check in CHECKS) <= gpu_check.SECONDS < 600
-    # Compiling everything anew takes up to 110 seconds.
-    assert all(check.planned <= check.limit and check.limit == 300 for check in CHECKS)
+    assert all(check.limit == 2 * check.planned for check in CHECKS)
 
 
 def test_checks_are_chosen_by_part_of_their_name():
@@ -112,7 +110,7 @@ def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
 def test_the_command_runs_what_it_is_told_to(with_a_gpu, monkeypatch, tmp_path):
     ran = []
     monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
-    monkeypatch.setattr(gpu_check, "carry_out", lambda some, _: ran.extend(some) or [])
+    monkeypatch.setattr(gpu_check, "carry_out", lambda some, *_: ran.extend(some) or [])
     assert gpu_check.main(["--only", "torch", "--results", str(tmp_path)]) == 0
     assert [check.target for check in ran] == ["tests/gpu/test_torch.py"]
     # The record of all checks of a day stays.
@@ -132,7 +130,7 @@ def test_seconds_of_compiling_are_told_apart(with_a_gpu, tmp_path):
         "    note(str(time.perf_counter() - begun))\n"
     )
     check = Check("compiles", str(write(tmp_path / "test_it.py", source)), ())
-    (outcome,) = carry_out.carry_out([check], 1000, lambda _: None)
+    (outcome,) = carry_out.carry_out([check], 1000, tmp_path, lambda _: None)
     assert outcome.status == PASSED, outcome.reason
     compiled = float(outcome.figure)
     assert 0.3 + 0.5 * compiled < outcome.compiled < 0.5 + compiled < outcome.seconds
@@ -194,7 +192,7 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
         Check("a benchmark", "benchmarks.machine:describe_machine", ()),
     ]
     said = []
-    outcomes = list(carry_out.carry_out(table_of_checks, 1000, said.append))
+    outcomes = list(carry_out.carry_out(table_of_checks, 1000, tmp_path, said.append))
     statuses = [PASSED, FAILED, NOT_RUN, NOT_RUN, PASSED]
     assert [one.status for one in outcomes] == statuses
     assert outcomes[0].figure == "42 of them"
@@ -205,18 +203,80 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
     assert any("planned  good: needs a GPU" in line for line in said)
 
 
+BREAKS = {
+    "segfault": "import ctypes\n    ctypes.string_at(0)",
+    "exit": "import os\n    os._exit(7)",
+    "hang": "import time\n    time.sleep(600)",
+    # An error that stays with the process, as one of CUDA does.
+    "sticky": "import builtins\n    builtins.broken = True\n    raise RuntimeError('illegal')",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_test_that_takes_its_process_along_costs_no_other(broken, with_a_gpu, tmp_path):
+    path = write(
+        tmp_path / "test_it.py",
+        "import builtins\n"
+        "def whole():\n    assert not hasattr(builtins, 'broken')\n"
+        "def test_a(): whole()\n"
+        f"def test_b():\n    {BREAKS[broken]}\n"
+        "def test_c(): whole()\n"
+        "def test_d(): whole()\n",
+    )
+    reports, seen = tmp_path / "reports", []
+    check = Check("breaks", str(path), (), planned=10)
+    load = carry_out.Report.load
+
+    def loading(path):
+        seen.append(load(path))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carry_out.Report, "load", loading)
+        (outcome,) = carry_out.carry_out([check], 1000, reports, lambda _: None)
+    assert outcome.status == FAILED
+    assert outcome.reason.startswith("test_b: ")
+    assert seen[-1].passed == ["test_a", "test_c", "test_d"]
+    assert list(seen[-1].failed) == ["test_b"]
+    assert not list(reports.iterdir())
+
+
 @pytest.mark.slow
 def test_a_check_is_ended_in_time(with_a_gpu, tmp_path):
-    slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(60)\n")
-    started = time.monotonic()
+    slow = write(tmp_path / "test_slow.py", "import time\ndef test_slow():\n    time.sleep(600)\n")
     first, second = carry_out.carry_out(
-        [Check("slow", str(slow), (), limit=3), Check("later", str(slow), ())], 3, lambda _: None
+        [Check("slow", str(slow), ()), Check("later", str(slow), ())], 5, tmp_path, lambda _: None
     )
-    assert time.monotonic() - started < 30
     assert first.status == FAILED
     assert "not done within" in first.reason
     assert second.status == NOT_RUN
     assert "its turn did not come" in second.reason
+
+
+def test_what_has_passed_is_kept_after_every_check_and_not_run_again(
+    with_a_gpu, monkeypatch, tmp_path
+):
+    one, two = Check("one", "tests/gpu/x.py", ()), Check("two", "tests/gpu/y.py", ())
+    monkeypatch.setattr(gpu_check, "CHECKS", [one, two])
+    monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
+    asked = []
+
+    def interrupted(checks, seconds, folder):
+        asked.append([check.name for check in checks])
+        yield Outcome(checks[0], PASSED, 1.0, figure="7 GB/s")
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu_check, "carry_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gpu_check.main(["--results", str(tmp_path)])
+    (path,) = tmp_path.glob("*.json")
+    assert [check["check"] for check in json.loads(path.read_text())["checks"]] == ["one"]
+    assert gpu_check.main(["--results", str(tmp_path), "--resume"]) == 0
+    assert asked == [["one", "two"], ["two"]]
+    checks_kept = json.loads(path.read_text())["checks"]
+    assert [check["figure"] for check in checks_kept] == ["7 GB/s", "7 GB/s"]
 
 
 def test_tests_run_without_pytest(tmp_path):
@@ -230,6 +290,9 @@ def test_tests_run_without_pytest(tmp_path):
     )
     report = child.Report()
     child.call_tests(report, path)
+    assert not report.finished  # the rest is for another process
+    child.call_tests(report, path)
+    assert report.finished
     assert report.passed == ["test_a"]
     assert report.skipped == {"test_c": "why"}
     assert "AssertionError" in report.failed["test_b"]

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from cluster_setup.on_this_machine.startup import started
+from cluster_setup.on_this_machine import started
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,11 +58,10 @@ def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
 
 CANNOT_START = """
 import os, shutil, tempfile
-from cluster_setup import ClusterError, open_cluster, shutdown
-from cluster_setup.on_this_machine import startup
+from cluster_setup import ClusterError, on_this_machine, open_cluster, shutdown
 
 if __name__ == "__main__":
-    startup.SECONDS_TO_START, shutdown.SECONDS_TO_CLOSE, startup.STARTS = 5, 1, 1
+    on_this_machine.SECONDS_TO_START, shutdown.SECONDS_TO_CLOSE, on_this_machine.STARTS = 5, 1, 1
     os.chdir(gone := tempfile.mkdtemp())
     shutil.rmtree(gone)  # no process can be started from a folder that is not there
     try:

@@ -18,6 +18,7 @@ pytest.importorskip("torch", reason="networks are torch's")
 
 from pipelines.data.model_file import read_model
 from pipelines.data_parallel import main
+from pipelines.parallel import elastic
 from pipelines.parallel.checkpoint import progress_of, read
 from pipelines.parallel.problem import approximator
 from tests.command_runs import command_line, record, start
@@ -191,6 +192,29 @@ def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
     assert line.count("\n") == 1
     assert re.search(f"^data_parallel: {message}", line), line
     assert not folder.exists()
+
+
+def test_ranks_on_several_hosts_need_consent(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(elastic, "hosts_of", lambda members: {"10.0.0.1", "10.0.0.2"})
+    folder, short = tmp_path / "run", [*SMALL, "--epochs", "1"]
+    assert main([*short, "--results", str(folder)]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "got 2 (10.0.0.1, 10.0.0.2); add --open-ranks where nobody else" in line
+    assert not folder.exists()
+    assert main([*short, "--results", str(tmp_path / "open"), "--open-ranks"]) == 0
+    assert "attention  --open-ranks: whoever reaches" in capsys.readouterr().out
+
+
+def test_a_replacement_from_another_host_stops_a_run_that_did_not_consent(
+    tmp_path, capsys, monkeypatch
+):
+    hosts = iter([{"10.0.0.1"}, {"10.0.0.1", "10.0.0.2"}])
+    monkeypatch.setattr(elastic, "hosts_of", lambda members: next(hosts))
+    folder = tmp_path / "run"
+    assert main([*SMALL, "--epochs", "1", "--results", str(folder)]) == 1
+    assert "add --open-ranks where nobody else" in capsys.readouterr().err
+    assert record(folder)["status"] == "stopped"
 
 
 @pytest.mark.slow

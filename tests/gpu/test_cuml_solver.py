@@ -63,7 +63,7 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
     X, y = data.scaled("gpu")[cupy.asarray(rows)], data.y[rows]
     solver = load_backend("cuml", "gpu")
     fitted = solver.fit(X, y, 10.0, 0.01, Settings(decision))
-    support, coefficients, intercepts = solver.parts(fitted, X)
+    support, coefficients, intercepts = solver.parts(fitted)
     machine = KernelMachine(
         X.get()[support], coefficients, intercepts, RBF, 0.01, Scaling("none").fit(X.get()),
         np.array(classes), decision,

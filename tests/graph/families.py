@@ -16,7 +16,8 @@ def _pairs(edges: list[tuple[int, int]]) -> Arrays:
 
 
 def _drawn(kind: str, n_nodes: int, degree: float, seed: int) -> Arrays:
-    blocks = list(RandomGraph(kind, n_nodes, degree, seed).blocks())
+    graph = RandomGraph(kind, n_nodes, degree, seed)
+    blocks = [graph.block(i) for i in graph.parts()]
     return tuple(np.concatenate(column) for column in zip(*blocks, strict=True))
 
 

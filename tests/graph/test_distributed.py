@@ -21,10 +21,9 @@ from cluster_setup import open_cluster
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
 from pipelines.graph.distributed import _compute, distributed_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.files import open_edges, trim_memory
 from pipelines.graph.iteration import Stop
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.source import trim_memory
 from pipelines.graph.tasks import n_loaded
 from pipelines.graph.worker_partitions import MOST_FAILURES, workers_of
 from pipelines.run.errors import RunStopped
@@ -225,10 +224,8 @@ def test_what_is_wrong_with_a_file_reaches_the_caller(four_workers, tmp_path):
 
 
 def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "pipelines.graph.partitions.file_exists", lambda path: False
-    )  # goes to workers
-    with pytest.raises(InputError, match=r"must be one that all workers reach.*4 of 4"):
+    monkeypatch.setattr("pipelines.run.cluster._is_file", lambda path: False)  # goes to workers
+    with pytest.raises(InputError, match=r"must be a folder that all workers reach.*4 of 4"):
         distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
 

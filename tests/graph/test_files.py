@@ -15,7 +15,6 @@ from pipelines.graph import pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.source import EdgeSource
 
 SOURCE, TARGET = RandomGraph("erdos", 200, 6, 3).block(0)
 WEIGHT = np.round(np.random.default_rng(0).random(len(SOURCE)), 6)
@@ -62,7 +61,7 @@ def test_every_form_gives_the_same_graph(tmp_path, suffix, text_names):
 @pytest.mark.parametrize("part_bytes", [1, 7, 64, 1000, 1 << 20])
 def test_parts_of_any_size_hold_every_row_once(tmp_path, suffix, part_bytes):
     file = open_edges(_write(tmp_path, suffix, False))
-    blocks = list(file.blocks(part_bytes=part_bytes))
+    blocks = [file.read(part) for part in file.parts(part_bytes)]
     assert pa.concat_arrays([block.source for block in blocks]).to_pylist() == SOURCE.tolist()
     assert pa.concat_arrays([block.target for block in blocks]).to_pylist() == TARGET.tolist()
 
@@ -90,8 +89,8 @@ def test_matrix_market(tmp_path, field, symmetry):
     ours = pagerank(path, tol=1e-12)
     assert list(ours.nodes) == list(range(1, 204))  # rows without entries are nodes, too
     assert np.abs(ours.values - pagerank(matrix, tol=1e-12).values).sum() < 1e-11
-    one_by_one = open_edges(path)
-    assert sum(len(block.source) for block in one_by_one.blocks(part_bytes=50)) == matrix.nnz
+    file = open_edges(path)
+    assert sum(len(file.read(part).source) for part in file.parts(50)) == matrix.nnz
 
 
 def test_names_that_are_text_further_down_are_text_from_the_top(tmp_path):
@@ -205,4 +204,4 @@ def test_a_missing_column_is_named_with_the_nearest(tmp_path):
 
 def test_a_graph_has_the_name_of_its_file(tmp_path):
     (tmp_path / "edges.csv").write_text("a,b\nb,c\n")
-    assert EdgeSource(open_edges(tmp_path / "edges.csv")).name == "edges.csv"
+    assert open_edges(tmp_path / "edges.csv").name == "edges.csv"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pipelines.graph import pagerank, partitions, tasks
+from pipelines.graph.distributed import write_start
 from pipelines.graph.edges import sorted_names
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import RandomSurfer
 from pipelines.graph.partitions import Partitioning
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.source import EdgeSource
 
 
-def _write(folder, source: EdgeSource, n_partitions: int, **rules: str) -> Partitioning:
+def _write(folder, source, n_partitions: int, **rules: str) -> Partitioning:
     parts = source.parts(500)
-    if isinstance(source.edges, RandomGraph):
-        n_nodes, first = source.edges.n_nodes, 0
+    if isinstance(source, RandomGraph):
+        n_nodes, first = source.n_nodes, 0
     else:
         nodes = sorted_names([source.names(part) for part in parts])
         partitions.write_nodes(str(folder), nodes)
@@ -30,7 +32,7 @@ def _write(folder, source: EdgeSource, n_partitions: int, **rules: str) -> Parti
         for numbered in enumerate(parts)
     )
     bounds = partitions.balanced_bounds(n_in, n_nodes, n_partitions)
-    weighted = getattr(source.edges, "weight", None) is not None
+    weighted = getattr(source, "weight", None) is not None
     partitioning = Partitioning(str(folder), bounds, weighted)
     rules = {"self_loops": "keep", "repeated": "sum"} | rules
     for p in range(n_partitions):
@@ -40,9 +42,7 @@ def _write(folder, source: EdgeSource, n_partitions: int, **rules: str) -> Parti
 
 def _iterate(partitioning: Partitioning, tol: float, precision: type) -> np.ndarray:
     everyone, surfer = range(partitioning.n_partitions), RandomSurfer(partitioning.n_nodes)
-    for p in everyone:
-        start = surfer.start()[partitioning.bounds[p] : partitioning.bounds[p + 1]]
-        tasks.write_start(partitioning, p, start, surfer.jump)
+    write_start(partitioning, surfer, surfer.start())
     partitions = [tasks.load_partition(partitioning, surfer, p) for p in everyone]
     states = [tasks.read_state(partitions[p], partitioning, p, 0) for p in everyone]
     total = tasks.add_up(None, tol, *map(tasks.sums, states))
@@ -64,7 +64,7 @@ def _iterate(partitioning: Partitioning, tol: float, precision: type) -> np.ndar
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 7])
 def test_partitions_together_give_the_ranks_of_one_machine(tmp_path, n_partitions):
     graph = RandomGraph("rmat", 700, 6, 4)
-    partitioning = _write(tmp_path, EdgeSource(graph), n_partitions)
+    partitioning = _write(tmp_path, graph, n_partitions)
     ours = _iterate(partitioning, 1e-10, np.float64)
     assert np.abs(ours - pagerank(graph, tol=1e-10).values).sum() < 1e-14
 
@@ -79,7 +79,7 @@ def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, monkeypatch, rules,
     path = tmp_path / "edges.txt"
     path.write_text("".join(f"x{a} x{b} {weight}\n" for a, b, weight in rows))
     partitioning = _write(
-        tmp_path / "work", EdgeSource(open_edges(path, weight="3"), text=True), 3, **rules
+        tmp_path / "work", replace(open_edges(path, weight="3"), text=True), 3, **rules
     )
     ours = _iterate(partitioning, 1e-10, np.float64)
     whole = pagerank(path, weight="3", tol=1e-10, **rules)
@@ -90,7 +90,7 @@ def test_partitions_and_parts_without_edges(tmp_path):
     """All edges point at one node of many, from parts that may be empty."""
     path = tmp_path / "edges.csv"
     path.write_text("a,b,w\n" + "".join(f"{a},0,{a + 1}\n" for a in range(300)))
-    source = EdgeSource(open_edges(path, weight="w"))
+    source = open_edges(path, weight="w")
     partitioning = _write(tmp_path / "work", source, 7)
     assert 0 in np.diff(partitioning.bounds) or len(set(partitioning.bounds)) == 8
     ours = _iterate(partitioning, 1e-10, np.float64)
@@ -99,11 +99,9 @@ def test_partitions_and_parts_without_edges(tmp_path):
 
 def test_only_what_a_partition_needs_is_exchanged(tmp_path):
     """In a ring cut into four arcs, an arc needs the last node of the one before."""
-    partitioning = _write(tmp_path, EdgeSource(RandomGraph("ring", 1000, 1)), 4)
+    partitioning = _write(tmp_path, RandomGraph("ring", 1000, 1), 4)
     surfer = RandomSurfer(partitioning.n_nodes)
-    for p in range(4):
-        start = surfer.start()[partitioning.bounds[p] : partitioning.bounds[p + 1]]
-        tasks.write_start(partitioning, p, start, surfer.jump)
+    write_start(partitioning, surfer, surfer.start())
     for p in range(4):
         loaded = tasks.load_partition(partitioning, surfer, p)
         assert [len(wanted) for wanted in loaded.needed_by] == [

@@ -13,14 +13,14 @@ import torch
 
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.elastic import train
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.settings import Settings
 from tests.process_group.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.
 PROBLEM = approximator(300, 0.1, 0)
-SETTINGS = Settings(epochs=3, batch_size=48, learning_rate=0.01)
+SETTINGS = TrainingOptions(epochs=3, batch_size=48, learning_rate=0.01, optimizer="sgd")
 
 
 def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROBLEM):

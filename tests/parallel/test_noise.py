@@ -13,9 +13,9 @@ from pipelines.parallel import noise
 from pipelines.parallel.checkpoint import progress_of
 from pipelines.parallel.elastic import train
 from pipelines.parallel.noise import NoiseScale
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.settings import Settings
 from tests.process_group.ranks import on_ranks
 
 
@@ -35,7 +35,7 @@ def test_the_scale_of_gradients_that_are_made_up():
 def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "STEPS_BETWEEN_LOOKS", 1)
     problem = approximator(400, 0.1, 0)
-    settings = Settings(epochs=40, batch_size=9, learning_rate=0.0)
+    settings = TrainingOptions(epochs=40, batch_size=9, learning_rate=0.0, optimizer="sgd")
 
     def noise_of(n_ranks: int, sync: str) -> list[float | None]:
         order = TrainingPlan(settings, sync, 1, None, str(tmp_path / "c"))
@@ -56,7 +56,3 @@ def test_an_epoch_of_two_ranks_has_that_of_the_gradients_of_its_rows(tmp_path, m
     found = noise_of(2, "every-step")
     assert np.median(found) == pytest.approx(expected, rel=0.1)
     assert noise_of(1, "every-step") == noise_of(2, "average") == [None] * 40
-
-
-def test_steps_are_looked_at_now_and_then():
-    assert [step for step in range(1, 25) if NoiseScale().is_due(step)] == [8, 16, 24]

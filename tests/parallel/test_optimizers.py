@@ -11,7 +11,6 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.flat import FlatModel
-from pipelines.parallel.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_steps_are_those_of_the_classes_of_torch(optimizer, momentum, theirs):
     generator = torch.Generator().manual_seed(0)
     network = torch.nn.Linear(9, 5)
     other = copy.deepcopy(network)
-    model = FlatModel(network, Settings(momentum=momentum), optimizer, "cpu")
+    model = FlatModel(network, optimizer, momentum, "cpu")
     another = theirs(other.parameters())
     for i in range(20):
         for mine, its in zip(network.parameters(), other.parameters(), strict=True):

@@ -23,14 +23,14 @@ from pipelines.parallel.checkpoint import (
 )
 from pipelines.parallel.elastic import train
 from pipelines.parallel.flat import with_weights
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.settings import Settings
 from pipelines.process_group.group import Group, ProcessGroupError
 from tests.process_group.ranks import on_ranks
 
 PROBLEM = approximator(300, 0.1, 0)
-SETTINGS = Settings(epochs=4, batch_size=12, learning_rate=0.01)
+SETTINGS = TrainingOptions(epochs=4, batch_size=12, learning_rate=0.01, optimizer="sgd")
 
 
 class BreaksAt:
@@ -153,7 +153,7 @@ def test_a_training_that_diverges_ends_and_says_so(tmp_path):
 
 
 def test_the_learning_rate_is_scaled_and_warmed_up():
-    settings = Settings(learning_rate=0.1, scale_lr="linear", warm_up=4)
+    settings = TrainingOptions(learning_rate=0.1, scale_lr="linear", warm_up=4, optimizer="sgd")
     assert settings.rate(1, 8) == pytest.approx(0.2)
     assert settings.rate(4, 8) == settings.rate(100, 8) == pytest.approx(0.8)
     assert dataclasses.replace(settings, scale_lr="sqrt").rate(9, 4) == pytest.approx(0.2)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.process_group.group import Address, Group, Rendezvous
+from pipelines.process_group.group import Group
 
 
-def on_ranks(n_ranks: int, work: Callable[[Group], Any], seconds: float = 20.0) -> list[Any]:
+def on_ranks(
+    n_ranks: int, work: Callable[[Group], Any], seconds: float = 20.0,
+    secrets: Sequence[bytes] = (b"ours",) * 8, store: Any = None,
+) -> list[Any]:  # fmt: skip
     """What ``work`` gives on each rank; an exception of a rank is its result."""
-    rendezvous = Rendezvous("127.0.0.1", seconds) if n_ranks > 1 else None
-    address = rendezvous.address if rendezvous else Address("", 0)
+    from torch.distributed import HashStore
+
+    store = store or HashStore()
 
     def one(rank: int) -> Any:
         try:
-            return work(Group.join(address, rank, n_ranks, seconds=seconds))
+            return work(Group.join(store, rank, n_ranks, secret=secrets[rank], seconds=seconds))
         except Exception as error:
             return error
 

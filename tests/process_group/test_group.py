@@ -6,13 +6,15 @@ import threading
 import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 pytest.importorskip("torch", reason="process groups are torch's")
 
 import torch
+from torch.distributed import HashStore
 
-from pipelines.process_group.group import Group, ProcessGroupError, Rendezvous
+from pipelines.process_group.group import Group, ProcessGroupError, interface_of
 from tests.process_group.ranks import on_ranks
 
 
@@ -66,15 +68,31 @@ def test_a_rank_that_computes_is_told_to_stop_by_another_thread():
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
-    rendezvous = Rendezvous("127.0.0.1")
     with pytest.raises(ProcessGroupError, match="not all of them came"):
-        Group.join(rendezvous.address, 0, 2, stopped=lambda: True)
+        Group.join(HashStore(), 0, 2, secret=b"ours", stopped=lambda: True)
 
 
-def test_every_gang_has_a_port_of_its_own_on_one_address():
-    one, two = Rendezvous("127.0.0.1"), Rendezvous("127.0.0.1")
-    assert one.address.port != two.address.port
-    assert one.address.host == "127.0.0.1"
+def test_a_rank_without_the_secret_is_refused_by_name():
+    others, stranger = on_ranks(2, lambda group: group.rank, secrets=[b"ours", b"guessed"])
+    assert isinstance(others, ProcessGroupError)
+    assert isinstance(stranger, ProcessGroupError)
+    assert "what connected as rank 1 does not have this run's secret" in str(others)
+
+
+def test_ranks_on_one_host_listen_on_its_loopback_alone():
+    def work(group):
+        return {
+            one.laddr.ip for one in psutil.Process().net_connections("tcp")
+            if one.status == psutil.CONN_LISTEN
+        }  # fmt: skip
+
+    assert on_ranks(2, work) == [{"127.0.0.1"}] * 2
+
+
+def test_an_address_has_an_interface():
+    assert interface_of("127.0.0.1") == "lo"
+    with pytest.raises(OSError, match=r"no network interface has the address 203\.0\.113\.1"):
+        interface_of("203.0.113.1")
 
 
 class Device:

@@ -6,8 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import Client
+
+pytest.importorskip("torch", reason="process groups are torch's")
+
+import psutil
+import torch
 
 from pipelines.process_group import members
+from pipelines.process_group.group import Group
 
 CLIENT: Any = SimpleNamespace(status="running")
 
@@ -79,3 +86,34 @@ def test_workers_that_never_load_are_taken_in_the_end(answers: Any) -> None:
 def test_a_first_gang_begins_with_workers_that_load_yet(answers: Any) -> None:
     answers |= {0: {"a": False, "b": False}}
     assert members.wait_for_members(CLIENT, 2, 60.0, whole=True) == ["a", "b"]
+
+
+def listening() -> set[tuple[str, int]]:
+    """Return the addresses at which this process listens."""
+    found = psutil.Process().net_connections("tcp")
+    return {tuple(one.laddr) for one in found if one.status == psutil.CONN_LISTEN}
+
+
+def look_around(
+    before: set[tuple[str, int]], argument: int, group: Group, send: Any
+) -> tuple[float, list[str]]:
+    """Return what ranks add up, and where rank 0's process listens that did not before."""
+    total = torch.tensor([float(argument + group.rank)])
+    group.sum(total)
+    return total.item(), [host for host, _ in listening() - before]
+
+
+def test_ranks_open_no_port_but_their_sockets_on_loopback(four_workers: Client) -> None:
+    there = sorted(members.rendezvous(four_workers))[:2]
+    before = four_workers.run(listening, workers=there)
+    ended = members.run_process_group(
+        four_workers, there, look_around, before[there[0]], 10, lambda event: None
+    )
+    assert ended.lost is None
+    # A store that listened, as torch's does, would be a second port of rank 0.
+    assert ended.result == (10 + 11, ["127.0.0.1"])
+
+
+def test_workers_of_one_host_are_known_by_their_addresses() -> None:
+    assert members.hosts_of(["tls://10.0.0.1:1", "tls://10.0.0.1:2"]) == {"10.0.0.1"}
+    assert members.hosts_of(["tcp://10.0.0.1:1", "tls://[fe80::1]:2"]) == {"10.0.0.1", "fe80::1"}

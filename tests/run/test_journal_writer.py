@@ -5,43 +5,43 @@ from typing import Any
 from unittest.mock import Mock
 
 from pipelines.run.events import ProgressEvent
-from pipelines.run.journal_writer import open_journal_writer
+from pipelines.run.lifecycle import JournalWriter
 from pipelines.run.outcomes import Outcome
+from pipelines.run.progress import Progress
 
 UNITS: list[Any] = [SimpleNamespace(name="a", cost=1.0), SimpleNamespace(name="b", cost=2.0)]
-RUNNER: Any = SimpleNamespace(n_workers=2)
 
 
 def test_a_task_is_written_down_as_it_arrives() -> None:
     journal = Mock()
-    with open_journal_writer(journal, RUNNER, UNITS, True) as journal_writer:
-        journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 0.25), [{"fold": 0}])
-        journal.append.assert_called_once_with(
-            {"task": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
-             "rows": [{"fold": 0}]}
-        )  # fmt: skip
+    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 0.25), [{"fold": 0}])
+    journal.append.assert_called_once_with(
+        {"task": "a", "worker": "here", "started": 5.0, "seconds": 0.25, "cost": 1.0,
+         "rows": [{"fold": 0}]}
+    )  # fmt: skip
 
 
 def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> None:
     journal = Mock()
-    with open_journal_writer(journal, RUNNER, UNITS, True) as journal_writer:
-        journal_writer.update(ProgressEvent("a", 0.2))
-        journal_writer.update(
-            ProgressEvent("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", cost=0.2),
-            [{"fold": 0}],
-        )
-        journal.append.assert_called_once_with(
-            {"task": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
-             "cost": 0.2, "rows": [{"fold": 0}]}
-        )  # fmt: skip
-        journal_writer.record(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
-        assert journal.append.call_args.args[0]["task"] == "rest"
-        journal_writer.record(Outcome(UNITS[1], part=""), [])  # its parts were all there was
+    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer.update(ProgressEvent("a", 0.2))
+    journal_writer.update(
+        ProgressEvent("a", 0.5, [{"fold": 0}], "here", 5.0, 0.25, "part", cost=0.2),
+        [{"fold": 0}],
+    )
+    journal.append.assert_called_once_with(
+        {"task": "part", "worker": "here", "started": 5.0, "seconds": 0.25,
+         "cost": 0.2, "rows": [{"fold": 0}]}
+    )  # fmt: skip
+    journal_writer.record(Outcome(UNITS[0], part="rest"), [{"fold": 1}])
+    assert journal.append.call_args.args[0]["task"] == "rest"
+    journal_writer.record(Outcome(UNITS[1], part=""), [])  # its parts were all there was
     assert journal.append.call_count == 2
 
 
 def test_what_compiled_is_said_and_its_seconds() -> None:
     journal = Mock()
-    with open_journal_writer(journal, RUNNER, UNITS, True) as journal_writer:
-        journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 9.0, 8.5), [])
+    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 9.0, 8.5), [])
     assert journal.append.call_args.args[0]["compile_seconds"] == 8.5

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pipelines.console import quiet_echo
 from pipelines.errors import InputError
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
-from pipelines.run.lifecycle import locked
+from pipelines.run.lifecycle import open_session
 from pipelines.run_folder.folder import RunFolder
 
 
@@ -20,11 +21,11 @@ def options_of(path: Path) -> RunOptions:
 def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path) -> None:
     """Refused at any time of the first: before its first task, in its midst, at its end."""
     path = tmp_path / "run"
-    with locked("svm_grid", options_of(path), quiet_echo) as first:
+    with open_session("svm_grid", options_of(path), quiet_echo) as first:
         for _ in range(2):
             with (
                 pytest.raises(InputError, match="which another process has open"),
-                locked("svm_grid", options_of(path), quiet_echo),
+                open_session("svm_grid", options_of(path), quiet_echo),
             ):
                 raise AssertionError("it has the folder, too")
             assert first.folder.journal_path.exists()
@@ -32,7 +33,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
         first.journal.append(
             {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
         )
-        with pytest.raises(InputError), locked("svm_grid", options_of(path), quiet_echo):
+        with pytest.raises(InputError), open_session("svm_grid", options_of(path), quiet_echo):
             pass
     with first.folder.journal() as journal:
         assert len(journal.records) == 1
@@ -44,24 +45,24 @@ def test_a_folder_made_in_vain_is_gone_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for options in (options_of(tmp_path / "run"), RunOptions()):
-        with pytest.raises(InputError, match="no"), locked("svm_grid", options, quiet_echo):
+        with pytest.raises(InputError, match="no"), open_session("svm_grid", options, quiet_echo):
             raise InputError("no")
         with (
             pytest.raises(RunStopped, match="nothing was computed"),
-            locked("svm_grid", options, quiet_echo),
+            open_session("svm_grid", options, quiet_echo),
         ):
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def begin_and_stop(path: Path) -> None:
-    with locked("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session("svm_grid", options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise KeyboardInterrupt
 
 
 def begin_and_import(path: Path, cause: BaseException | None) -> None:
-    with locked("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session("svm_grid", options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise ImportError("initialization failed") from cause
 
@@ -81,7 +82,7 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
 
     def go_on(*lines: dict[str, Any]) -> None:
-        with locked("svm_grid", RunOptions(resume=str(path)), quiet_echo) as session:
+        with open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo) as session:
             for one in lines:
                 session.journal.append(one)
             raise KeyboardInterrupt
@@ -100,7 +101,7 @@ def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> 
 
 def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with locked("svm_grid", options_of(path), quiet_echo) as session:
+    with open_session("svm_grid", options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="stopped", reason="stopped on request")
         session.finish(
             {"best": {"C": 1.0, "gamma": 0.1}, "test_error": 0.0, "n_test_errors": 0, "n_cells": 1,
@@ -109,7 +110,24 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     assert "reason" not in session.record
     with (
         pytest.raises(RunStopped, match="holds the finished run as it was"),
-        locked("svm_grid", RunOptions(resume=str(path)), quiet_echo),
+        open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo),
     ):
         raise KeyboardInterrupt
     assert RunFolder.open(path, "svm_grid").record["status"] == "finished"
+
+
+def test_a_full_disk_does_not_make_a_run_look_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def finish(path: Path) -> None:
+        with open_session("svm_grid", options_of(path), quiet_echo) as session:
+            session.folder.update(options={}, status="running")
+            monkeypatch.setattr("os.fsync", full)
+            session.finish({"n_cells": 1})
+
+    with pytest.raises(RunStopped, match=r"No space left on device; .* go on with .* --resume"):
+        finish(tmp_path / "run")
+    assert RunFolder.open(tmp_path / "run", "svm_grid").record["status"] == "running"

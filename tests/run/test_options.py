@@ -24,7 +24,8 @@ def test_no_option_gives_the_defaults() -> None:
 
 def test_every_kind_of_option_is_read() -> None:
     options, given = parse(
-        "--dataset", "my.csv", "--n-c", "24", "--log-c", "-3", "6.5", "--quiet", "--decision", "ovr"
+        "--dataset", "my.csv", "--n-c", "24", "--log-c", "-3e0", "6.5", "--quiet",
+        "--decision", "ovr",
     )  # fmt: skip
     assert options.log_c == (-3.0, 6.5)
     assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
@@ -109,11 +110,6 @@ def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
 def test_a_resumed_run_refuses_a_changed_option() -> None:
     with pytest.raises(InputError, match="--folds must stay 5 to resume r, got 3; leave it out"):
         options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
-
-
-def test_a_negative_power_may_be_written_with_an_exponent() -> None:
-    options, _ = parse("--log-gamma", "-1e1", "-2.5e-1")
-    assert options.log_gamma == (-10.0, -0.25)
 
 
 def test_paths_are_recorded_absolute_and_names_stay(

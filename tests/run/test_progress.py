@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.run import progress
-from pipelines.run.progress import show_progress
-from pipelines.run.progress_state import ProgressState, clock
+from pipelines.run.progress import ProgressState, clock, show_progress
 
 
 def task(name: str, cost: float = 1.0) -> Any:

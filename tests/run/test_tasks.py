@@ -123,21 +123,11 @@ def test_every_task_has_one_outcome(runner: Runner) -> None:
     assert all(outcome.seconds >= 0 and outcome.started > 1e9 for outcome in outcomes)
 
 
-def test_an_error_is_the_outcome_of_its_task_alone(runner: Runner) -> None:
-    outcomes = {one.task.value: one for one in runner.outcomes(fail_on_three, 0, NUMBERS)}
-    assert outcomes.pop(3).error == "ZeroDivisionError: three"
-    assert all(outcome.error is None for outcome in outcomes.values())
-
-
 def test_a_consumer_may_stop_early(runner: Runner) -> None:
     outcomes = runner.outcomes(add, 1, NUMBERS)
     next(outcomes)
     outcomes.close()
     assert len(list(runner.outcomes(add, 1, NUMBERS))) == 30
-
-
-def test_nothing_to_do_is_nothing_done(runner: Runner) -> None:
-    assert list(runner.outcomes(add, 0, [])) == []
 
 
 def by_name(outcomes: Iterator[Any]) -> dict[str, Any]:
@@ -261,19 +251,6 @@ def test_a_task_that_kills_its_worker_fails_alone(n_workers: int) -> None:
     assert {value: o.result for value, o in outcomes.items()} == {
         value: 5 + value for value in range(30) if value != 3
     }
-
-
-@pytest.mark.slow
-def test_workers_killed_from_outside_cost_no_result() -> None:
-    shared = np.ones(1000)
-    with open_cluster("local", 2) as client:
-        pids = list(client.run(os.getpid).values())
-        outcomes = OnCluster(client).outcomes(size_of_shared, shared, NUMBERS)
-        results = [next(outcomes).result]
-        for pid in pids:  # all of them: the scattered data die too
-            os.kill(pid, signal.SIGKILL)
-        results += [outcome.result for outcome in outcomes]
-    assert [size for size, _ in results] == [8000] * 30
 
 
 def test_shared_data_reach_each_worker_once(four_workers: Client) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.search import ranking
-from pipelines.search.ranking import reduce_scores
+from pipelines.search.ranking import ends_of_lists, reduce_scores
 
 
 @pytest.fixture(
@@ -87,3 +87,30 @@ def test_a_cluster_gives_the_same(one_worker: Client) -> None:
     here = reduce(errors, 5)
     there = reduce_scores(table(errors), ["C", "gamma"], 5, one_worker)
     pd.testing.assert_frame_equal(here, there)
+
+
+def algorithms(**scores: dict[float, float]) -> pd.DataFrame:
+    """Ranked candidates of algorithms with one parameter, by its value."""
+    lines = [
+        {"algorithm": name, "params": f'{{"alpha": {value}}}', "score_mean": score}
+        for name, of_values in scores.items()
+        for value, score in of_values.items()
+    ]
+    return pd.DataFrame(lines).sort_values("score_mean", ascending=False)
+
+
+def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
+    found = ends_of_lists(
+        algorithms(
+            ridge={0.1: 0.5, 10.0: 0.6, 1000.0: 0.7},
+            lasso={0.01: 0.9, 0.1: 0.5, 10.0: 0.6},
+            between={0.1: 0.5, 10.0: 0.7, 1000.0: 0.6},
+            tied={0.1: 0.5, 10.0: 0.7, 1000.0: 0.7},
+            natural={1: 0.9, 3: 0.5, 5: 0.4},
+            two={0.1: 0.5, 10.0: 0.7},
+        )
+    )
+    assert found == [
+        "the best alpha of lasso, 0.01, is the least of its list: a better one may lie beyond",
+        "the best alpha of ridge, 1000, is the largest of its list: a better one may lie beyond",
+    ]

@@ -17,10 +17,10 @@ from pipelines.run_folder import columns
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.ranking import reduce_scores, result_of, tabulate
 from pipelines.search.running import run_tasks, tasks_for_workers
-from pipelines.search.svm import _refit, default_bounds, grid_problem
-from pipelines.search.tasks import SEARCH, Problem
+from pipelines.search.svm import grid_problem, refit_and_test
+from pipelines.search.tasks import SEARCH, Problem, Refit
 from pipelines.svm.backends import Settings
-from pipelines.svm.refit import Refit
+from pipelines.svm_grid import default_bounds
 
 DIGITS = load_dataset("digits", limit=500)
 CS, GAMMAS = (0.1, 1.0, 100.0), (1e-4, 1e-2)
@@ -83,12 +83,9 @@ def test_a_fit_that_fails_is_a_row_that_says_why() -> None:
 
 
 def test_a_refit_that_fails_stops_the_run() -> None:
-    work = partial(_refit, solver="sklearn", settings=Settings())
-    with pytest.raises(RunStopped, match=r"the refit of C=-1 gamma=0\.1 failed"):
-        result_of(
-            InProcess(1), work, problem_of(), Refit(-1.0, 0.1, DIGITS.classes),
-            "the refit of C=-1 gamma=0.1 failed",
-        )  # fmt: skip
+    work, problem = partial(refit_and_test, solver="sklearn"), problem_of((-1.0,), (0.1,))
+    with pytest.raises(RunStopped, match=r"the refit failed: .*'C' parameter"):
+        result_of(InProcess(1), work, problem, Refit(0), "the refit failed")
 
 
 def test_a_table_s_default_gammas_lie_around_scikit_learns_scale() -> None:

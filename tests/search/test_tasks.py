@@ -22,6 +22,7 @@ from pipelines.run.outcomes import Outcome
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.candidates import Candidate
 from pipelines.search.running import PartialRows
+from pipelines.search.shared.svm import predicted_cost
 from pipelines.search.svm import grid_problem
 from pipelines.search.tasks import (
     SEARCH,
@@ -34,7 +35,6 @@ from pipelines.search.tasks import (
     run_task,
 )
 from pipelines.svm.backends import Settings
-from pipelines.svm.cost import predicted_cost
 
 from .problems import problem_of
 

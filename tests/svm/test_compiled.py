@@ -38,6 +38,16 @@ def divider(error_model="python"):
 """
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package with our compiler in it."""
+    found = tmp_path / "kernels"
+    found.mkdir()
+    (found / "__init__.py").touch()
+    shutil.copy(compiled_module.__file__, found)
+    return found
+
+
 def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
     return subprocess.run(
@@ -47,11 +57,7 @@ def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_change_beside_the_function_is_seen(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    shutil.copy(compiled_module.__file__, folder)
+def test_a_change_beside_the_function_is_seen(folder: Path) -> None:
     (folder / "outer.py").write_text(OUTER)
     (folder / "inner.py").write_text(INNER.format(1))
     assert said(folder) == ["2.0", "0"]
@@ -72,22 +78,14 @@ print(doubled({}(1.5)))
 """
 
 
-def test_a_type_that_has_another_name_now_is_no_hindrance(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    shutil.copy(compiled_module.__file__, folder)
+def test_a_type_that_has_another_name_now_is_no_hindrance(folder: Path) -> None:
     for name in ("Before", "After"):
         (folder / "state.py").write_text(STATE.format(name, name))
         assert said(folder, "import kernels.state") == ["3.0"]
 
 
 @pytest.mark.slow
-def test_options_of_the_compiler_have_files_of_their_own(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    shutil.copy(compiled_module.__file__, folder)
+def test_options_of_the_compiler_have_files_of_their_own(folder: Path) -> None:
     (folder / "variants.py").write_text(VARIANTS)
     begin = "from kernels.variants import divider\n"
     numpys = begin + (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.svm import SVC
 from pipelines.data import make_folds
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.svm.backends import Settings, load_backend
+from pipelines.svm.backends import Settings
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
-from pipelines.svm.refit import Refit, refit_and_test
+from pipelines.svm.refit import calibrate, fit_machine
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -35,12 +36,11 @@ DATA = data_of(3)
 
 
 def test_the_refit_standardises_on_all_training_rows() -> None:
-    refit = Refit(1.0, 0.1, np.array(["a", "b", "c"]))
-    tested = refit_and_test(DATA, refit, "sklearn", Settings())
-    machine, predicted = tested.machine, tested.predicted
+    machine = fit_machine(DATA, 1.0, 0.1, CLASSES, "sklearn", Settings())
     pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
-    np.testing.assert_array_equal(predicted, pipeline.predict(DATA.X_test))
-    assert machine.predict(DATA.X_test).tolist() == [refit.classes[code] for code in predicted]
+    codes = machine.predict_codes(DATA.X_test)
+    np.testing.assert_array_equal(codes, pipeline.predict(DATA.X_test))
+    assert machine.predict(DATA.X_test).tolist() == [CLASSES[code] for code in codes]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -49,30 +49,21 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
     solver: str, n_classes: int, tmp_path: Path
 ) -> None:
     """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
-    data = data_of(n_classes)
-    refit = Refit(2.0, 0.1, CLASSES[:n_classes], data.folds)
-    tested = refit_and_test(data, refit, solver, Settings())
+    data, classes = data_of(n_classes), CLASSES[:n_classes]
+    machine = fit_machine(data, 2.0, 0.1, classes, solver, Settings())
+    with pytest.raises(ValueError, match="search with probability=True"):
+        machine.predict_proba(data.X_test)
+    calibration = calibrate(data, 2.0, 0.1, data.folds, solver, Settings())
+    machine = replace(machine, calibration=calibration)
+    probabilities = machine.predict_proba(data.X_test)
     svc = {"path": PathSVC, "sklearn": SVC}[solver](C=2.0, gamma=0.1)
     peer = CalibratedClassifierCV(
         make_pipeline(StandardScaler(), svc), cv=list(data.folds), ensemble=False
     ).fit(data.X, data.y)
-    assert tested.probabilities is not None
-    np.testing.assert_allclose(tested.probabilities, peer.predict_proba(data.X_test), atol=1e-5)
-    tested.machine.save(tmp_path / "model.safetensors")
+    np.testing.assert_allclose(probabilities, peer.predict_proba(data.X_test), atol=1e-5)
+    machine.save(tmp_path / "model.safetensors")
     stored = KernelMachine.load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(stored.predict_proba(data.X_test), tested.probabilities)
-
-
-def test_the_calibration_changes_no_prediction() -> None:
-    with_and_without = [
-        refit_and_test(DATA, Refit(2.0, 0.1, CLASSES, splits), "path", Settings("ovr"))
-        for splits in (DATA.folds, ())
-    ]
-    one, other = (tested.machine for tested in with_and_without)
-    np.testing.assert_array_equal(one.decision_values(X), other.decision_values(X))
-    np.testing.assert_array_equal(with_and_without[0].predicted, with_and_without[1].predicted)
-    with pytest.raises(ValueError, match="search with probability=True"):
-        other.predict_proba(X)
+    np.testing.assert_array_equal(stored.predict_proba(data.X_test), probabilities)
 
 
 def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() -> None:
@@ -81,18 +72,3 @@ def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() ->
     values = np.array([[0.2, -1.0, 0.5]])
     assert margins(values, np.array([2]), 3, "ovr") == pytest.approx([0.3])
     assert margins(np.array([[-0.7]]), np.array([1]), 2, "ovo").tolist() == [0.7]
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("decision", ["ovo", "ovr"])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_a_machine_needs_no_estimator(
-    n_classes: int, decision: str, class_weight: str | None
-) -> None:
-    data = data_of(n_classes)
-    settings = Settings(decision, class_weight=class_weight)
-    solver, X = load_backend("path", "cpu"), data.scaled("cpu")
-    found = solver.fit_parts(X, data.y, 2.0, 0.1, settings)
-    expected = solver.parts(solver.fit(X, data.y, 2.0, 0.1, settings), X)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)

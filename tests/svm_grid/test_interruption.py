@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.run.progress_state import clock
+from pipelines.run.progress import clock
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record, start, wait_for_tasks

@@ -1,20 +1,20 @@
-"""Rows as a training loop takes them: map, cache, shuffle, batch, prefetch, in that order.
+"""Rows as a training loop takes them: shuffled, in batches, mapped, prefetched.
 
-The stages are those of ``tf.data``; each is optional. What an epoch shows when is a function of
-the seed and the epoch alone, whatever reads it and with how many ranks.
+The stages are those of ``tf.data``; each is optional, and what it calls a cache is a map before
+``DeviceRows``. torch's ``DataLoader``, which takes row by row, was 18 times slower on bytes in
+memory (``benchmarks/results/2026-11-22-batches-mnist.md``). What an epoch shows when is a function
+of the seed and the epoch alone, whatever reads it and with how many ranks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches.prefetch import prefetch
-from pipelines.data.batches.storage import Columns, Map, Rows, cached
+from pipelines.data.batches.storage import Columns, Map, Rows, prefetch
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ class Batches:
     seed : int
     map : function of the columns of a batch, optional
         What a row becomes must not depend on the rows beside it. It runs on the device.
-    cache : bool
-        Map all rows once, at the first batch, and keep what they become.
     shuffle : bool
         Anew in each epoch; else the rows come as they lie.
     prefetch : int
@@ -80,7 +78,6 @@ class Batches:
         batch_size: int = 128,
         seed: int = 0,
         map: Map | None = None,
-        cache: bool = False,
         shuffle: bool = True,
         prefetch: int = 0,
         rank: int = 0,
@@ -94,7 +91,7 @@ class Batches:
                 raise InputError(f"{opt(name)} must be at least {least}, got {value}")
         if not 0 <= rank < n_ranks:
             raise InputError(f"{opt('rank')} must be from 0 to {n_ranks - 1}, got {rank}")
-        self._source, self._map, self._cache = rows, map, cache
+        self._rows, self._map = rows, map
         self._seed, self._shuffle, self._prefetch = seed, shuffle, prefetch
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch = self.position = 0
@@ -102,12 +99,7 @@ class Batches:
     @property
     def n_rows(self) -> int:
         """The number of rows of an epoch, of all ranks."""
-        return self._source.n_rows
-
-    @property
-    def n_batches(self) -> int:
-        """The number of batches of a whole epoch."""
-        return -(-self.n_rows // (self._batch_size * self._n_ranks))
+        return self._rows.n_rows
 
     def state_dict(self) -> dict[str, int]:
         """Return the position in the stream; may be called between any two batches."""
@@ -151,25 +143,13 @@ class Batches:
         for first, n_union in unions:
             mine = share(n_union, self._rank, self._n_ranks)
             parts.append(slice(first + mine.start, first + mine.stop))
-        generator = generator_of(self._seed, epoch) if self._shuffle else None
-        mapped = None if self._cache else self._map
+        spawned = np.random.SeedSequence([self._seed, epoch])
+        generator = np.random.default_rng(spawned) if self._shuffle else None
         read = self._rows.epoch(generator, parts)
         for (first, n_union), (numbers, columns) in zip(unions, read, strict=True):
-            if mapped is not None:
-                columns = mapped(columns)
+            if self._map is not None:
+                columns = self._map(columns)
             yield Batch(columns, numbers, n_union, first + n_union)
-
-    @cached_property
-    def _rows(self) -> Rows:
-        """Return the storage of the rows, or of what the map makes of them."""
-        if not self._cache:
-            return self._source
-        return cached(self._source, self._map or (lambda columns: columns))
-
-
-def generator_of(seed: int, epoch: int) -> np.random.Generator:
-    """Return the random generator of an epoch, which depends on these two numbers alone."""
-    return np.random.default_rng(np.random.SeedSequence([seed, epoch]))
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:

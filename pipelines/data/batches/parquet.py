@@ -1,4 +1,4 @@
-"""Rows on disk, larger than memory: a Parquet file is read through a buffer, block by block."""
+"""Rows on disk, larger than memory: row groups of a Parquet file, through a full buffer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.batches.prefetch import prefetch
-from pipelines.data.batches.storage import Columns, to_device_columns
+from pipelines.data.batches.storage import Columns, prefetch, to_device_columns
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import torch
 
 ROWS_OF_A_GROUP = 4096
-BYTES_OF_BLOCK = 2**20  # decoded at once
 BYTES_OF_PAGE = 2**16  # of a column: what pyarrow decompresses at once
 BYTES_READ = 2**16  # from the file at once
 NUMBERS = ""  # the name under which the numbers of rows travel with them
@@ -63,8 +61,8 @@ def write_rows(path: str | Path, columns: Mapping[str, Any], group: int = ROWS_O
 class ParquetRows:
     """Rows of a Parquet file, of which a few row groups are in memory at a time.
 
-    A thread decodes the next rows while the last are taken. In memory are a buffer of
-    ``n_together`` row groups and, however large these are, a few blocks of a mebibyte.
+    A thread decodes the next row group while the last is taken. In memory are a buffer of
+    ``n_together`` row groups, and three more.
 
     Parameters
     ----------
@@ -114,10 +112,6 @@ class ParquetRows:
         if not self.n_rows:
             raise InputError(f"{opt('path')} must hold a row, got {path}, which has none")
         self._n_together, self._device = n_together, device
-        n_bytes = sum(self._about.row_group(g).total_byte_size for g in range(n_groups))
-        largest = max(self._sizes)
-        n_blocks = -(-largest * n_bytes // (self.n_rows * BYTES_OF_BLOCK))
-        self._rows_of_block = -(-largest // n_blocks)  # equal parts of a row group
 
     def epoch(
         self, generator: np.random.Generator | None, parts: Iterable[slice]
@@ -167,38 +161,32 @@ class ParquetRows:
         if generator is not None:
             groups = generator.permutation(len(groups)).tolist()
         sizes = [self._sizes[g] for g in groups]
-        with closing(prefetch(self._blocks(groups), 1, "row groups")) as read:
+        with closing(prefetch(self._decoded(groups), 1, "row groups")) as read:
             if generator is None:
                 for rows in read:
                     yield rows, np.arange(len(rows[NUMBERS]))
                 return
             n_held, held = 0, Arrays()
             draws = buffered_shuffle(sizes, self._n_together, generator)
-            for size, places in zip(sizes, draws, strict=False):
-                n_read = 0
-                while n_read < size:
-                    rows = next(read)
-                    n_rows = len(rows[NUMBERS])
-                    if not held:
-                        most = buffer_size(sizes, self._n_together)
-                        held = {name: np.empty((most, *one.shape[1:]), one.dtype)
-                                for name, one in rows.items()}  # fmt: skip
-                    here = places[n_read : n_read + n_rows]
-                    if len(here):
-                        yield held, here
-                    for name, one in held.items():
-                        _put(one, here, n_held, rows[name])
-                    n_read += n_rows
-                    n_held += n_rows - len(here)
+            for rows, places in zip(read, draws, strict=False):
+                if not held:
+                    most = buffer_size(sizes, self._n_together)
+                    held = {name: np.empty((most, *one.shape[1:]), one.dtype)
+                            for name, one in rows.items()}  # fmt: skip
+                if len(places):
+                    yield held, places
+                n_more = len(rows[NUMBERS]) - len(places)
+                for name, one in held.items():
+                    one[places] = rows[name][: len(places)]
+                    one[n_held : n_held + n_more] = rows[name][len(places) :]
+                n_held += n_more
             rest = next(draws)
-            for first in range(0, len(rest), self._rows_of_block):
-                yield held, rest[first : first + self._rows_of_block]
+            # As many at a time as a row group has: what is gathered of them is a copy.
+            for first in range(0, len(rest), max(sizes)):
+                yield held, rest[first : first + max(sizes)]
 
-    def _blocks(self, groups: Sequence[int]) -> Iterator[Arrays]:
-        """Yield the rows of some row groups, in this order, as they are decoded: a few at a time.
-
-        What lies in a file is read bit by bit, too: less than a row group is in memory.
-        """
+    def _decoded(self, groups: Sequence[int]) -> Iterator[Arrays]:
+        """Yield the rows of some row groups, in this order."""
         import pyarrow.parquet as pq
 
         names = [name for some in self._columns.values() for name in some]
@@ -206,13 +194,11 @@ class ParquetRows:
             self._path, metadata=self._about, buffer_size=BYTES_READ, pre_buffer=False
         ) as file:
             for g in groups:
-                number = self._starts[g]
-                for batch in file.iter_batches(
-                    self._rows_of_block, row_groups=[g], columns=names, use_threads=False
-                ):
-                    columns = {name: _array_of(batch, some) for name, some in self._columns.items()}
-                    yield {NUMBERS: np.arange(number, number + len(batch)), **columns}
-                    number += len(batch)
+                (block,) = file.iter_batches(
+                    self._sizes[g], row_groups=[g], columns=names, use_threads=False
+                )
+                columns = {name: _array_of(block, some) for name, some in self._columns.items()}
+                yield {NUMBERS: np.arange(self._starts[g], self._starts[g + 1]), **columns}
 
 
 def buffered_shuffle(
@@ -245,20 +231,6 @@ def buffered_shuffle(
 def buffer_size(sizes: Sequence[int], n_together: int) -> int:
     """Return how many rows the buffer of ``buffered_shuffle`` holds at the most."""
     return max(sum(sizes[:n_together]), *sizes)
-
-
-def _rows_as_one(array: np.ndarray) -> np.ndarray:
-    """Return a view in which a row of two axes is one element: numpy copies those faster."""
-    if array.ndim == 1 or not array.shape[1]:
-        return array
-    return array.view(np.dtype((np.void, array.shape[1] * array.itemsize)))[:, 0]
-
-
-def _put(held: np.ndarray, places: Permutation, n_held: int, rows: np.ndarray) -> None:
-    """Write rows to these places, and those beyond the places behind the rows that are held."""
-    n_places, n_more = len(places), len(rows) - len(places)
-    _rows_as_one(held)[places] = _rows_as_one(rows[:n_places])
-    held[n_held : n_held + n_more] = rows[n_places:]
 
 
 def _array_of(block: Any, names: Sequence[str]) -> np.ndarray:

@@ -5,8 +5,10 @@ A column keeps its dtype, so that the bytes of an image stay bytes until they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
 Columns = dict[str, "torch.Tensor"]
 Map = Callable[[Columns], Columns]
 
@@ -62,13 +65,21 @@ class HostRows:
     """
 
     def __init__(self, columns: Mapping[str, Any], device: str = "cpu") -> None:
-        self._columns = {name: _tensor_of(one) for name, one in columns.items()}
+        import torch
+
         lengths = {name: len(one) for name, one in columns.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
             raise InputError(
                 f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
                 "each row a value in every column"
             )
+        # torch shares an array's memory, but for one that is read-only, which it copies.
+        self._columns: Columns = {
+            name: one
+            if isinstance(one, torch.Tensor)
+            else torch.from_numpy(np.require(one, requirements=["C", "W"]))
+            for name, one in columns.items()
+        }
         self.n_rows = next(iter(lengths.values()))
         self._device = device
 
@@ -81,11 +92,11 @@ class HostRows:
         order = np.arange(self.n_rows) if generator is None else generator.permutation(self.n_rows)
         for part in parts:
             rows = torch.from_numpy(order[part])
-            yield rows, self._gather(rows)
-
-    def _gather(self, rows: torch.Tensor) -> Columns:
-        found = {name: one.index_select(0, rows) for name, one in self._columns.items()}
-        return to_device_columns(found, self._device)
+            found = {
+                name: one.index_select(0, rows.to(one.device))
+                for name, one in self._columns.items()
+            }
+            yield rows, to_device_columns(found, self._device)
 
 
 class DeviceRows(HostRows):
@@ -98,33 +109,29 @@ class DeviceRows(HostRows):
         super().__init__(columns, device)
         self._columns = {name: one.to(device) for name, one in self._columns.items()}
 
-    def _gather(self, rows: torch.Tensor) -> Columns:
-        return {
-            name: one.index_select(0, rows.to(one.device)) for name, one in self._columns.items()
-        }
-
-
-def cached(rows: Rows, map: Map, block: int = 4096) -> Rows:
-    """Return all rows after a map, stored on the device where the map puts them."""
-    import torch
-
-    parts = [slice(a, min(a + block, rows.n_rows)) for a in range(0, rows.n_rows, block)]
-    blocks = [map(columns) for _, columns in rows.epoch(None, parts)]
-    columns = {name: torch.cat([one[name] for one in blocks]) for name in blocks[0]}
-    return DeviceRows(columns, str(next(iter(columns.values())).device))
-
 
 def to_device_columns(columns: Columns, device: str) -> Columns:
-    """Copy columns to a device, of torch's name; a copy to a GPU does not block."""
+    """Copy columns to a device, of torch's name; a copy from the host to a GPU does not block."""
     if device == "cpu":
         return columns
-    return {name: one.pin_memory().to(device, non_blocking=True) for name, one in columns.items()}
+    return {
+        name: one
+        if one.device.type == device.split(":")[0]
+        else one.pin_memory().to(device, non_blocking=True)
+        for name, one in columns.items()
+    }
 
 
-def _tensor_of(one: Any) -> torch.Tensor:
-    """Return an array's memory as a tensor; a copy if it is read-only, as torch requires."""
-    import torch
+def prefetch(items: Iterator[T], n_ahead: int, name: str) -> Generator[T, None, None]:
+    """Yield the same items, made ahead by a thread of this name; it ends with its consumer.
 
-    if isinstance(one, torch.Tensor):
-        return one
-    return torch.from_numpy(np.require(one, requirements=["C", "W"]))
+    torch's ``DataLoader`` makes batches ahead in processes alone, each with rows of its own.
+    """
+    pool, end = ThreadPoolExecutor(1, name), object()
+    ahead: deque[Any] = deque(pool.submit(next, items, end) for _ in range(n_ahead))
+    try:
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item
+    finally:
+        pool.shutdown(cancel_futures=True)

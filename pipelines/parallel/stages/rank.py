@@ -16,8 +16,16 @@ from pipelines.data.batches import Batch
 from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.problem import CLASSES, Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
-from pipelines.parallel.settings import Settings
-from pipelines.parallel.stages.bubble import WIDTH, Actions, most_kept, split
+from pipelines.parallel.stages.bubble import (
+    BACKWARD,
+    BY_INPUTS,
+    BY_WEIGHTS,
+    FORWARD,
+    WIDTH,
+    Actions,
+    most_kept,
+    split,
+)
 from pipelines.parallel.stages.cuts import balanced, blocks_of, seconds_of
 from pipelines.parallel.strategies import TrainingStep
 from pipelines.process_group.group import Group, ProcessGroupError
@@ -37,9 +45,10 @@ class StagedRank(Rank):
     """
 
     def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
-        assert order.settings.plan is not None
-        self._plan = order.settings.plan.among(group.n_ranks)
-        self._in_micro = -(-order.settings.batch_size // self._plan.n_micro)
+        plan = order.options.pipeline()
+        assert plan is not None
+        self._plan = plan.among(group.n_ranks)
+        self._in_micro = -(-order.options.batch_size // self._plan.n_micro)
         self._n_union, self._filled = 0, False
         self._steps: list[Actions] = []
         self._is_first_step = True
@@ -79,8 +88,8 @@ class StagedRank(Rank):
         self._mine = plan.stages_of(group.rank)
         self._measure_activations(tried)
         return StagedModel(
-            cast(Any, network), [self._stages[s] for s in self._mine], self._settings, optimizer,
-            group.device,
+            cast(Any, network), [self._stages[s] for s in self._mine], optimizer,
+            self._options.momentum, group.device,
         )  # fmt: skip
 
     def _measure_activations(self, tried: Any) -> None:
@@ -94,17 +103,17 @@ class StagedRank(Rank):
             self._between.append(outputs.detach().requires_grad_())
 
     def _make_schedule(self, torch_group: Any) -> None:
-        from pipelines.parallel.stages.timed import TimedStage
+        from torch.distributed.pipelining import PipelineStage
 
         self._actions: list[tuple[int, int, int, float, float]] = []
         stages = []
         assert isinstance(self._model, StagedModel)
         for s, network in zip(self._mine, self._model.stages, strict=True):
-            stage = TimedStage(
+            stage = PipelineStage(
                 network, s, self._plan.n_stages, self._torch.device(self._group.device),
                 input_args=self._between[s], output_args=self._between[s + 1], group=torch_group,
             )  # fmt: skip
-            stage.actions = self._actions
+            _record_actions(stage, self._actions)
             stages.append(stage)
         self._is_first = 0 in self._mine
         self._is_last = self._plan.n_stages - 1 in self._mine
@@ -142,7 +151,7 @@ class StagedRank(Rank):
             actions[:, 3:] -= began
             self._steps = [*self._steps, actions][-STEPS_LOOKED_AT:]
         self._is_first_step = False
-        model.step(self._settings.rate(now.step, 1))
+        model.step(self._options.rate(now.step, 1))
 
     def _broken(self, error: RuntimeError) -> Exception:
         """Turn a missing message into the loss of a rank; any other error is the work's."""
@@ -232,7 +241,7 @@ class StagedRank(Rank):
 
     def _write_if_due(self) -> None:
         """Begin a step together, and put the network together where rank 0 asks for it."""
-        due = time.monotonic() - self._last_write >= self._settings.checkpoint_seconds
+        due = time.monotonic() - self._last_write >= self._options.checkpoint_seconds
         due_at_rank_0 = self._torch.tensor([float(due and self._group.rank == 0)])
         self._group.sum(due_at_rank_0)
         if not due_at_rank_0.item():
@@ -245,6 +254,28 @@ class StagedRank(Rank):
         self._group.sum(due_at_rank_0)  # rank 0 has written
 
 
+def _record_actions(stage: Any, actions: list[tuple[int, int, int, float, float]]) -> None:
+    """Have torch's stage record its actions in order: kind, stage, micro-batch, start, end."""
+
+    def record(name: str, kind: int) -> None:
+        method = getattr(stage, name)
+
+        def timed(micro: int, *args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            found = method(micro, *args, **kwargs)
+            # The backward of a zero-bubble schedule is cut in two: this is then its first half.
+            half = kind == BACKWARD and not kwargs.get("full_backward", True)
+            done = BY_INPUTS if half else kind
+            actions.append((done, stage.stage_index, micro, began, time.perf_counter()))
+            return found
+
+        setattr(stage, name, timed)
+
+    record("forward_one_chunk", FORWARD)
+    record("backward_one_chunk", BACKWARD)
+    record("backward_weight_one_chunk", BY_WEIGHTS)
+
+
 class StagedModel(FlatModel):
     """The layers of a rank's stages, with the optimiser of their weights alone.
 
@@ -253,7 +284,7 @@ class StagedModel(FlatModel):
     network : torch.nn.Sequential
         The whole; its other layers are left as they are.
     mine : layers of each of the rank's stages, by place
-    settings, optimizer, device : see ``FlatModel``
+    optimizer, momentum, device : see ``FlatModel``
 
     Attributes
     ----------
@@ -261,14 +292,14 @@ class StagedModel(FlatModel):
     """
 
     def __init__(
-        self, network: torch.nn.Sequential, mine: Sequence[range], settings: Settings,
-        optimizer: str, device: str,
+        self, network: torch.nn.Sequential, mine: Sequence[range], optimizer: str,
+        momentum: float, device: str,
     ) -> None:  # fmt: skip
         from torch import nn
 
         layers = list(network.named_children())
         own = OrderedDict(layers[i] for some in mine for i in some)
-        super().__init__(nn.Sequential(own), settings, optimizer, device)
+        super().__init__(nn.Sequential(own), optimizer, momentum, device)
         self.stages = [nn.Sequential(OrderedDict(layers[i] for i in some)) for some in mine]
         self._sizes = [sum(one.numel() for one in layer.parameters()) for _, layer in layers]
         self._mine = [i for some in mine for i in some]

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.records.base import BestMetadata, NestedMetadata, OptionMetadata, Record
+from pipelines.run_folder.record import BestMetadata, NestedMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
-
-
-class ValidationOptions(OptionMetadata):
-    """The recorded options of ``cross_validate``."""
-
-    cv: str | None = None
-    rope: Number | None = None
 
 
 class BestValidated(BestMetadata):
@@ -48,7 +41,6 @@ class ValidationRecord(Record):
 
     answer = ("best", "algorithms", "scoring", "fits_asked", "fits_made")
 
-    options: ValidationOptions = ValidationOptions()
     best: BestValidated | None = None
     task: str | None = None
     scoring: list[str] | None = None

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import OptionMetadata, Record
+from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import Count, Number, Part, Seconds
-
-
-class TrainingOptions(OptionMetadata):
-    """The recorded options of ``data_parallel``."""
-
-    network: str | None = None
-    batch_size: Count | None = None
-    epochs: Count | None = None
-    until_loss: Number | None = None
 
 
 class TrainingMetadata(Part):
@@ -87,7 +78,6 @@ class TrainingRecord(Record):
 
     answer = ("trainings", "metric")
 
-    options: TrainingOptions = TrainingOptions()
     trainings: list[TrainingMetadata] | None = None
     restarts: list[RestartMetadata] = []
     pipelines: list[PipelineMetadata] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.records.base import OptionMetadata, Record
+from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
 
 
@@ -57,13 +57,6 @@ class ImageForm(Part):
     ink_side: Side
 
 
-class BaggingOptions(OptionMetadata):
-    """The size of the ensemble of ``nn_bagging``."""
-
-    n_bootstrap: Count | None = None
-    n_tuning: Count | None = None
-
-
 class BaggingRecord(Record):
     """The ``run.json`` of a run of ``nn_bagging``."""
 
@@ -72,7 +65,6 @@ class BaggingRecord(Record):
         "members_best_test_error", "test_calibration_error", "selective_prediction",
     )  # fmt: skip
 
-    options: BaggingOptions = BaggingOptions()
     space: dict[str, Any] | None = None
     images: str | None = None
     image_form: ImageForm | None = None

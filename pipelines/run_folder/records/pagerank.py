@@ -6,15 +6,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from pipelines.run_folder.records.base import OptionMetadata, Record
+from pipelines.run_folder.record import Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Seconds, Share
-
-
-class GraphOptions(OptionMetadata):
-    """The walk of ``pagerank`` and where it ends."""
-
-    alpha: Share | None = None
-    tol: Number | None = None
 
 
 class RankedNode(Part):
@@ -45,7 +38,6 @@ class GraphRecord(Record):
     )  # fmt: skip
     tests_rows = False
 
-    options: GraphOptions = GraphOptions()
     n_nodes: Count | None = None
     n_edges: Count | None = None
     n_iterations: Count | None = None

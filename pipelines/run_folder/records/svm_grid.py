@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import BestMetadata, NestedMetadata, OptionMetadata, Record
-from pipelines.run_folder.schema import Count, Number, Positive
-
-
-class SvmOptions(OptionMetadata):
-    """The grid of ``svm_grid``."""
-
-    n_c: Count | None = None
-    n_gamma: Count | None = None
-    log_c: list[Number] | None = None
-    log_gamma: list[Number] | None = None
-    n_epsilon: Count | None = None
-    log_epsilon: list[Number] | None = None
-    scoring: str | None = None
+from pipelines.run_folder.record import BestMetadata, NestedMetadata, Record
+from pipelines.run_folder.schema import Number, Positive
 
 
 class BestOfSvm(BestMetadata):
@@ -31,7 +19,6 @@ class SvmRecord(Record):
 
     answer = ("best",)
 
-    options: SvmOptions = SvmOptions()
     best: BestOfSvm | None = None
     nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from pipelines.search.shared.base import PlainFits, SharedFit
 
 __all__ = ["PlainFits", "SharedFit", "shared_fit_of"]
 
-
-@cache
-def _shared_fits() -> tuple[SharedFit, ...]:
-    # Here, as the classes they know are scikit-learn's, which a short search does without.
-    from pipelines.search.shared.ensembles import Bags, Boosting, Forests, HistogramBoosting
-    from pipelines.search.shared.linear import Lassos, Logistic, Ridges
-    from pipelines.search.shared.linear_svc import LinearSVCs
-    from pipelines.search.shared.neighbors import Neighbors
-    from pipelines.search.shared.svm import SVCs, SVRs
-
-    return (
-        Neighbors(), Ridges(), Forests(), Bags(), Boosting(), HistogramBoosting(), Lassos(),
-        Logistic(), LinearSVCs(), SVCs(), SVRs(),
-    )  # fmt: skip
+# Where a package's estimators share work: files beside this one, each with its ``KINDS``. They are
+# imported when one of its estimators comes: a search of trees does without the path solver.
+FILES = {
+    "sklearn.ensemble": ("ensembles",),
+    "sklearn.linear_model": ("linear",),
+    "sklearn.neighbors": ("neighbors",),
+    "sklearn.svm": ("linear_svc", "svm"),
+    "pipelines.svm": ("svm",),
+}
 
 
 def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
@@ -36,9 +32,15 @@ def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit 
     for kind in kinds:
         if kind.knows(estimator):
             return kind
-    return _by_type().get(type(estimator))
+    return _of_class(type(estimator))  # type: ignore[arg-type]
 
 
 @cache
-def _by_type() -> dict[type, SharedFit]:
-    return {one: kind for kind in _shared_fits() for one in kind.types}
+def _of_class(estimator: type) -> SharedFit | None:
+    package = ".".join(estimator.__module__.split(".")[:2])
+    for file in FILES.get(package, ()):
+        kinds: Sequence[SharedFit] = import_module(f"{__name__}.{file}").KINDS
+        for kind in kinds:
+            if estimator in kind.types:
+                return kind
+    return None

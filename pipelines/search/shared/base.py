@@ -1,6 +1,6 @@
 """The interface of work that candidates share.
 
-A kind of shared work is one file beside this and an entry in ``SHARED_FITS``. It fits the
+A kind of shared work is one file beside this and an entry in ``FILES``. It fits the
 candidates of a group on the splits of a task, and hands over what each predicts as soon as that
 is known; the engine scores, journals and shows it.
 """
@@ -12,47 +12,17 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pipelines.search.identity import identity, is_repeatable
+if TYPE_CHECKING:
+    from pipelines.search.shared.rows import SplitRows
 
 SEED = "random_state"
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 Report = Callable[[float], None]  # of the fraction of a task that is done
-
-
-class SplitRows(Protocol):
-    """The rows of a task's splits, as the last steps of its candidates are fitted on them."""
-
-    @property
-    def n_splits(self) -> int:
-        """Splits of the task."""
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """Their numbers among the splits of ``matrix``."""
-
-    @property
-    def n_threads(self) -> int | None:
-        """Threads that a fit may use; None for those that BLAS uses."""
-
-    def train(self, split: int) -> tuple[Any, Any]:
-        """Return training rows of a split and their targets."""
-
-    def asked(self, split: int) -> Mapping[str, Any]:
-        """Return rows to predict: ``test``, and ``train`` where train scores are wanted."""
-
-    def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """Return all rows as one array on a device, their targets, and for every split there is the
-        numbers of the training rows and of the rows of ``asked``, one part after the other."""
-
-    def part(self, split: int, name: str) -> slice:
-        """Return the places of a part of a split among the rows of ``matrix``."""
-
-    def weights(self, split: int | None) -> np.ndarray | None:
-        """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +167,28 @@ class SharedEstimators(SharedFit):
         respond: Respond,
         report: Report,
     ) -> None:
-        """See ``SharedFit.fit_and_respond``."""
+        from sklearn.base import clone
+        from sklearn.exceptions import ConvergenceWarning
+
         for split in range(rows.n_splits):
-            weights = rows.weights(split)
+            (X, y), weights = rows.train(split), rows.weights(split)
+            several = rows.n_splits > 1
+            fresh = [clone(one) for one in estimators] if several else list(estimators)
             options = {} if weights is None else {"sample_weight": weights}
-            fresh = _copies(estimators) if rows.n_splits > 1 else list(estimators)
-            fit_and_respond_each(self, rows, split, fresh, options, respond)
+            started = time.perf_counter()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fitted = self.fit(fresh, X, y, **options)
+            seconds = (time.perf_counter() - started) / len(fitted)
+            for one in caught:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
+            cache = ResponseCache(self, fitted, rows.asked(split))
+            for i, one in enumerate(fitted):
+                converged = not _at_limit(one, warned, len(fitted))
+                made = int(i == 0 or not self.one_fit)
+                predict = partial(cache.predict, i)
+                respond(Response(i, split, predict, one, seconds, converged=converged, n_fits=made))
             report((split + 1) / rows.n_splits)
 
 
@@ -215,7 +201,6 @@ class PlainFits(SharedEstimators):
     one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says."""
         return [estimator.fit(X, y, **weights) for estimator in estimators]
 
 
@@ -242,36 +227,6 @@ class ResponseCache:
         return alone
 
 
-def fit_and_respond_each(
-    kind: SharedEstimators,
-    rows: SplitRows,
-    split: int,
-    estimators: list[Any],
-    options: Mapping[str, Any],
-    respond: Respond,
-) -> None:
-    """Fit the estimators of a group on one split, and respond for each."""
-    from functools import partial
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    X, y = rows.train(split)
-    started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fitted = kind.fit(estimators, X, y, **options)
-    for one in caught:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    seconds = (time.perf_counter() - started) / len(fitted)
-    warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
-    cache = ResponseCache(kind, fitted, rows.asked(split))
-    for i, one in enumerate(fitted):
-        converged = not _at_limit(one, warned, len(fitted))
-        made = int(i == 0 or not kind.one_fit)
-        predict = partial(cache.predict, i)
-        respond(Response(i, split, predict, one, seconds, converged=converged, n_fits=made))
-
-
 def _at_limit(fitted: Any, warned: bool, n: int) -> bool:
     """Return whether a fit of a group stopped at its iteration limit, one of them having warned."""
     if not warned or n == 1:
@@ -280,12 +235,40 @@ def _at_limit(fitted: Any, warned: bool, n: int) -> bool:
     return limit is None or taken is None or bool(np.max(taken) >= limit)
 
 
-def _copies(estimators: Sequence[Any]) -> list[Any]:
-    from sklearn.base import clone
+def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
+    """Return equal for estimators of one class with equal parameters, some of which do not count.
 
-    return [clone(one) for one in estimators]
+    Parameters
+    ----------
+    estimator : anything with ``get_params``, unfitted
+    without : names of the parameters that do not count
+
+    Raises
+    ------
+    Exception
+        A parameter is such that Python cannot pickle it.
+    """
+
+    def of_value(value: Any) -> Hashable:
+        if isinstance(value, bool | int | float | str | bytes | None):
+            return type(value).__name__, value
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            return identity(value)
+        import joblib
+
+        return joblib.hash(value)
+
+    params = estimator.get_params(deep=True)
+    return type(estimator), tuple(
+        (name, of_value(value)) for name, value in sorted(params.items()) if name not in without
+    )
 
 
-def parameters_of(estimators: Sequence[Any], name: str) -> list[Any]:
-    """Return a parameter of each."""
-    return [getattr(estimator, name) for estimator in estimators]
+def is_repeatable(estimator: Any) -> bool:
+    """Return whether fits are repeatable: every ``random_state`` inside is an integer."""
+    params = estimator.get_params(deep=True)
+    return all(
+        isinstance(value, int) and not isinstance(value, bool)
+        for name, value in params.items()
+        if name.rsplit("__", 1)[-1] == "random_state"
+    )

@@ -7,7 +7,7 @@ trees one by one. So what is fitted with the most members has all smaller ones i
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
@@ -40,7 +40,6 @@ class Prefixes(SharedEstimators):
         return isinstance(size, int) and size > 0 and not of_all
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says."""
         largest = max(estimators, key=self.size_of)
         largest.fit(X, y, **weights)
         return [self.cut(largest, self.size_of(one)) for one in estimators]
@@ -73,33 +72,25 @@ class Forests(Prefixes):
         largest = max(fitted, key=self.size_of)
         if largest.n_outputs_ > 1:
             return None
-        ask = "predict_proba" if hasattr(largest, "classes_") else "predict"
-        sums = _running_sums(largest, ask, largest._validate_X_predict(X))
-        wanted, means = {self.size_of(one) for one in fitted}, {}
-        for n, total in enumerate(sums, start=1):
-            if n in wanted:
-                means[n] = total / n
-        return [_as_asked(one, method, means[self.size_of(one)]) for one in fitted]
-
-
-def _running_sums(forest: Any, ask: str, X: Any) -> Iterator[np.ndarray]:
-    trees, n_jobs = iter(forest.estimators_), forest.n_jobs or 1
-    total: Any = 0.0
-    with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
-        while some := list(islice(trees, TREES_AT_ONCE * (1 if n_jobs == 1 else 8))):
-            for votes in parallel(
-                delayed(getattr(tree, ask))(X, check_input=False) for tree in some
-            ):
-                total = total + votes
-                yield total
-
-
-def _as_asked(forest: Any, method: str, mean: np.ndarray) -> np.ndarray:
-    if not hasattr(forest, "classes_") or method == "predict_proba":
-        return mean
-    if method == "predict_log_proba":
-        return np.log(mean)
-    return forest.classes_.take(np.argmax(mean, axis=1))
+        of_classes = hasattr(largest, "classes_")
+        ask = "predict_proba" if of_classes else "predict"
+        X, trees, n_jobs = largest._validate_X_predict(X), iter(largest.estimators_), largest.n_jobs
+        at_once = TREES_AT_ONCE * (1 if n_jobs in (None, 1) else 8)
+        wanted, total, n, means = {self.size_of(one) for one in fitted}, 0.0, 0, {}
+        with Parallel(n_jobs=n_jobs or 1, require="sharedmem") as parallel:
+            while some := list(islice(trees, at_once)):
+                for votes in parallel(
+                    delayed(getattr(tree, ask))(X, check_input=False) for tree in some
+                ):
+                    total, n = total + votes, n + 1
+                    if n in wanted:
+                        means[n] = total / n
+        found = [means[self.size_of(one)] for one in fitted]
+        if not of_classes or method == "predict_proba":
+            return found
+        if method == "predict_log_proba":
+            return [np.log(one) for one in found]
+        return [largest.classes_.take(np.argmax(one, axis=1)) for one in found]
 
 
 class Bags(Prefixes):
@@ -122,7 +113,6 @@ class Boosting(Prefixes):
         return super().accepts(estimator) and estimator.n_iter_no_change is None
 
     def cut(self, largest: Any, n: int) -> Any:
-        """See ``Prefixes.cut``."""
         smaller = super().cut(largest, n)
         smaller.n_estimators_ = n
         if hasattr(smaller, "oob_scores_"):
@@ -168,5 +158,7 @@ class HistogramBoosting(Boosting):
         return fitted
 
     def cut(self, largest: Any, n: int) -> Any:
-        """See ``Prefixes.cut``."""
         return Prefixes.cut(self, largest, n)
+
+
+KINDS = (Forests(), Bags(), Boosting(), HistogramBoosting())

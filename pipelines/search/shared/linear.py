@@ -74,7 +74,6 @@ class Paths(SharedEstimators):
     one_fit = False
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit as ``SharedEstimators.fit`` says."""
         fitted: list[Any] = [None] * len(estimators)
         order = sorted(range(len(estimators)), key=lambda i: self.strength(estimators[i]))
         walker = copy.copy(estimators[order[-1]]).set_params(warm_start=True)
@@ -117,5 +116,7 @@ class Logistic(Paths):
         )
 
     def strength(self, estimator: Any) -> float:
-        """See ``Paths.strength``."""
         return 1.0 / estimator.C
+
+
+KINDS = (Ridges(), Lassos(), Logistic())

@@ -120,3 +120,6 @@ def _fitted(one: Any, X: Any, classes: np.ndarray, w: np.ndarray, n_steps: int) 
     if hasattr(X, "columns"):
         fitted.feature_names_in_ = np.asarray(X.columns, dtype=object)
     return fitted
+
+
+KINDS = (LinearSVCs(),)

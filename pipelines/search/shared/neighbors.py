@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from pipelines.data.dataset import rows_of
-from pipelines.search.shared.base import SharedEstimators, parameters_of
+from pipelines.search.shared.base import SharedEstimators
 
 
 class Neighbors(SharedEstimators):
@@ -33,7 +33,7 @@ class Neighbors(SharedEstimators):
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """See ``SharedEstimators.fit``; the rows are taken in once."""
         first, *others = estimators
-        if max(parameters_of(estimators, "n_neighbors")) > np.shape(X)[0]:
+        if max(one.n_neighbors for one in estimators) > np.shape(X)[0]:
             raise ValueError("some have more neighbors than there are rows")
         first.fit(X, y)
         fitted = [first]
@@ -43,7 +43,7 @@ class Neighbors(SharedEstimators):
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Return the responses for all ``n_neighbors`` from one query."""
-        ks = parameters_of(fitted, "n_neighbors")
+        ks = [one.n_neighbors for one in fitted]
         n_rows = fitted[0].n_samples_fit_
         query = Query(fitted[0], X, min(max(ks) + 1, n_rows))
         votes = None
@@ -146,3 +146,6 @@ class Votes:
             _, indices = self.query.alone(estimator, rows, k)
             for row, found in zip(rows, indices, strict=True):
                 counts[row] = np.bincount(self.codes[found], minlength=self.n_classes)
+
+
+KINDS = (Neighbors(),)

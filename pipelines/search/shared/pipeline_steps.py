@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_device
-from pipelines.search.identity import identity, is_repeatable
+from pipelines.search.shared.base import identity, is_repeatable
 
 MOST_BYTES = 2**30  # of transformed rows that a process keeps for the next pipelines
 WIDTH = "n_components"
@@ -53,7 +53,14 @@ class Rows:
     @property
     def n_bytes(self) -> int:
         """The approximate number of bytes held, for any kind of array."""
-        return sum(_bytes_of(rows) for rows in (self.fit, *self.asked.values()))
+        total = 0
+        for rows in (self.fit, *self.asked.values()):
+            if hasattr(rows, "memory_usage"):  # of a DataFrame
+                total += int(rows.memory_usage(deep=False).sum())
+            elif not hasattr(rows, "nbytes"):  # of a sparse matrix its values alone
+                rows = getattr(rows, "data", None)
+            total += int(getattr(rows, "nbytes", 0))
+        return total
 
     def matrix(
         self, device: str, y_train: Any, y_test: Any
@@ -137,12 +144,11 @@ class StepCache:
             made = make()
             with self._lock:
                 self._found[key] = made
-                while len(self._found) > 1 and self._n_bytes() > self._most:
+                while len(self._found) > 1 and self._most < sum(
+                    rows.n_bytes for _, rows in self._found.values()
+                ):
                     self._locks.pop(self._found.popitem(last=False)[0], None)
         return *made, True
-
-    def _n_bytes(self) -> int:
-        return sum(rows.n_bytes for _, rows in self._found.values())
 
 
 CACHE = StepCache()
@@ -226,11 +232,3 @@ def _narrower(pca: Any, rows: Rows, width: int, before: Any) -> tuple[Any, Rows]
         np.ascontiguousarray(rows.fit[:, :width]),
         {name: np.ascontiguousarray(one[:, :width]) for name, one in rows.asked.items()},
     )
-
-
-def _bytes_of(rows: Any) -> int:
-    if hasattr(rows, "nbytes"):
-        return int(rows.nbytes)
-    if hasattr(rows, "memory_usage"):
-        return int(rows.memory_usage(deep=False).sum())
-    return int(rows.data.nbytes) if hasattr(rows, "data") and hasattr(rows.data, "nbytes") else 0

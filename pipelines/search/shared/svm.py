@@ -6,21 +6,22 @@ it predicts of the rows that are asked about.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pipelines.data.placement import to_device
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED
-from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split, SplitRows
+from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split
+from pipelines.search.shared.rows import SplitRows
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends.base import CellFit, Cells
-from pipelines.svm.cost import predicted_cost
-from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel
+from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
 ROWS_OF_A_UNIT_OF_TIME = 1000
@@ -71,19 +72,25 @@ def settings_of(estimator: Any) -> Settings:
     )  # fmt: skip
 
 
-def gamma_of(estimator: Any, X: Any) -> float:
-    """Return the number that ``gamma`` stands for; 1 if the kernel has no gamma."""
+def gamma_on(estimator: Any, X: Any) -> float:
+    """Return the number that ``gamma`` stands for on some rows; 1 if the kernel has no gamma."""
     if isinstance(estimator, SVMParameters):
         return estimator.gamma
     if estimator.kernel in ("linear", PRECOMPUTED) or callable(estimator.kernel):
         return 1.0
-    if estimator.gamma == "auto":
-        return 1.0 / X.shape[1]
-    if estimator.gamma == "scale":
-        with np.errstate(over="ignore"):
-            variance = float(X.var(dtype=np.float64))
-        return 1.0 / (X.shape[1] * variance) if variance else 1.0
-    return float(estimator.gamma)
+    return gamma_of(estimator.gamma, X)
+
+
+def predicted_cost(C: float, gamma: float, n_features: int) -> float:
+    """Return relative time of one fit of scaled rows.
+
+    Fitted by eye to times on MNIST and digits: ten times as much where C * gamma is
+    so small that nearly all rows are support vectors at their bound, and some more
+    where gamma is so large that every row is far from all others.
+    """
+    underfitted = 1.0 / (1.0 + math.sqrt(max(0.0, C * gamma) / 1e-4))
+    overfitted = min(1.0, gamma * n_features / 8.0)
+    return 1.0 + 9.0 * underfitted + 4.0 * overfitted
 
 
 class KernelMachines(SharedFit):
@@ -92,7 +99,6 @@ class KernelMachines(SharedFit):
     name = "the path solver"
     predictions_only = True
     splits_together = True
-    path: ClassVar[Sequence[str]] = ("C",)  # the parameters that one walk goes along
 
     def accepts(self, estimator: Any) -> bool:
         """Return a kernel with a name, and numbers that a backend takes."""
@@ -105,17 +111,18 @@ class KernelMachines(SharedFit):
         )
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """See ``SharedFit.group_key``."""
         if isinstance(estimator, SVMParameters):
             return repr(estimator.settings)
         return super().group_key(estimator)
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Partition the estimators by gamma; see ``SharedFit.partition``."""
-        return list(self._by_gamma(estimators).values())
+        """Partition the estimators by gamma."""
+        by_gamma: dict[Any, list[int]] = defaultdict(list)
+        for i, one in enumerate(estimators):
+            by_gamma["none" if settings_of(one).kernel.name == "linear" else one.gamma].append(i)
+        return list(by_gamma.values())
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """See ``SharedFit.describe``."""
         gammas = list(dict.fromkeys(one.gamma for one in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
         more = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
@@ -125,7 +132,6 @@ class KernelMachines(SharedFit):
         )
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """See ``SharedFit.cost``."""
         scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
         return scale * sum(
             predicted_cost(
@@ -134,13 +140,6 @@ class KernelMachines(SharedFit):
             )
             for one in estimators
         )  # fmt: skip
-
-    @staticmethod
-    def _by_gamma(estimators: Sequence[Any]) -> dict[Any, list[int]]:
-        found: dict[Any, list[int]] = defaultdict(list)
-        for i, one in enumerate(estimators):
-            found["none" if settings_of(one).kernel.name == "linear" else one.gamma].append(i)
-        return found
 
 
 class SVCs(KernelMachines):
@@ -171,7 +170,6 @@ class SVCs(KernelMachines):
         return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
-        """See ``SharedFit.knows``."""
         if isinstance(estimator, SVMParameters):
             return estimator.epsilon is None
         # One of another backend than this has its own.
@@ -180,12 +178,10 @@ class SVCs(KernelMachines):
 
     @property
     def splits_together(self) -> bool:  # type: ignore[override]
-        """See ``SharedFit``."""
         return load_backend(self.solver, self.device).shares_splits
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
-        """See ``SharedFit``."""
         return load_backend(self.solver, self.device).shares_gammas
 
     def accepts(self, estimator: Any) -> bool:
@@ -219,12 +215,21 @@ class SVCs(KernelMachines):
         respond: Respond,
         report: Report,
     ) -> None:
-        """See ``SharedFit.fit_and_respond``."""
         backend = load_backend(self.solver, self.device)
         decisions = "decision_function" in methods
         done, total = 0, len(estimators) * rows.n_splits
+        common = replace(settings_of(estimators[0]), device=self.device)
+        is_plain = isinstance(estimators[0], SVMParameters)
+        if not is_plain:
+            common = replace(common, n_threads=rows.n_threads or usable_threads())
         for part in _parts(rows, backend.device):
-            settings = self._settings(estimators[0], part.classes, rows.n_threads)
+            settings = common
+            if isinstance(common.class_weight, dict) and not is_plain:
+                # A backend fits class codes.
+                from pipelines.svm.parameters import factors_by_code
+
+                factors = factors_by_code(common.class_weight, part.classes)
+                settings = replace(common, class_weight=factors)
             members = _cells_of(estimators, part)
             for cells in _batches(members):
 
@@ -246,18 +251,6 @@ class SVCs(KernelMachines):
                     on_split=on_split, report=reported, sample_weight=part.weights,
                 )  # fmt: skip
                 done += cells.n_cells
-
-    def _settings(self, estimator: Any, classes: np.ndarray, n_threads: int | None) -> Settings:
-        """Return the settings of a fit on class codes."""
-        settings = settings_of(estimator)
-        if isinstance(settings.class_weight, dict) and not isinstance(estimator, SVMParameters):
-            from pipelines.svm.parameters import factors_by_code
-
-            factors = factors_by_code(settings.class_weight, classes)
-            settings = replace(settings, class_weight=factors)
-        if not isinstance(estimator, SVMParameters):
-            settings = replace(settings, n_threads=n_threads or usable_threads())
-        return replace(settings, device=self.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,16 +306,15 @@ def _cells_of(estimators: Sequence[Any], part: _Part) -> dict[tuple[float, float
         gammas: dict[Any, float] = {}
         for i, one in enumerate(estimators):
             if one.gamma not in gammas:
-                scaled = not isinstance(one, SVMParameters) and one.gamma == "scale"
-                gammas[one.gamma] = gamma_of(
-                    one, part.X[part.splits[number][0]] if scaled else part.X
+                gammas[one.gamma] = gamma_on(
+                    one, part.X[part.splits[number][0]] if one.gamma == "scale" else part.X
                 )
             members[float(one.C), gammas[one.gamma], number].append(i)
     return members
 
 
 def _batches(members: Mapping[tuple[float, float, int], list[int]]) -> list[Cells]:
-    """Return batch cells into backend calls: gammas with the same C on the same splits."""
+    """Gather cells for calls of a backend: gammas with the same C on the same splits."""
     splits, Cs = defaultdict(set), defaultdict(set)
     for C, gamma, split in members:
         splits[gamma].add(split)
@@ -362,7 +354,6 @@ class SVRs(KernelMachines):
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
-        """See ``SharedFit``."""
         from sklearn.svm import SVR
 
         from pipelines.svm.path_svr import PathSVR
@@ -370,13 +361,11 @@ class SVRs(KernelMachines):
         return SVR, PathSVR
 
     def knows(self, estimator: Any) -> bool:
-        """See ``SharedFit.knows``."""
         if isinstance(estimator, SVMParameters):
             return estimator.epsilon is not None
         return super().knows(estimator)
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``KernelMachines.accepts``."""
         return super().accepts(estimator) and estimator.epsilon >= 0
 
     def fit_and_respond(
@@ -387,7 +376,6 @@ class SVRs(KernelMachines):
         respond: Respond,
         report: Report,
     ) -> None:
-        """See ``SharedFit.fit_and_respond``."""
         from pipelines.svm.cpu.regression import cross_validate_regression
         from pipelines.svm.path_svr import target_scaling
 
@@ -402,9 +390,22 @@ class SVRs(KernelMachines):
             else rows.n_threads or usable_threads(),
             "memory_bytes": settings.memory_bytes, "sample_weight": rows.weights(None),
         }  # fmt: skip
+        # Of each call, the places of its splits and of its estimators; splits whose targets are
+        # scaled have targets of their own.
+        calls: dict[tuple[int, float], tuple[dict[int, None], dict[int, None]]] = {}
+        for place, number in enumerate(rows.numbers):
+            for i, one in enumerate(estimators):
+                gamma = gamma_on(one, X[splits[number][0]])
+                key = place if scales else -1, gamma
+                places_of, members_of = calls.setdefault(key, ({}, {}))
+                places_of[place] = members_of[i] = None
+
+        def predicted(values: np.ndarray, split: int, method: str, part: str) -> np.ndarray:
+            return values[rows.part(split, part)]
+
         done, n_cells = 0, len(estimators) * rows.n_splits
-        for places, gamma, members in self._calls(rows, X, splits, estimators, scales):
-            train = splits[rows.numbers[places[0]]][0]
+        for (_, gamma), (places, members) in calls.items():
+            train = splits[rows.numbers[next(iter(places))]][0]
             mean, scale = target_scaling(y[train]) if scales else (0.0, 1.0)
             Cs = sorted({float(estimators[i].C) for i in members})
             epsilons = sorted({float(estimators[i].epsilon) for i in members})
@@ -424,7 +425,7 @@ class SVRs(KernelMachines):
                     values = found.predictions[fold][cell] * scale + mean
                     respond(
                         Response(
-                            i, place, partial(_part_of, values, rows, place), None,
+                            i, place, partial(predicted, values, place), None,
                             float(found.fit_seconds[(*cell, fold)]),
                             float(found.score_seconds[(*cell, fold)]),
                             not found.status[(*cell, fold)],
@@ -434,33 +435,12 @@ class SVRs(KernelMachines):
                     )  # fmt: skip
             done += n
 
-    @staticmethod
-    def _calls(
-        rows: SplitRows, X: Any, splits: Sequence[Split], estimators: Sequence[Any], apart: bool
-    ) -> list[tuple[list[int], float, list[int]]]:
-        """Return for each call the positions of its splits, its gamma, and the estimators with it.
-
-        apart : whether splits have targets of their own
-        """
-        found: dict[tuple[int, float], tuple[list[int], dict[int, None]]] = {}
-        for place, number in enumerate(rows.numbers):
-            for i, one in enumerate(estimators):
-                gamma = gamma_of(one, X[splits[number][0]])
-                key = place if apart else -1, gamma
-                places, members = found.setdefault(key, ([], {}))
-                if place not in places:
-                    places.append(place)
-                members[i] = None
-        return [(places, gamma, list(members)) for (_, gamma), (places, members) in found.items()]
-
-
-def _part_of(values: np.ndarray, rows: SplitRows, split: int, method: str, part: str) -> np.ndarray:
-    """Return a part of predictions, of test rows and perhaps of training rows."""
-    return values[rows.part(split, part)]
-
 
 def usable_threads() -> int:
     """Return the number of threads that BLAS may use in this worker."""
     from threadpoolctl import threadpool_info
 
     return max([one["num_threads"] for one in threadpool_info()], default=1)
+
+
+KINDS = (SVCs(), SVRs())

@@ -109,12 +109,8 @@ class Cells:
 OnSplit = Callable[[int, int, list[CellFit]], None]
 
 
-def ignore_split(g: int, split: int, fits: list[CellFit]) -> None:
-    """Do nothing: the default ``on_split``."""
-
-
-def ignore_progress(fraction: float) -> None:
-    """Do nothing: the default ``report``."""
+def ignore(*_: Any) -> None:
+    """Do nothing: the default of what is called with fits and progress."""
 
 
 class Backend(ABC):
@@ -135,6 +131,7 @@ class Backend(ABC):
     shares_splits = False
     shares_gammas = False
 
+    @abstractmethod
     def fit_cells(
         self,
         X: Any,
@@ -144,11 +141,11 @@ class Backend(ABC):
         settings: Settings,
         *,
         decisions: bool = False,
-        on_split: OnSplit = ignore_split,
-        report: Callable[[float], None] = ignore_progress,
+        on_split: OnSplit = ignore,
+        report: Callable[[float], None] = ignore,
         sample_weight: np.ndarray | None = None,
     ) -> list[CellFit]:
-        """Fit cells and predict; one after the other by default.
+        """Fit cells and predict.
 
         Parameters
         ----------
@@ -167,6 +164,37 @@ class Backend(ABC):
         list of CellFit
             Of every gamma, split by split, in the order of C.
         """
+
+    @abstractmethod
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Fit one model on all rows, and return it as numbers, in the form of ``KernelMachine``.
+
+        Returns
+        -------
+        support : int array of shape (n_support,), rows of ``X``
+        coefficients : float64 array of shape (n_support, n_problems)
+        intercepts : float64 array of shape (n_problems,)
+        """
+
+
+class OneByOne(Backend):
+    """A backend that fits one cell after the other, by an estimator."""
+
+    def fit_cells(
+        self,
+        X: Any,
+        y: np.ndarray,
+        splits: Sequence[Split],
+        cells: Cells,
+        settings: Settings,
+        *,
+        decisions: bool = False,
+        on_split: OnSplit = ignore,
+        report: Callable[[float], None] = ignore,
+        sample_weight: np.ndarray | None = None,
+    ) -> list[CellFit]:
         assert sample_weight is None
         found: list[CellFit] = []
         for (g, gamma), split in product(enumerate(cells.gammas), cells.splits):
@@ -206,6 +234,11 @@ class Backend(ABC):
             OK if converged else NOT_CONVERGED,
         )  # fmt: skip
 
+    def fit_parts(
+        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.parts(self.fit(X, y, C, gamma, settings))
+
     @abstractmethod
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """Fit one model on all rows of ``X``; ``y`` may hold any labels.
@@ -216,40 +249,20 @@ class Backend(ABC):
         ``SVC.decision_function``
         """
 
-    def fit_parts(
-        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fit one model of class codes and return its parts; see ``parts``."""
-        return self.parts(self.fit(X, y, C, gamma, settings), X)
-
+    @abstractmethod
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """Return support vectors, iterations, and whether it converged, of what ``fit`` gave.
-
-        Not asked of a backend with a ``fit_cells`` of its own.
-        """
-        raise NotImplementedError
+        """Return support vectors, iterations, and whether it converged, of what ``fit`` gave."""
 
     @abstractmethod
-    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the numbers of what ``fit`` gave, in the form of ``KernelMachine``.
-
-        Returns
-        -------
-        support : int array of shape (n_support,), rows of ``X``
-        coefficients : float64 array of shape (n_support, n_problems)
-        intercepts : float64 array of shape (n_problems,)
-        """
+    def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what ``fit`` gave as numbers; see ``Backend.fit_parts``."""
 
 
 def join_problems(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, float]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Join binary problems, (support rows, coefficients, intercept), on common support vectors.
-
-    Returns
-    -------
-    As ``Backend.parts``.
-    """
+    """Join binary problems, (support rows, coefficients, intercept), on common support vectors;
+    see ``Backend.fit_parts``."""
     support = np.unique(np.concatenate([rows for rows, _, _ in pieces]))
     coefficients = np.zeros((len(support), len(pieces)))
     for column, (rows, values, _) in enumerate(pieces):

@@ -15,8 +15,9 @@ import numpy as np
 from cuml.svm import SVC
 
 from pipelines.data.placement import to_device, to_host
-from pipelines.svm.backends.base import Backend, CellFit, Settings, join_problems
-from pipelines.svm.multiclass import class_values, codes_of, problems
+from pipelines.svm.backends.base import CellFit, OneByOne, Settings, join_problems
+from pipelines.svm.multiclass import class_values, codes_of
+from pipelines.svm.problems import problems_of
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,12 @@ class FittedProblems:
         return np.stack(columns, axis=1)
 
 
-class CumlBackend(Backend):
+class CumlBackend(OneByOne):
     """``cuml.svm.SVC``."""
 
     device = "gpu"
 
     def fit_cells(self, *work: Any, **named: Any) -> list[CellFit]:
-        """See ``Backend.fit_cells``."""
         try:
             return super().fit_cells(*work, **named)
         finally:
@@ -63,11 +63,12 @@ class CumlBackend(Backend):
             gc.collect()
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``Backend.fit``."""
         classes, codes = np.unique(y, return_inverse=True)
         binary, rows_of = [], []
-        for positive, negative in problems(len(classes), settings.decision):
-            rows = _rows(codes, positive, negative)
+        for problem in problems_of(len(classes), settings.decision):
+            positive, negative = problem.first, problem.second
+            sides = (codes == positive) | (codes == negative)
+            rows = np.arange(len(codes)) if negative is None else np.flatnonzero(sides)
             factors = _factors(classes, codes, positive, negative, settings)
             parameters = settings.svc | {"class_weight": factors}
             svc = SVC(C=C, gamma=gamma, **parameters, output_type="cupy")
@@ -78,7 +79,6 @@ class CumlBackend(Backend):
         return FittedProblems(classes, binary, rows_of, settings.decision)
 
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """See ``Backend.summarize``."""
         support = [
             rows[to_host(svc.support_)]
             for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
@@ -90,8 +90,7 @@ class CumlBackend(Backend):
         converged = limit == -1 or max(iterations) < limit
         return len(np.unique(np.concatenate(support))), sum(iterations), converged
 
-    def parts(self, fitted: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See ``Backend.parts``."""
+    def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return join_problems(
             [
                 (
@@ -105,26 +104,21 @@ class CumlBackend(Backend):
 
 
 def _factors(
-    classes: np.ndarray, codes: np.ndarray, positive: int, negative: int, settings: Settings
+    classes: np.ndarray, codes: np.ndarray, positive: int, negative: int | None, settings: Settings
 ) -> dict[int, float] | None:
     """Return factors of C for the two sides (0: negative), balanced over all classes as in SVC."""
     if settings.class_weight is None:
         return None
-    if isinstance(settings.class_weight, dict):  # of pairs only, see SVMGridSearch
+    if isinstance(settings.class_weight, dict):
+        assert negative is not None  # of pairs only, see SVMGridSearch
         sides = {0: classes[negative].item(), 1: classes[positive].item()}
         return {side: settings.class_weight.get(label, 1.0) for side, label in sides.items()}
     counts = np.bincount(codes)
-    if negative == -1:
+    if negative is None:
         own = counts[positive]
         return {0: len(codes) / (2 * (len(codes) - own)), 1: len(codes) / (2 * own)}
     scale = len(codes) / len(counts)
     return {0: scale / counts[negative], 1: scale / counts[positive]}
-
-
-def _rows(codes: np.ndarray, positive: int, negative: int) -> np.ndarray:
-    if negative == -1:
-        return np.arange(len(codes))
-    return np.flatnonzero((codes == positive) | (codes == negative))
 
 
 BACKEND = CumlBackend()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +18,12 @@ from pipelines.svm.backends.base import (
     Cells,
     OnSplit,
     Settings,
-    ignore_progress,
-    ignore_split,
+    ignore,
 )
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
 from pipelines.svm.path_result import PathResult
-
-if TYPE_CHECKING:
-    from pipelines.svm.path_svc import PathSVC
 
 ONE_CLASS = f"{FAILED}: the training rows are of one class"
 
@@ -39,6 +34,7 @@ class PathBackend(Backend):
     shares_C = True
     shares_splits = True
     cross_validate: Callable[..., PathResult] = staticmethod(cross_validate_path)
+    fit_path: Callable[..., FittedPath] = staticmethod(fit_path)
 
     def __init__(self) -> None:
         # A task uses every thread it is given: two at once would only be in each other's way.
@@ -55,8 +51,8 @@ class PathBackend(Backend):
         settings: Settings,
         *,
         decisions: bool = False,
-        on_split: OnSplit = ignore_split,
-        report: Callable[[float], None] = ignore_progress,
+        on_split: OnSplit = ignore,
+        report: Callable[[float], None] = ignore,
         sample_weight: np.ndarray | None = None,
     ) -> list[CellFit]:
         """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
@@ -102,9 +98,9 @@ class PathBackend(Backend):
         """
         with self._one_at_a_time:
             return self.cross_validate(
-                X, y, cells.gammas, cells.Cs, splits, **problem_options(settings),
-                **worker_options(settings), kept=self._cache_for(X, splits, settings),
-                only=cells.splits, on_fold=on_fold, on_progress=report, **more,
+                X, y, cells.gammas, cells.Cs, splits, **self.options(settings),
+                kept=self._cache_for(X, splits, settings), only=cells.splits,
+                on_fold=on_fold, on_progress=report, **more,
             )  # fmt: skip
 
     def _cache_for(
@@ -119,47 +115,20 @@ class PathBackend(Backend):
             self._key, self._cache = key, {}
         return self._cache
 
-    def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``Backend.fit``; a ``PathSVC``."""
-        # Here, as scikit-learn takes longer to import than most searches: without it they can do.
-        from sklearn.exceptions import ConvergenceWarning
-
-        from pipelines.svm.path_svc import PathSVC
-
-        svc = PathSVC(C=C, gamma=gamma, **problem_options(settings), **worker_options(settings))
-        with self._one_at_a_time, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # as SklearnBackend
-            self._key, self._cache = (), {}  # the fit needs the memory
-            return svc.fit(X, y)
-
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See ``Backend.fit_parts``."""
         with self._one_at_a_time:
-            self._key, self._cache = (), {}
-            found = self._fit_path(X, y, C, gamma, settings)
+            self._key, self._cache = (), {}  # the fit needs the memory
+            found = self.fit_path(X, y, C, gamma, **self.options(settings))
         return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
 
-    def _fit_path(
-        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
-    ) -> FittedPath:
-        return fit_path(X, y, C, gamma, **problem_options(settings), **worker_options(settings))
-
-    def parts(self, fitted: PathSVC, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See ``Backend.parts``."""
-        machine = fitted.machine_
-        return fitted.support_, machine.coefficients, machine.intercepts
-
-
-def problem_options(settings: Settings) -> dict[str, Any]:
-    """Return the problem's options, as the path solver and ``PathSVC`` take them."""
-    return {"decision": settings.decision, **settings.svc}
-
-
-def worker_options(settings: Settings) -> dict[str, Any]:
-    """Return the threads and the memory that the solver may use of a CPU worker."""
-    return {"n_threads": settings.n_threads, "memory_bytes": settings.memory_bytes}
+    def options(self, settings: Settings) -> dict[str, Any]:
+        """Return settings as ``cross_validate`` and ``fit_path`` take them."""
+        return {
+            "decision": settings.decision, **settings.svc, "n_threads": settings.n_threads,
+            "memory_bytes": settings.memory_bytes,
+        }  # fmt: skip
 
 
 def _fits(result: PathResult, g: int, split: int, settings: Settings) -> list[CellFit]:

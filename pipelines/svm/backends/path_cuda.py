@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import Fold as Split
-from pipelines.data.placement import to_host
 from pipelines.svm.backends.base import Cells, Settings
-from pipelines.svm.backends.path import PathBackend, problem_options
-from pipelines.svm.cpu.fit import FittedPath
+from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.path_result import PathResult
@@ -24,6 +22,7 @@ class PathCudaBackend(PathBackend):
     device = "gpu"
     shares_gammas = True
     cross_validate = staticmethod(cross_validate_path_cuda)
+    fit_path = staticmethod(fit_path_cuda)
 
     def search(
         self,
@@ -40,24 +39,14 @@ class PathCudaBackend(PathBackend):
         some = [splits[split] for split in cells.splits]
         with self._one_at_a_time:
             result = self.cross_validate(
-                X, y, cells.gammas, cells.Cs, some, **problem_options(settings), **more
+                X, y, cells.gammas, cells.Cs, some, **self.options(settings), **more
             )
         for g, (place, split) in product(range(len(cells.gammas)), enumerate(cells.splits)):
             on_fold(result, g, split, place)
         return result
 
-    def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``Backend.fit``; a ``PathSVC`` that lives on the host."""
-        from pipelines.svm.path_svc import PathSVC
-
-        with self._one_at_a_time:
-            found = self._fit_path(X, y, C, gamma, settings)
-        return PathSVC(C=C, gamma=gamma, **problem_options(settings)).adopt(found, to_host(X))
-
-    def _fit_path(
-        self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
-    ) -> FittedPath:
-        return fit_path_cuda(X, y, C, gamma, **problem_options(settings))
+    def options(self, settings: Settings) -> dict[str, Any]:
+        return {"decision": settings.decision, **settings.svc}
 
 
 BACKEND = PathCudaBackend()

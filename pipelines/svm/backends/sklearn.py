@@ -10,20 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from pipelines.svm.backends.base import Backend, Settings, join_problems
+from pipelines.svm.backends.base import OneByOne, Settings, join_problems
 from pipelines.svm.multiclass import spread
 
 
-class SklearnBackend(Backend):
+class SklearnBackend(OneByOne):
     """Any class that behaves as ``sklearn.svm.SVC`` does."""
 
-    def svc(self) -> type:
-        """Return the class to fit with."""
-        return SVC
+    svc: type = SVC
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
         """See ``Backend.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
-        svc = self.svc()(C=C, gamma=gamma, **settings.svc)
+        svc = self.svc(C=C, gamma=gamma, **settings.svc)
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)
         with warnings.catch_warnings():
@@ -32,26 +30,19 @@ class SklearnBackend(Backend):
             return svc.fit(X, y)
 
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """See ``Backend.summarize``."""
         svcs = getattr(fitted, "estimators_", [fitted])
         n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
         n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
         return n_support, n_iterations, all(_converged(svc) for svc in svcs)
 
-    def parts(self, fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See ``Backend.parts``."""
+    def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if hasattr(fitted, "estimators_"):
             return join_problems(
                 [(one.support_, one.dual_coef_[0], one.intercept_[0]) for one in fitted.estimators_]
             )
-        return _pairs_of(fitted)
-
-
-def _pairs_of(svc: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return LIBSVM's compact coefficients, spread to a column for each pair of classes."""
-    if len(svc.classes_) == 2:  # scikit-learn turns the sign of a single problem round
-        return svc.support_, -svc.dual_coef_.T, -svc.intercept_
-    return svc.support_, spread(svc.dual_coef_, svc.n_support_), svc.intercept_
+        if len(fitted.classes_) == 2:  # scikit-learn turns the sign of a single problem round
+            return fitted.support_, -fitted.dual_coef_.T, -fitted.intercept_
+        return fitted.support_, spread(fitted.dual_coef_, fitted.n_support_), fitted.intercept_
 
 
 def _converged(svc: Any) -> bool:

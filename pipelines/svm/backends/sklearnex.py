@@ -18,9 +18,7 @@ warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported
 class SklearnexBackend(SklearnBackend):
     """``SklearnBackend`` with oneDAL as its solver."""
 
-    def svc(self) -> type:
-        """Return the class to fit with."""
-        return SVC
+    svc = SVC
 
 
 BACKEND = SklearnexBackend()

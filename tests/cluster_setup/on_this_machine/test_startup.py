@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.on_this_machine.startup import STARTS, started
+from cluster_setup.on_this_machine import STARTS, started
 from cluster_setup.shutdown import HANDLED
 from pipelines.run.signals import interrupted_once
 

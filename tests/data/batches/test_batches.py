@@ -88,23 +88,15 @@ def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch(stored
     assert sorted(rows) == list(range(N))
 
 
-def test_a_map_is_applied_once_to_each_row_where_it_is_cached(stored):
+def test_a_map_is_applied_once_to_each_row(stored):
     calls = []
 
     def halve(columns):
         calls.append(len(columns["y"]))
         return {"X": columns["X"].float() / 2, "y": columns["y"]}
 
-    list(Batches(stored, batch_size=10, seed=4, map=halve))
-    assert sum(calls) == N
-    calls.clear()
-    cached = Batches(stored, batch_size=10, seed=4, map=halve, cache=True)
-    for _ in range(2):
-        rows = []
-        for batch in cached:
-            assert (batch.columns["X"].numpy() == X[batch.rows.numpy()] / 2).all()
-            rows += batch.rows.tolist()
-        assert sorted(rows) == list(range(N))
+    for batch in Batches(stored, batch_size=10, seed=4, map=halve):
+        assert (batch.columns["X"].numpy() == X[batch.rows.numpy()] / 2).all()
     assert sum(calls) == N
 
 
@@ -133,45 +125,20 @@ def test_a_file_is_read_a_few_groups_at_a_time(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.parquet", {"y": Y}, group=5)
     stored = ParquetRows(tmp_path / "rows.parquet", {"y": "y"}, n_together=2)
     read = []
-    blocks = ParquetRows._blocks
+    decoded = ParquetRows._decoded
 
     def noting(self, groups):
-        for block in blocks(self, groups):
-            read.extend(block["y"].tolist())
-            yield block
+        for rows in decoded(self, groups):
+            read.extend(rows["y"].tolist())
+            yield rows
 
-    monkeypatch.setattr(ParquetRows, "_blocks", noting)
+    monkeypatch.setattr(ParquetRows, "_decoded", noting)
     for number, batch in enumerate(Batches(stored, batch_size=5)):
-        # A buffer of two groups, the block whose rows take the places of these, one made ahead,
+        # A buffer of two groups, the group whose rows take the places of these, one made ahead,
         # and rows of a batch that is not yet whole.
         assert len(read) <= min(N, 5 * (2 + number + 3))
         assert set(batch.rows.tolist()) <= set(read)
     assert sorted(read) == list(range(N))
-
-
-def test_blocks_need_not_end_where_row_groups_do(tmp_path):
-    write_rows(tmp_path / "rows.parquet", {"X": X, "y": Y}, group=9)
-    path, columns = tmp_path / "rows.parquet", {"X": "X", "y": "y"}
-    whole = ParquetRows(path, columns, n_together=3)
-    orders = []
-    for n_rows in (1, 4, 9, 14, N):
-        stored = ParquetRows(path, columns, n_together=3)
-        stored._rows_of_block = n_rows
-        for n_ranks in (1, 2):
-            ranks = [Batches(stored, batch_size=8 // n_ranks, rank=r, n_ranks=n_ranks)
-                     for r in range(n_ranks)]  # fmt: skip
-            orders.append(joined(joined(parts) for parts in zip(*map(seen, ranks), strict=True)))
-    alone = joined(seen(Batches(whole, batch_size=8)))
-    assert all(order == alone for order in orders)
-    assert sorted(alone) == list(range(N))
-
-
-def test_a_large_group_is_not_in_memory_as_a_whole_while_it_is_read(tmp_path):
-    rows = np.zeros((3000, 1000), np.uint8)
-    write_rows(tmp_path / "rows.parquet", {"X": rows}, group=1500)
-    stored = ParquetRows(tmp_path / "rows.parquet", {"X": "X"})
-    longest = max(len(block["X"]) for block in stored._blocks([1, 0]))
-    assert longest == 750  # half a group, which is more than a mebibyte
 
 
 @pytest.mark.parametrize("sizes", [[5, 5, 5], [1, 9, 2, 40, 3], [7], [3, 50]])

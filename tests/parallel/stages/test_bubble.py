@@ -74,10 +74,6 @@ def test_the_ideal_bubble_is_that_of_torchs_order_with_equal_costs(schedule, n_r
     assert 1 - busy / span(ranks) == pytest.approx(plan.ideal_bubble)
 
 
-def test_two_stages_and_eight_micro_batches_leave_a_ninth_idle():
-    assert Plan("1f1b", 2, 8).ideal_bubble == pytest.approx(1 / 9)
-
-
 def test_a_slower_stage_is_imbalance_and_a_late_message_communication():
     # One micro-batch, two ranks: forward 1, 3, backward 3, 1; the message back is 2 late.
     first = np.array([[FORWARD, 0, 0, 0.0, 1.0], [BACKWARD, 0, 0, 9.0, 10.0]])

@@ -15,11 +15,11 @@ import torch
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.elastic import train
 from pipelines.parallel.networks import Network
+from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import CLASSES, Problem, approximator
 from pipelines.parallel.rank import TrainingPlan
-from pipelines.parallel.settings import Settings
 from pipelines.parallel.stages.bubble import BACKWARD, BY_INPUTS, BY_WEIGHTS, FORWARD, span
-from pipelines.parallel.stages.schedules import SCHEDULES, Plan
+from pipelines.parallel.stages.schedules import SCHEDULES
 from pipelines.process_group.group import Group
 from tests.process_group.processes import on_processes
 
@@ -46,11 +46,13 @@ def classes() -> Problem:
 
 PROBLEMS = {"numbers": approximator(111, 0.1, 0), "classes": classes()}  # 100 rows to train on
 # The last batch of 100 rows has 4 of 32; a step of plain SGD at rate 1 gives the gradient.
-ONE_STEP = Settings(epochs=1, batch_size=100, optimizer="sgd", learning_rate=1.0, momentum=0.0)
+ONE_STEP = TrainingOptions(
+    epochs=1, batch_size=100, optimizer="sgd", learning_rate=1.0, momentum=0.0
+)
 SETTINGS = {
     "gradient": ONE_STEP,
-    "sgd": Settings(epochs=2, batch_size=32, learning_rate=0.01),
-    "adamw": Settings(epochs=2, batch_size=32, learning_rate=0.003, optimizer="adamw"),
+    "sgd": TrainingOptions(epochs=2, batch_size=32, learning_rate=0.01, optimizer="sgd"),
+    "adamw": TrainingOptions(epochs=2, batch_size=32, learning_rate=0.003, optimizer="adamw"),
 }
 CASES = [(problem, settings) for problem in PROBLEMS for settings in SETTINGS]
 
@@ -60,8 +62,12 @@ def train_each(group: Group, folder: str) -> dict:
     found = {}
     for schedule in SCHEDULES:
         for problem, settings in CASES:
-            plan = Plan(schedule, group.n_ranks, 8)
-            staged = dataclasses.replace(SETTINGS[settings], plan=plan)
+            staged = dataclasses.replace(
+                SETTINGS[settings],
+                schedule=schedule,
+                pipeline_stages=group.n_ranks,
+                micro_batches=8,
+            )
             heard: list = []
             order = TrainingPlan(staged, "every-step", 1, None, f"{folder}/checkpoint")
             content = train(PROBLEMS[problem], order, group, heard.append)

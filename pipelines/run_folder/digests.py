@@ -1,0 +1,96 @@
+"""Size and SHA-256 of a run's files in ``run.json``, so that damage is seen before it is used.
+
+A Parquet table or a model with a flipped bit can often be read, and answers wrongly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pipelines.run_folder.names import READ_AGAIN
+from pipelines.run_folder.schema import DRAW_OR_RESUME, Count, Part, damaged
+
+# In the folder or one below it: never a way out of it, as a file that has changed is removed.
+FileName = Annotated[str, Field(pattern=r"^\w[^/]*(/\w[^/]*)?$")]
+
+
+class FileDigest(Part):
+    """A file as the run left it."""
+
+    bytes: Count
+    sha256: str
+
+
+def digests_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return size and SHA-256 of every file in a run folder that is read again, by its path there.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    paths = sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        for path in paths
+    }
+
+
+def changes_of(folder: Path, recorded: Mapping[str, FileDigest]) -> dict[str, str]:
+    """Return in words how files differ from what the run left, by their paths; equal ones not."""
+    changes = {}
+    for name, was in recorded.items():
+        path = folder / name
+        try:
+            size = path.stat().st_size
+            if size != was.bytes:  # said without reading what may be gigabytes
+                changes[name] = f"it has {size:,} bytes, the run left {was.bytes:,}"
+            elif _sha256(path) != was.sha256:
+                changes[name] = "its SHA-256 is not that of the file the run left"
+        except FileNotFoundError:
+            changes[name] = "it is gone"
+        except OSError as error:
+            changes[name] = f"{error.strerror}"
+    return changes
+
+
+def refuse_changed(
+    folder: Path, recorded: Mapping[str, FileDigest], *patterns: str, may_be_gone: bool = False
+) -> None:
+    """Check files that are about to be read against what the run left.
+
+    A run that was killed, or is older than these digests, has none to check.
+
+    Parameters
+    ----------
+    recorded : ``files`` of the run's record
+    *patterns : of the files that are read, such as ``members/*.npy``
+    may_be_gone : whether the reader does without a file that is missing
+
+    Raises
+    ------
+    InputError
+        A file is not as the run left it.
+    """
+    read = {
+        name: digest for name, digest in recorded.items()
+        if any(
+            name.count("/") == pattern.count("/") and fnmatch(name, pattern)
+            for pattern in patterns
+        )
+        and (not may_be_gone or (folder / name).exists())
+    }  # fmt: skip
+    for name, change in changes_of(folder, read).items():
+        way_out = DRAW_OR_RESUME if may_be_gone else "resume the run to write it again"
+        raise damaged(folder / name, "what the run left there", change, way_out)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,147 @@
+"""A file that is not as the run left it is refused in one line, or made again.
+
+A run of each command, of which each file that ``run.json`` names is cut to half, has one bit
+flipped, or is gone; then the folder is asked to predict, drawn, and resumed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_iris
+
+from pipelines.errors import InputError
+from pipelines.report.__main__ import main as report
+from pipelines.run_folder.digests import digests_of
+from pipelines.run_folder.record import read_record
+from tests.command_runs import record
+
+TABLE = ["--dataset", "iris.csv", "--folds", "2"]
+OPTIONS = {
+    "svm_grid": [*TABLE, "--n-c", "2", "--n-gamma", "1"],
+    "nn_bagging": [*TABLE, "--n-bootstrap", "2", "--n-tuning", "1", "--max-epochs", "2"],
+    "cross_validate": [*TABLE, "--estimator", "ridge", "--estimator", "bayes"],
+    "pagerank": ["--nodes", "50"],
+    "data_parallel": ["--dataset", "iris.csv", "--network", "mlp", "--epochs", "1"],
+}
+OF_SEARCH = ("candidates.parquet", "cv_results.parquet", "test_predictions.parquet")
+FILES = {
+    "svm_grid": (*OF_SEARCH, "model.safetensors"),
+    "nn_bagging": (*OF_SEARCH, "ensemble_sizes.parquet", "explained.npz", "members.csv",
+                   "member_probabilities.npz", "members/member-00-out-of-bag.npz",
+                   "members/member-00.npy", "members/member-00.safetensors",
+                   "selective_prediction.safetensors"),
+    "cross_validate": (*OF_SEARCH, "comparison.parquet"),
+    "pagerank": ("iterations.parquet", "ranks.parquet"),
+    "data_parallel": ("checkpoints/every-step-on-1-1.safetensors", "epochs.parquet",
+                      "model.safetensors", "test_predictions.parquet"),
+}  # fmt: skip
+# Trained by processes, which each resumption starts.
+SLOW = {"data_parallel": pytest.mark.slow}
+PREDICTS = ("svm_grid", "nn_bagging")
+ANSWER = ("best", "test_error", "vote_test_error", "top", "trainings")
+
+
+def half(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of every command."""
+    folder = tmp_path_factory.mktemp("changed")
+    iris = load_iris(as_frame=True)
+    table = iris.frame.assign(target=iris.target_names[iris.target])
+    table.to_csv(folder / "iris.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
+        for command, options in OPTIONS.items():
+            cluster = "local" if command == "data_parallel" else "threads"
+            where = ["--cluster", cluster, "--workers", "1", "--results", command, "--quiet"]
+            assert importlib.import_module(f"pipelines.{command}").main([*options, *where]) == 0
+    return folder
+
+
+CASES = [
+    pytest.param(command, name, damage, id=f"{command} {name} {damage.__name__}",
+                 marks=SLOW.get(command, ()))
+    for command in OPTIONS
+    for name in ("journal.jsonl", *FILES[command])
+    for damage in (half, flipped, Path.unlink)
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize(("command", "name", "damage"), CASES)
+def test_it_is_refused_in_one_line_or_made_again(
+    command: str, name: str, damage: Any, runs: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(runs)
+    main = importlib.import_module(f"pipelines.{command}").main
+    folder = Path(shutil.copytree(runs / command, tmp_path / command))
+    damage(folder / name)
+    gone, model = damage is Path.unlink, name.endswith(".safetensors")
+    predict = ["predict", str(folder), "iris.csv", "--output", str(tmp_path / "answers.csv")]
+
+    def status(act: Any, words: list[str]) -> int:
+        """The exit status, which is 0 or one line on stderr says why not, naming the file."""
+        capsys.readouterr()
+        ended = act(words)
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == (ended != 0), said
+        assert ended == 0 or Path(name).name in said[0]
+        return ended
+
+    if command in PREDICTS:
+        assert status(main, predict) == (2 if model else 0)
+    # What is gone is left out of the page, as its message says; models are not drawn.
+    drawn = not model and "/" not in name
+    assert status(report, [str(folder)]) == (2 if drawn and not gone else 0)
+    # A journal that was changed within may say anything.
+    untold = name == "journal.jsonl" and damage is flipped
+    assert status(main, ["--resume", str(folder), "--quiet"]) == (2 if untold else 0)
+    if untold:
+        return
+    before, after = record(runs / command), record(folder)
+    assert after["files"] == digests_of(folder)
+    assert after["files"].keys() == before["files"].keys()
+    for answer in ANSWER:
+        assert without_seconds(after.get(answer)) == without_seconds(before.get(answer))
+    assert status(report, [str(folder)]) == 0
+    if command in PREDICTS:
+        assert status(main, predict) == 0
+
+
+def without_seconds(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_seconds(v) for k, v in value.items() if "seconds" not in k}
+    return [without_seconds(one) for one in value] if isinstance(value, list) else value
+
+
+def test_every_file_of_every_run_is_tried(runs: Path) -> None:
+    for command, names in FILES.items():
+        others = {name for name in record(runs / command)["files"] if "member-01" in name}
+        assert {*names, "journal.jsonl"} == set(record(runs / command)["files"]) - others
+
+
+def test_no_name_in_a_record_leads_out_of_its_folder(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "pagerank", tmp_path / "run"))
+    (tmp_path / "mine").touch()
+    text = (folder / "run.json").read_text()
+    for name in ("../mine", "..", f"{tmp_path}/mine"):
+        (folder / "run.json").write_text(text.replace("ranks.parquet", name))
+        with pytest.raises(InputError, match="which is damaged"):
+            read_record(folder)
