@@ -1,4 +1,4 @@
-"""The page of a run of ``nn_bagging``: its tables, its figures, its answers, its words."""
+"""The page of a run of ``nn_bagging``."""
 
 from __future__ import annotations
 
@@ -6,30 +6,26 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
 from pipelines.report.bagging_figures import (
-    Deferred,
     ExplainedSample,
     calibration,
     certainty_panels,
     describe_prediction,
-    ensemble_size,
-    member_losses,
-    member_searches,
-    parallel_coordinates,
-    selective_prediction,
+    kept_errors,
 )
-from pipelines.report.charts import BOX_PLOT
+from pipelines.report.base import Report, candidates_section
+from pipelines.report.charts import Panel, Series, dashed, dots, how_to_read, series_chart
 from pipelines.report.classification import test_section
-from pipelines.report.figures import Made, of_any_run
-from pipelines.report.kind import Answer, Chart, Columns, Kind, Listing, Part, Section, Text
-from pipelines.report.table import table_of
+from pipelines.report.parts import Card, Chart, Columns, Listing, Section, Text, table_of
+from pipelines.report.style import BLUE, INK, SKY, VERMILLION, WIDE
 from pipelines.report.wording import count, percent, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
@@ -41,39 +37,299 @@ from pipelines.run_folder.columns import (
     SubsetErrors,
     VotedPrediction,
 )
-from pipelines.run_folder.reading import Run, read_run
+from pipelines.run_folder.reading import read_run
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.run_folder.schema import damaged, one_line
 from pipelines.run_folder.tables import read_table
 
 EXPLAINED = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
+ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error")  # of members
+MOST_POINTS = 40  # of a group, each with a panel
+GROUPS = {
+    "own": ("the images that were given with --image", "Your own images, as the members see them."),
+    "chosen": ("the test samples that were chosen with --explain", "The samples you chose."),
+    "disagreement": ("the test samples on which the members disagree most",
+                     "The test samples on which the members disagree most."),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class BaggingRun(Run[BaggingRecord]):
+class BaggingReport(Report[BaggingRecord]):
     """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
 
-    ``members`` is the table of the members, ``sizes`` the errors of subsets of
+    ``members`` is the table of the members, ``subsets`` the errors of subsets of
     them; ``explained`` has the samples of each group (disagreement, chosen, own).
     """
 
-    members: pd.DataFrame | None
-    sizes: pd.DataFrame | None
-    explained: Mapping[str, list[ExplainedSample]]
+    title = "Bagging of neural networks"
+    place = BAGGING_CELL
+    sizes = ("n_bootstrap", "n_tuning", "folds")
+    members: pd.DataFrame | None = None
+    subsets: pd.DataFrame | None = None
+    explained: Mapping[str, list[ExplainedSample]] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the folder of a run of ``nn_bagging``; raises what ``read_run`` raises."""
+        run = read_run(
+            folder, candidate=BaggingCandidate, prediction=VotedPrediction, place=BAGGING_CELL,
+            candidates_of=_candidates_of,
+        )  # fmt: skip
+        return cls(
+            **vars(run),
+            members=read_table(run.path / names.MEMBERS, MemberErrors),
+            subsets=read_table(run.path / names.SIZES, SubsetErrors),
+            explained=_read_explained(run.path / names.EXPLAINED, run.image_shape),
+        )
 
-def read_bagging_run(folder: Path) -> BaggingRun:
-    """Read the folder of a run of ``nn_bagging``; raises what ``read_run`` raises."""
-    run = read_run(
-        folder, candidate=BaggingCandidate, prediction=VotedPrediction, place=BAGGING_CELL,
-        candidates_of=_candidates_of,
-    )  # fmt: skip
-    return BaggingRun(
-        **vars(run),
-        members=read_table(run.path / names.MEMBERS, MemberErrors),
-        sizes=read_table(run.path / names.SIZES, SubsetErrors),
-        explained=_read_explained(run.path / names.EXPLAINED, run.image_shape),
-    )
+    @property
+    def kept_by_rule(self) -> tuple[int, int, int] | None:
+        """Test samples that the rule keeps, the wrong ones among them, and all test samples."""
+        n_test, rule = self.record.dataset.n_test, self.record.selective_prediction
+        if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
+            return None
+        return rule.n_kept, rule.n_wrong_kept, n_test
+
+    def size(self) -> str:
+        """Count members and candidates."""
+        options = self.record.options
+        if options.n_bootstrap is None or options.n_tuning is None:
+            return "An ensemble"
+        members, candidates = count(options.n_bootstrap, "member"), options.n_tuning
+        return f"{members}, each the best of {count(candidates, 'candidate')}"
+
+    def conclusion(self) -> str:
+        """Give the error of the vote, that of a member, and how many images are deferred."""
+        record = self.record
+        if record.vote_test_error is None:
+            return "No member has been refitted on all its data and tested yet."
+        n_members = record.options.n_bootstrap if self.members is None else len(self.members)
+        error = percent(record.vote_test_error)
+        text = f"The vote of {count(n_members or 0, 'member')} has {error} error on the test set"
+        if None not in (record.n_vote_errors, record.dataset.n_test):
+            text += f" ({record.n_vote_errors:,} of {record.dataset.n_test:,})"
+        if record.members_mean_test_error is not None:
+            text += f", a single member {percent(record.members_mean_test_error)} on average"
+        return f"{text}."
+
+    def cards(self) -> list[Card]:
+        """Return errors, and what is deferred to a human."""
+        cards, record = [], self.record
+        for label, error, n_wrong in (
+            ("test error of the vote", record.vote_test_error, record.n_vote_errors),
+            ("of the mean probability", record.mean_test_error, record.n_mean_errors),
+        ):
+            if error is not None:
+                cards.append(Card(label, percent(error), wrong_of(n_wrong, record.dataset.n_test)))
+        if (mean := record.members_mean_test_error) is not None:
+            note = f"mean; best {percent(record.members_best_test_error)}"
+            cards.append(Card("of a single member", percent(mean), note))
+        if (rule := self.kept_by_rule) is not None:
+            n_kept, n_wrong, n_test = rule
+            note = f"of {n_test:,} test samples; {percent(n_wrong / n_kept)} error among the others"
+            if doubtful := self.explained.get("disagreement"):
+                n_shown = len(doubtful[:MOST_POINTS])
+                note += f"; the {n_shown} most doubtful ones are shown"
+            cards.append(Card("deferred to a human", f"{n_test - n_kept:,}", note))
+        if (proved := record.risk_control) is not None and proved.threshold is not None:
+            kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
+            share = percent(kept / record.dataset.n_test) if record.dataset.n_test else "none"
+            note = f"of the {share} whose certainty is at least {proved.threshold:.3f}"
+            value = percent(wrong / kept) if kept else "none"
+            cards.append(Card("error with guarantee", value, note))
+        if (error := record.test_calibration_error) is not None:
+            cards.append(Card("calibration error", percent(error), "expected, 15 bins"))
+        return [*cards, *self.baseline_cards()]
+
+    def sections(self) -> list[Section]:
+        """Return members, doubtful samples, the ensemble, candidates and test samples."""
+        rule = self.record.selective_prediction
+        members = None if self.members is None else table_of(self.members, ERRORS)
+        ordered = self.candidates
+        if "error_mean" in ordered:
+            ordered = ordered.sort_values("error_mean", kind="stable")
+        certainty = [
+            *(Text(words) for words in ([rule.rule] if rule is not None and rule.rule else [])),
+            *(Text(words) for words in self._guarantees()),
+            *(self._certainty(group) for group in GROUPS),
+        ]
+        ensemble = Columns([self._ensemble_size(), self._selective_prediction()])
+        return [
+            Section(
+                "members", "Members",
+                [Listing("Members", members), self._searches()],
+            ),
+            Section("certainty", "When not to trust a prediction", certainty, link="Certainty"),
+            Section(
+                "ensemble", "The ensemble",
+                [ensemble, Columns([self._calibration(), self._losses()])],
+            ),
+            candidates_section(
+                ordered, table_of(ordered, ("error_mean", "error_std")),
+                "by the mean error over the folds",
+            ),
+            test_section(self),
+        ]  # fmt: skip
+
+    def _guarantees(self) -> list[str]:
+        """Return sentences on the guarantee, the prediction sets and the novel samples."""
+        record, words = self.record, []
+        if (proved := record.risk_control) is not None:
+            words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
+        if (sets := record.prediction_sets) is not None and sets.coverage is not None:
+            words.append(
+                f"Prediction sets hold {sets.mean_size or 0:.2f} classes on average. Their coverage"
+                f" is {percent(sets.coverage)} of the test samples, {percent(sets.least_coverage)}"
+                f" in the class of the lowest; {percent(sets.confidence)} of each were asked for."
+            )
+        if (novelty := record.novelty) is not None:
+            words.append(
+                f"Novelty detection flags {count(novelty.n_named, 'test sample')} as unlike all "
+                f"training samples, with a false discovery rate of at most {percent(novelty.rate)}."
+            )
+        return words
+
+    def _certainty(self, group: str) -> Chart | None:
+        samples = self.explained.get(group, [])[:MOST_POINTS]
+        if not samples:
+            return None
+        what, caption = GROUPS[group]
+        words = "; ".join(
+            f"{sample.name}: {describe_prediction(sample, self.classes)}" for sample in samples
+        )
+        alt = f"Every member's certainty of every class, for {what}. {words}."
+        reads = how_to_read(len(samples[0].probabilities), "member")
+        caption += f" Certainty of each class: {reads}. The vote is orange"
+        caption += ", and so is the title where the rule defers the sample to a human."
+        draw = partial(certainty_panels, samples, self.classes)
+        return Chart(f"certainty_{group}", draw, alt, caption, wide=len(samples) > 1)
+
+    def _ensemble_size(self) -> Chart | None:
+        if self.subsets is None or self.subsets.empty:
+            return None
+        by_size = self.subsets.groupby("size")
+        vote, mean = by_size["vote_error"], by_size["mean_error"].mean()
+        middle = vote.mean()
+        x = middle.index.to_numpy(int)
+        series = [
+            Series(x, middle, "vote, mean of subsets", (vote.min(), vote.max()),
+                   {"color": BLUE, "marker": "o", "markersize": 4, "gid": "vote"}),
+            Series(x, mean, "mean probability", look=dashed(INK)),
+        ]  # fmt: skip
+        panel = Panel(series, "members", "test error", scales=("linear", "percent"))
+        title = "Error against ensemble size"
+        if self.record.vote_test_error is not None:
+            title += f": {percent(self.record.vote_test_error)} by all {int(x[-1])}"
+        alt = "Test error of the vote against the number of members."
+        caption = (
+            "Test error of the vote of so many members; the band goes from the best to the worst "
+            "subset that was drawn."
+        )
+        return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), alt, caption)
+
+    def _calibration(self) -> Chart | None:
+        table = self.predictions
+        if table is None or table.empty:
+            return None
+        error = self.record.test_calibration_error
+        is_right = (table["true"] == table["predicted_by_mean"]).to_numpy()
+        alt = "Share of right answers against the certainty of the mean probability."
+        caption = (
+            "Share of right answers among the test samples of about equal certainty, in 15 bins, "
+            "and its 95 % interval; the lower part counts the samples."
+        )
+        draw = partial(calibration, table["certainty_of_mean"].to_numpy(float), is_right, error)
+        return Chart("calibration", draw, alt, caption)
+
+    def _selective_prediction(self) -> Chart | None:
+        table = self.predictions
+        if table is None or table.empty:
+            return None
+        is_right = (table["true"] == table["predicted"]).to_numpy()
+        alt = "Error among the predictions kept, against their share."
+        kept, errors = kept_errors(table["certainty"].to_numpy(float), is_right)
+        # Until the first error there is nothing to see.
+        start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
+        kept, errors = kept[start:], errors[start:]
+        look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
+        series = [Series(kept, errors, "by certainty of the vote", look=look)]
+        if (rule := self.kept_by_rule) is not None:
+            n_kept, n_wrong, n_test = rule
+            share, error = n_kept / n_test, n_wrong / n_kept
+            label = f"the rule: {percent(error)} of {percent(share)}"
+            look = dots(VERMILLION, "o", 7, gid="rule")
+            series.append(Series([share], [error], label, look=look))
+        panel = Panel(
+            series, "predictions kept", "error among those kept", scales=("percent", "percent")
+        )
+        caption = (
+            "Error among the predictions that are kept when the least certain are deferred to a "
+            "human; the orange dot is the rule of this page."
+        )
+        title = "Deferring the uncertain to a human"
+        draw = partial(series_chart, [panel], title, 4.0)
+        return Chart("selective_prediction", draw, alt, caption)
+
+    def _searches(self) -> Chart | None:
+        table = self.candidates
+        if table.empty or not np.isfinite(table["error_mean"]).any():
+            return None
+        numbers = np.unique(table["member"].to_numpy(dtype=int))
+        place = np.searchsorted(numbers, table["member"].to_numpy(dtype=int))
+        best, errors = table["is_best"].to_numpy(dtype=bool), table["error_mean"].to_numpy(float)
+        series = [
+            Series(place[~best], errors[~best], "candidate, cv error",
+                   look=dots(SKY, "o", 4, markeredgecolor=BLUE)),
+            Series(place[best], errors[best], "chosen, cv error",
+                   look=dots(VERMILLION, "o", 6.5, gid="best")),
+        ]  # fmt: skip
+        if self.members is not None:
+            at = np.searchsorted(numbers, self.members["member"].to_numpy(dtype=int))
+            look = dots(INK, "_", 14, markeredgewidth=1.6, gid="test")
+            series.append(Series(at, self.members["test_error"], "refitted, test error", look=look))
+        step = -(-len(numbers) // 24)
+        ticks = range(0, len(numbers), step), [str(one) for one in numbers[::step]]
+        panel = Panel(series, "member", "error", scales=("linear", "percent"), ticks=ticks)
+        alt = "Validation error of every candidate of every member; the tables have the numbers."
+        caption = (
+            "Mean validation error of every candidate over its folds; the one of the smallest "
+            "validation loss was refitted on the whole bootstrap sample."
+        )
+        title = "The search of every member"
+        draw = partial(series_chart, [panel], title, width=WIDE)
+        return Chart("member_searches", draw, alt, caption, wide=True)
+
+    def losses(self) -> dict[int, list[float]]:
+        """Return losses of each member that was refitted; runs of before have none."""
+        found = {}
+        for row in (row for task in self.tasks for row in task.rows if row.get("fold") == -1):
+            with suppress(ValueError, TypeError):
+                losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
+                if losses and all(map(math.isfinite, losses)):
+                    found[int(row["member"])] = losses
+        return dict(sorted(found.items()))
+
+    def _losses(self) -> Chart | None:
+        if not (losses := self.losses()):
+            return None
+        best = None
+        if self.members is not None and len(self.members):
+            best = int(self.members.sort_values("test_error", kind="stable")["member"].iloc[0])
+        series = []
+        for member, values in losses.items():
+            look, label = {"color": BLUE, "alpha": 0.5, "linewidth": 1.1, "marker": "."}, "a member"
+            if member == best:
+                look = {"color": VERMILLION, "zorder": 3, "marker": "."}
+                label = f"member {best}, the best on the test"
+            series.append(Series(np.arange(1, len(values) + 1), values, label, look=look))
+        panel = Panel(series, "epoch", "mean cross-entropy")
+        alt = "Mean training loss of every member after each epoch."
+        caption = (
+            "Mean cross-entropy of a member on its bootstrap sample in each epoch of its refit, "
+            "while the weights moved; it ends when the loss falls by less than a fifth."
+        )
+        draw = partial(series_chart, [panel], "Training of the members", 4.6)
+        return Chart("member_losses", draw, alt, caption)
 
 
 def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
@@ -113,258 +369,3 @@ def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(EXPLAINED)}", one_line(error)) from None
     return groups
-
-
-ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error")
-MOST_POINTS = 40  # of a group, each with a panel
-GROUPS = {
-    "disagreement": "the test samples on which the members disagree most",
-    "chosen": "the test samples that were chosen with --explain",
-    "own": "the images that were given with --image",
-}
-
-
-def _certainty(run: BaggingRun, group: str) -> Made:
-    samples = run.explained.get(group, [])[:MOST_POINTS]
-    if not samples:
-        return None
-    words = "; ".join(
-        f"{sample.name}: {describe_prediction(sample, run.classes)}" for sample in samples
-    )
-    alt = f"Box plots of every member's certainty of every class, for {GROUPS[group]}. {words}."
-    return certainty_panels(samples, run.classes), alt
-
-
-def _ensemble_size(run: BaggingRun) -> Made:
-    if run.sizes is None or run.sizes.empty:
-        return None
-    by_size = run.sizes.groupby("size")["vote_error"].mean()
-    alt = (
-        f"Test error of the vote against the number of members: {percent(by_size.iloc[0])} with "
-        f"{count(int(by_size.index[0]), 'member')}, {percent(by_size.iloc[-1])} with "
-        f"{int(by_size.index[-1])}, means over subsets."
-    )
-    return ensemble_size(run.sizes, run.record.vote_test_error), alt
-
-
-def _calibration(run: BaggingRun) -> Made:
-    table = run.predictions
-    if table is None or table.empty:
-        return None
-    error = run.record.test_calibration_error
-    is_right = (table["true"] == table["predicted_by_mean"]).to_numpy()
-    alt = "Share of right answers against the certainty of the mean probability"
-    alt += "." if error is None else f"; the expected calibration error is {percent(error)}."
-    return calibration(table["certainty_of_mean"].to_numpy(dtype=float), is_right, error), alt
-
-
-def _selective_prediction(run: BaggingRun) -> Made:
-    table = run.predictions
-    if table is None or table.empty:
-        return None
-    is_right = (table["true"] == table["predicted"]).to_numpy()
-    rule = _deferred(run)
-    alt = "Error among the predictions kept against their share, the least certain deferred first"
-    if rule is not None:
-        alt += f"; the rule keeps {percent(rule.kept)}, of which {percent(rule.error)} are wrong"
-    certainty = table["certainty"].to_numpy(dtype=float)
-    return selective_prediction(certainty, is_right, rule, "the rule"), alt + "."
-
-
-def _deferred(run: BaggingRun) -> Deferred | None:
-    n_test, rule = run.record.dataset.n_test, run.record.selective_prediction
-    if not n_test or rule is None or not rule.n_kept or rule.n_wrong_kept is None:
-        return None
-    return Deferred(rule.n_kept / n_test, rule.n_wrong_kept / rule.n_kept)
-
-
-def _member_searches(run: BaggingRun) -> Made:
-    if run.candidates.empty or not np.isfinite(run.candidates["error_mean"]).any():
-        return None
-    n_members = run.candidates["member"].nunique()
-    alt = (
-        f"Validation error of {count(len(run.candidates), 'candidate')} of "
-        f"{count(n_members, 'member')}; the table of the members says what was chosen."
-    )
-    return member_searches(run.candidates, run.members), alt
-
-
-PARAMETERS = ("n_conv_layer", "kernel_size", "n_hidden_layer", "learning_rate", "momentum")
-
-
-def _losses_of(run: BaggingRun) -> dict[int, list[float]]:
-    """Return losses of each member that was refitted; runs of before have none."""
-    found = {}
-    for row in (row for task in run.tasks for row in task.rows if row.get("fold") == -1):
-        with suppress(ValueError, TypeError):
-            losses = [float(loss) for loss in json.loads(row.get("losses", ""))]
-            if losses and all(map(math.isfinite, losses)):
-                found[int(row["member"])] = losses
-    return dict(sorted(found.items()))
-
-
-def _member_losses(run: BaggingRun) -> Made:
-    if not (losses := _losses_of(run)):
-        return None
-    best = None
-    if run.members is not None and len(run.members):
-        best = int(run.members.sort_values("test_error", kind="stable")["member"].iloc[0])
-    longest = max(map(len, losses.values()))
-    alt = (
-        f"Mean training loss of {count(len(losses), 'member')} after each of up to "
-        f"{count(longest, 'epoch')}."
-    )
-    return member_losses(losses, best), alt
-
-
-def _parallel_coordinates(run: BaggingRun) -> Made:
-    scored = run.candidates[run.candidates["error_mean"].notna()]
-    names = [name for name in PARAMETERS if name in scored and scored[name].nunique() > 1]
-    if len(scored) < 2 or not names:
-        return None
-    alt = (
-        f"A line for each of {count(len(scored), 'candidate')} through its "
-        f"{', '.join(names)} to its validation error; the table of the candidates has the numbers."
-    )
-    return parallel_coordinates(scored, names), alt
-
-
-def _size(run: BaggingRun) -> str:
-    n_bootstrap, n_tuning = run.record.options.n_bootstrap, run.record.options.n_tuning
-    if n_bootstrap is None or n_tuning is None:
-        return "An ensemble"
-    return f"{count(n_bootstrap, 'member')}, each the best of {count(n_tuning, 'candidate')}"
-
-
-def _answers(run: BaggingRun) -> list[Answer]:
-    answers, record = [], run.record
-    for label, error, n_wrong in (
-        ("test error of the vote", record.vote_test_error, record.n_vote_errors),
-        ("of the mean probability", record.mean_test_error, record.n_mean_errors),
-    ):
-        if error is not None:
-            note = wrong_of(n_wrong, record.dataset.n_test)
-            answers.append(Answer(label, percent(error), note))
-    if (mean := record.members_mean_test_error) is not None:
-        best = record.members_best_test_error
-        answers.append(Answer("of a single member", percent(mean), f"mean; best {percent(best)}"))
-    if (error := record.test_calibration_error) is not None:
-        answers.append(Answer("calibration error", percent(error), "expected, 15 bins"))
-    if (rule := _deferred(run)) is not None:
-        note = f"of the {percent(rule.kept)} not deferred to a human"
-        answers.append(Answer("error when referring", percent(rule.error), note))
-    if (proved := record.risk_control) is not None and proved.threshold is not None:
-        kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
-        share = percent(kept / record.dataset.n_test) if record.dataset.n_test else "none"
-        note = f"of the {share} whose certainty is at least {proved.threshold:.3f}"
-        answers.append(
-            Answer("error with guarantee", percent(wrong / kept) if kept else "none", note)
-        )
-    return answers
-
-
-def _answer(run: BaggingRun) -> list[Part]:
-    rule = "" if run.record.selective_prediction is None else run.record.selective_prediction.rule
-    none = "No member has been refitted on all its data and tested yet."
-    boxes = f"Every dot is one member's certainty of a class; {BOX_PLOT}. The vote is orange"
-    boxes += ", and so is the title where the rule defers the sample to a human." if rule else "."
-    captions = {
-        "own": "Your own images, as the members see them.",
-        "chosen": "The samples you chose.",
-        "disagreement": "The test samples on which the members disagree most.",
-    }
-    return [
-        *([Text(none)] if run.members is None else []),
-        *(Chart(f"certainty_{group}", f"{what} {boxes}", True) for group, what in captions.items()),
-        *(Text(sentence) for sentence in (rule, *_guarantee_words(run)) if sentence),
-    ]
-
-
-def _sections(run: BaggingRun) -> list[Section]:
-    ordered = run.candidates
-    if "error_mean" in ordered:
-        ordered = ordered.sort_values("error_mean", kind="stable")
-    ensemble = {
-        "ensemble_size": "Test error of the vote of so many members; the band goes from the best "
-        "to the worst subset that was drawn.",
-        "selective_prediction": "Error among the predictions that are kept when the least certain "
-        "are deferred to a human; the orange sample is the rule of this page.",
-        "calibration": "Share of right answers among the test samples of about equal certainty, in "
-        "15 bins, and its 95 % interval; the lower part counts the samples.",
-    }
-    searches = (
-        "Mean validation error of every candidate over its folds; the one of the smallest "
-        "validation loss was refitted on the whole bootstrap sample."
-    )
-    losses = (
-        "Mean cross-entropy of a member on its bootstrap sample in each epoch of its refit, while "
-        "the weights moved; it ends when the loss falls by less than a fifth."
-    )
-    lines = (
-        "Every candidate is a line through its hyper-parameters to its mean validation error at "
-        "the right; those that a member chose are orange."
-    )
-    members = None if run.members is None else table_of(run.members, ERRORS)
-    candidates = table_of(ordered, ("error_mean", "error_std"))
-    return [
-        Section(
-            "ensemble", "The ensemble",
-            [Columns([Chart(name, caption) for name, caption in ensemble.items()])],
-        ),
-        Section(
-            "members", "Members",
-            [
-                Chart("member_searches", searches, wide=True),
-                Listing("Members", members),
-                Chart("member_losses", losses),
-            ],
-        ),
-        Section(
-            "candidates", "Candidates",
-            [Chart("parallel_coordinates", lines, wide=True), Listing("Candidates", candidates)],
-        ),
-        test_section(run),
-    ]  # fmt: skip
-
-
-def _guarantee_words(run: BaggingRun) -> list[str]:
-    """Return sentences on the guarantee, the prediction sets and the novel samples."""
-    record, words = run.record, []
-    if (proved := record.risk_control) is not None:
-        words += [f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}"]
-    if (sets := record.prediction_sets) is not None and sets.coverage is not None:
-        words.append(
-            f"The prediction set that a sample may have holds {sets.mean_size or 0:.2f} on average "
-            f"and the true one for {percent(sets.coverage)} of the test samples, "
-            f"{percent(sets.least_coverage or 0)} of the class that fares worst; "
-            f"{percent(sets.confidence)} of each class were asked for."
-        )
-    if (novelty := record.novelty) is not None:
-        words.append(
-            f"{count(novelty.n_named, 'test sample')} "
-            f"{'is' if novelty.n_named == 1 else 'are'} named as unlike all training rows, "
-            f"where at most {percent(novelty.rate)} of those named would be by chance."
-        )
-    return words
-
-
-BAGGING = Kind(
-    title="Bagging of neural networks",
-    read=read_bagging_run,
-    figures={
-        **{f"certainty_{group}": partial(_certainty, group=group) for group in GROUPS},
-        "ensemble_size": _ensemble_size,
-        "calibration": _calibration,
-        "selective_prediction": _selective_prediction,
-        "member_searches": _member_searches,
-        "member_losses": _member_losses,
-        "parallel_coordinates": _parallel_coordinates,
-        **of_any_run(),
-    },
-    size=_size,
-    sizes=("n_bootstrap", "n_tuning", "folds"),
-    answers=_answers,
-    place=BAGGING_CELL,
-    answer=_answer,
-    sections=_sections,
-)

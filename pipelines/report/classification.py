@@ -1,35 +1,42 @@
-"""The test samples of a classifier: confusion matrix, the wrong ones, classes."""
+"""The test samples: confusion matrix, classes and the wrong ones; residuals of numbers."""
 
 from __future__ import annotations
 
 import base64
 import math
 from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import PIL.Image
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from PIL import Image
 
-from pipelines.report.kind import Chart, Columns, Listing, Part, Section, Text
-from pipelines.report.style import (
-    GREY,
-    INK,
-    NARROW,
-    ON_COLOUR,
-    ON_DARK,
-    PHONE,
-    SKY,
-    fitting,
-    is_phone,
+from pipelines.report.charts import Panel, Series, dashed, dots, series_chart
+from pipelines.report.parts import (
+    MOST_ROWS,
+    Cell,
+    Chart,
+    Columns,
+    Folded,
+    Gallery,
+    Image,
+    Listing,
+    Part,
+    Section,
+    Table,
+    Text,
+    Value,
 )
-from pipelines.report.table import MOST_ROWS, Cell, Table, Value
-from pipelines.report.wording import count, percent, shortened
+from pipelines.report.style import BLUE, INK, ON_COLOUR, ON_DARK, SKY
+from pipelines.report.wording import count, percent, shortened, significant
+from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import Run, WrongImages
 
+MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
 MOST_NUMBERED = 30  # classes whose counts still have room
 MOST_IMAGES = 40
 
@@ -61,8 +68,6 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     labels = [shortened(name, 14) for name in names]
     longest = max(map(len, labels))
     margin = 0.75 + 0.08 * longest
-    if is_phone():
-        side = min(side, PHONE - margin)
     figure = Figure(
         figsize=(side + margin + (0 if n_classes <= MOST_NUMBERED else 0.9), side + margin),
         layout="constrained",
@@ -74,11 +79,21 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     )  # fmt: skip
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.ma.masked_array(counts, mask=np.eye(n_classes, dtype=bool) | (counts == 0))
-    image = axes.imshow(errors, cmap="YlOrRd", vmin=0, vmax=_top_of_scale(counts), gid="errors")
+    # A little above the most frequent error; a lone error is no alarm.
+    top = max(4.0, 1.15 * int((counts - np.diag(np.diag(counts))).max()))
+    image = axes.imshow(errors, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
     for place in range(n_classes):
         axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
     if n_classes <= MOST_NUMBERED:
-        _write_counts(figure, counts, side / n_classes)
+        n_digits = max(2, len(f"{counts.max():,}"))
+        size = min(11.0, 72 * side / n_classes * 0.85 / (0.64 * n_digits))
+        for row, column in np.argwhere(counts > 0):
+            value, is_error = int(counts[row, column]), row != column
+            axes.text(
+                column, row, f"{value:,}", ha="center", va="center", fontsize=size,
+                color=INK if not is_error else ON_DARK if value > 0.55 * top else ON_COLOUR,
+                weight="bold" if is_error else "normal",
+            )  # fmt: skip
         axes.set_xticks(
             range(n_classes), labels, rotation=0 if 0.09 * longest < side / n_classes else 90
         )
@@ -96,156 +111,12 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     return figure
 
 
-def _top_of_scale(counts: np.ndarray) -> float:
-    """Return a little above the most frequent error; a lone error is no alarm."""
-    return max(4.0, 1.15 * int((counts - np.diag(np.diag(counts))).max()))
-
-
-def _write_counts(figure: Figure, counts: np.ndarray, cell: float) -> None:
-    axes = figure.axes[0]
-    digits = len(f"{counts.max():,}")
-    size = min(11.0, 72 * cell * 0.85 / (0.64 * max(digits, 2)))
-    top = _top_of_scale(counts)
-    for row, column in np.argwhere(counts > 0):
-        value = int(counts[row, column])
-        is_error = row != column
-        axes.text(
-            column, row, f"{value:,}", ha="center", va="center", fontsize=size,
-            color=INK if not is_error else ON_DARK if value > 0.55 * top else ON_COLOUR,
-            weight="bold" if is_error else "normal",
-        )  # fmt: skip
-
-
-def wrong_test_samples(wrong: WrongImages, classes: Sequence[str]) -> Figure:
-    """Draw the first 40 wrong test samples, each titled ``row: true → predicted``."""
-    shown = min(MOST_IMAGES, len(wrong.row))
-    titles = [
-        (
-            str(wrong.row[i]),
-            shortened(class_name(classes, int(wrong.true[i])), 12),
-            shortened(class_name(classes, int(wrong.predicted[i])), 12),
-        )
-        for i in range(shown)
-    ]
-    is_long = max(len(f"{row}: {true} → {predicted}") for row, true, predicted in titles) > 13
-    n_columns = (5 if is_long else 6) - 2 * is_phone()
-    n_rows = math.ceil(shown / n_columns)
-    height, width = wrong.images.shape[1:]
-    # Places in units of one image's width: the image, and its title above.
-    high, gap = height / width, 0.12
-    title = 0.34 if is_long else 0.22
-    step = high + title + gap
-    total = n_columns + (n_columns - 1) * gap
-    whole = fitting(NARROW)
-    inches = (whole - 0.1) / total
-    figure = Figure(figsize=(whole, inches * n_rows * step + 0.1))
-    axes = figure.add_axes((0.05 / whole, 0.0, 1 - 0.1 / whole, 1.0))
-    brightest = max(1, int(wrong.images.max()))
-    for place, (row, true, predicted) in enumerate(titles):
-        left = (place % n_columns) * (1 + gap)
-        top = (place // n_columns) * step + title
-        axes.imshow(
-            wrong.images[place], extent=(left, left + 1, top + high, top), cmap="gray_r",
-            vmin=0, vmax=brightest, interpolation="none",
-        )  # fmt: skip
-        axes.add_patch(Rectangle((left, top), 1, high, fill=False, edgecolor=GREY, lw=0.5))
-        text = f"{row}: {true}\n→ {predicted}" if is_long else f"{row}: {true} → {predicted}"
-        axes.text(left + 0.5, top - 0.03, text, ha="center", va="bottom", fontsize=7.5)
-    axes.set(xlim=(0, total), ylim=(n_rows * step, 0), aspect="equal")
-    axes.set_axis_off()
-    return figure
-
-
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
-
-
-def wrong_samples(run: Run[Any]) -> pd.DataFrame | None:
-    """Return the wrong test samples, the surest first; None where nothing was predicted."""
-    if run.predictions is None:
-        return None
-    wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
-    by = _sureness(wrong)
-    return wrong.sort_values(by, ascending=False, kind="stable") if by else wrong
-
-
-def _sureness(table: pd.DataFrame) -> str:
-    return next((name for name in SURENESS if name in table), "")
-
-
-def wrong_images(run: Run[Any]) -> WrongImages | None:
-    """Return their images, in that order."""
-    images, wrong = run.wrong_images, wrong_samples(run)
-    if images is None or wrong is None:
-        return images
-    place = {int(row): i for i, row in enumerate(wrong["row"])}
-    order = np.argsort([place.get(int(row), len(place)) for row in images.row], kind="stable")
-    return WrongImages(
-        images.row[order], images.true[order], images.predicted[order], images.images[order]
-    )
-
-
-def wrong_table(run: Run[Any]) -> Table:
-    """Build a table of wrong samples: image, if any, classes and certainty."""
-    wrong, images = wrong_samples(run), run.wrong_images
-    if wrong is None:
-        return Table.of((), [])
-    by = _sureness(wrong)
-    names = ["row", "true", "predicted", *([by] if by else [])]
-    if images is not None:
-        names.insert(0, "image")
-    by_row = {} if images is None else dict(zip(images.row, images.images, strict=True))
-    brightest = 1.0 if images is None else max(1.0, float(images.images.max(initial=0)))
-    rows: list[list[Value]] = []
-    for row in wrong.head(MOST_ROWS).to_dict("records"):
-        codes = int(row["true"]), int(row["predicted"])
-        cells: list[Value] = [(row["row"], str(row["row"]))]
-        cells += [class_name(run.classes, code) for code in codes]
-        if by:
-            cells.append((float(row[by]), f"{row[by]:.3f}"))
-        if images is not None:
-            image = by_row.get(row["row"])
-            uri = "" if image is None else _image_uri(image, brightest)
-            cells.insert(0, Cell(f"test sample {row['row']}", "", image=uri))
-        rows.append(cells)
-    return Table.of(names, rows)
-
-
-def _image_uri(pixels: np.ndarray, brightest: float) -> str:
-    """Return a small image, ink dark on light, as the figures show it."""
-    shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
-    file = BytesIO()
-    Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
-
-
-def wrong_note(run: Run[Any]) -> str:
-    """State how many test samples are wrong, and how many of them are shown."""
-    wrong = wrong_samples(run)
-    if wrong is None:
-        return ""
-    if wrong.empty:
-        return "Every test sample was classified right."
-    by = f", those of the largest {_sureness(wrong)} first" if _sureness(wrong) else ""
-    if len(wrong) > MOST_ROWS:
-        return (
-            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test samples{by}; "
-            "all of them are in test_predictions.parquet."
-        )
-    return f"{count(len(wrong), 'wrong test sample')}{by}."
-
-
-def images_note(run: Run[Any]) -> str:
-    """State how many of the images are drawn."""
-    wrong = wrong_samples(run)
-    if wrong is None or len(wrong) <= MOST_IMAGES:
-        return wrong_note(run)
-    by = f", those of the largest {_sureness(wrong)}" if _sureness(wrong) else ""
-    return f"The first {MOST_IMAGES} of {len(wrong):,} wrong test samples{by}; the table has all."
 
 
 def class_table(run: Run[Any]) -> Table:
     """Return a row for each class that is there or was predicted, and one of their means."""
-    names = ("class", "test samples", "found", "recall", "precision", "F1")
+    names = ("class", "samples", "found", "recall", "precision", "F1")
     if run.predictions is None or run.predictions.empty:
         return Table.of(names, [])
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
@@ -273,19 +144,119 @@ def class_table(run: Run[Any]) -> Table:
 
 def test_section(run: Run[Any]) -> Section:
     """Return the section of the test samples of any classifier."""
-    table = class_table(run)
-    classes: list[Part] = [Text("Classes", "h3"), Listing("Classes", table)]
-    wrong: list[Part] = [
-        Text("Wrong test samples", "h3"),
-        Text(wrong_note(run)),
-        Listing("Wrong test samples", wrong_table(run)),
-    ]
-    matrix = "Counts of test samples: those classified right in blue, errors in yellow to red."
-    images = f"{images_note(run)} Each title is row: true → predicted."
     return Section(
         "test", "Test samples",
         [
-            Columns([Chart("confusion_matrix", matrix, wide=True), Chart("test_errors", images)]),
-            Columns([classes, wrong] if table else [wrong]),
+            Columns([_confusion(run), Listing("Classes", class_table(run), tall=False)]),
+            *_wrong_parts(run),
         ],
     )  # fmt: skip
+
+
+def _confusion(run: Run[Any]) -> Chart | None:
+    if run.predictions is None or run.predictions.empty:
+        return None
+    true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
+    n_classes = max(len(run.classes), int(max(true.max(), predicted.max())) + 1)
+    names = [class_name(run.classes, code) for code in range(n_classes)]
+    counts = confusion_counts(true, predicted, n_classes)
+    errors = counts - np.diag(np.diag(counts))
+    alt = f"Confusion matrix of {count(len(true), 'test sample')}, {errors.sum()} of them wrong"
+    if errors.any():
+        row, column = np.unravel_index(errors.argmax(), errors.shape)
+        alt += (
+            f"; the most frequent error is {names[row]} taken for {names[column]}, "
+            f"{count(int(errors.max()), 'time')}"
+        )
+    caption = "Counts of test samples: those classified right in blue, errors in yellow to red."
+    draw = partial(confusion_matrix, counts, names)
+    return Chart("confusion_matrix", draw, alt + ".", caption, wide=n_classes > MOST_BESIDE)
+
+
+def _wrong_parts(run: Run[Any]) -> list[Part | None]:
+    """Return the wrong test samples, the surest first: how many, their images, a table."""
+    if run.predictions is None:
+        return []
+    wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
+    heading = Text("Wrong test samples", "h3")
+    if wrong.empty:
+        return [heading, Text("Every test sample was classified right.")]
+    by = next((name for name in SURENESS if name in wrong), "")
+    if by:
+        wrong = wrong.sort_values(by, ascending=False, kind="stable")
+    codes = [wrong[name].map(lambda code: class_name(run.classes, int(code)))
+             for name in ("true", "predicted")]  # fmt: skip
+    words = [*zip(wrong["row"], *codes, strict=True)]
+    pictures = _pictures(run.wrong_images)
+    images = [
+        Image(pictures[row], f"{row}: {true} → {predicted}",
+              f"Test sample {row}, a {true} taken for {predicted}")
+        for row, true, predicted in words if row in pictures
+    ][:MOST_IMAGES]  # fmt: skip
+    order = f", those of the largest {by} first" if by else ""
+    note = f"{count(len(wrong), 'wrong test sample')}{order}."
+    if len(words) > MOST_ROWS:
+        note = (
+            f"The first {MOST_ROWS:,} of {len(wrong):,} wrong test samples{order}; all of them "
+            f"are in {PREDICTIONS}."
+        )
+    sureness = [(float(one), f"{one:.3f}") for one in wrong[by]] if by else None
+    rows = [
+        [(row, str(row)), true, predicted, *([sureness[i]] if sureness else [])]
+        for i, (row, true, predicted) in enumerate(words[:MOST_ROWS])
+    ]
+    table = Listing(
+        "Wrong test samples", Table.of(("row", "true", "predicted", *([by] if by else [])), rows)
+    )
+    if not images:
+        return [heading, Text(note), table]
+    if len(images) < len(words):
+        note = f"{note} The first {len(images)} are shown; the table has more."
+    how = "Under each image: row: true → predicted."
+    return [heading, Text(f"{note} {how}"), Gallery(images), Folded("As a table", [table])]
+
+
+def _pictures(wrong: WrongImages | None) -> dict[int, str]:
+    """Return wrong test samples by their row as small images, ink dark on light."""
+    if wrong is None or not len(wrong.row):
+        return {}
+    brightest = max(1.0, float(wrong.images.max()))
+    found = {}
+    for row, pixels in zip(wrong.row, wrong.images, strict=True):
+        shades = np.clip(255 * pixels.astype(float) / brightest, 0, 255)
+        file = BytesIO()
+        # A single channel is ink; colours are as they are.
+        shades = 255 - shades if shades.ndim == 2 else shades
+        PIL.Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
+        encoded = base64.b64encode(file.getvalue()).decode("ascii")
+        found[int(row)] = f"data:image/png;base64,{encoded}"
+    return found
+
+
+def residuals_chart(residuals: pd.DataFrame | None) -> Chart | None:
+    """Return predicted against true numbers of the test samples, and what is between them.
+
+    Parameters
+    ----------
+    residuals : table of ``true`` and ``predicted``, or None
+    """
+    if residuals is None or residuals.empty:
+        return None
+    true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
+    ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
+    look = dots(BLUE, ".", alpha=0.5)
+    panels = [
+        Panel([Series(ends, ends, look=dashed()), Series(true, predicted, look=look)], "true",
+              "predicted"),
+        Panel([Series(ends, [0, 0], look=dashed()), Series(predicted, true - predicted, look=look)],
+              "predicted", "true − predicted"),
+    ]  # fmt: skip
+    alt = (
+        f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "
+        f"whose mean size is {significant(float(np.abs(true - predicted).mean()))}."
+    )
+    caption = (
+        "Test samples by the best candidate, fitted on all training rows: predicted against true, "
+        "and the residuals."
+    )
+    return Chart("residuals", partial(series_chart, panels), alt, caption, wide=True)

@@ -1,11 +1,11 @@
-"""Several runs side by side: their answers, what differs in their options, shared cells."""
+"""Several runs side by side: their answers, their options, and tests of what differs."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,63 +14,35 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import friedmanchisquare, studentized_range
 
-from pipelines.report.data_sets import draw, rank_over_sets, scores_of
-from pipelines.report.figures import Drawn, embedded
-from pipelines.report.kind import Kind
-from pipelines.report.page import kind_of, template
+from pipelines.report.base import Report
+from pipelines.report.charts import title_and_key
+from pipelines.report.page import charts_of, draw_figures, kind_of, write_html
+from pipelines.report.parts import Cell, Chart, Listing, Section, Table, Text, Value
 from pipelines.report.style import (
     BLUE,
     SKY,
     VERMILLION,
     WIDE,
     figure_style,
-    fitting,
+    one_axes,
     percent_labels,
 )
-from pipelines.report.table import Cell, Table, Value
-from pipelines.report.validation_page import ValidationRun
-from pipelines.report.wording import count, duration, percent, plain
+from pipelines.report.validation_page import ValidationReport
+from pipelines.report.wording import count, duration, percent, plain, shortened
 from pipelines.run_folder.names import REPORT
-from pipelines.run_folder.reading import Run
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.statistics import corrected_t, holm, interval
 
-COLUMNS = ("run", "data", "searched", "cv error", "test error", "wall time", "workers", "status")
 # Where a run is kept and how it is watched says nothing of its result.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
+FEWEST = 3  # data sets, and algorithms, that the Friedman test takes
+LEVEL = 0.05  # of Nemenyi's test
+Runs = Mapping[str, Report[Any]]  # by their names
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A run with the figures that are compared; errors are fractions, NaN where missing."""
-
-    name: str
-    kind: Kind
-    run: Run[Any]
-
-    @property
-    def cv_error(self) -> tuple[float, float]:
-        """Return mean and standard deviation over the folds of the best candidate."""
-        best = self.run.record.best
-        if best is None:
-            return math.nan, math.nan
-        return _number(best.error_mean), _number(best.error_std)
-
-    @property
-    def test_error(self) -> float:
-        return _number(self.run.record.test_error)
-
-    @property
-    def wall_seconds(self) -> float:
-        return _number(self.run.record.wall_seconds)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def read_runs(folders: Sequence[Path]) -> list[Compared]:
+def read_runs(folders: Sequence[Path]) -> Runs:
     """Return the runs in these folders, named as briefly as tells them apart.
 
     Raises
@@ -80,11 +52,9 @@ def read_runs(folders: Sequence[Path]) -> list[Compared]:
     """
     paths = [Path(folder).resolve() for folder in folders]
     common = Path(os.path.commonpath([path.parent for path in paths]))
-    runs = []
-    for path in paths:
-        kind = kind_of(read_record(path)[1])
-        runs.append(Compared(str(path.relative_to(common)), kind, kind.read(path)))
-    return runs
+    return {
+        str(path.relative_to(common)): kind_of(read_record(path)[1]).read(path) for path in paths
+    }
 
 
 def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
@@ -96,32 +66,63 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
     ``cv_error_std``, ``test_error`` (fractions), ``wall_seconds``, ``n_workers``,
     ``status``, indexed by the run's name
     """
+    return _table(read_runs(folders))
+
+
+def _table(runs: Runs) -> pd.DataFrame:
     rows = {}
-    for compared in read_runs(folders):
-        record = compared.run.record
-        mean, std = compared.cv_error
-        rows[compared.name] = {
+    for name, run in runs.items():
+        record, best = run.record, run.record.best
+        rows[name] = {
             "command": record.command,
             "data": record.dataset.name,
             "n_train": record.dataset.n_train,
-            "cv_error_mean": mean,
-            "cv_error_std": std,
-            "test_error": compared.test_error,
-            "wall_seconds": compared.wall_seconds,
+            "cv_error_mean": math.nan if best is None else best.error_mean,
+            "cv_error_std": math.nan if best is None else best.error_std,
+            "test_error": record.test_error,
+            "wall_seconds": record.wall_seconds,
             "n_workers": record.cluster.n_workers,
             "status": record.status,
         }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    numbers = ["cv_error_mean", "cv_error_std", "test_error", "wall_seconds"]
+    return pd.DataFrame.from_dict(rows, orient="index").astype(dict.fromkeys(numbers, float))
 
 
 def compare_figure(folders: Sequence[Path]) -> Figure:
     """Draw errors and wall times of the runs, one line for each."""
     with figure_style():
-        return _draw(read_runs(folders))
+        return draw_table(compare_table(folders))
+
+
+def draw_table(table: pd.DataFrame) -> Figure:
+    """Draw errors and wall times of ``compare_table``."""
+    figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(table)), layout="constrained")
+    errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
+    places = np.arange(len(table))
+    cv = errors.errorbar(
+        table["cv_error_mean"], places, xerr=table["cv_error_std"], fmt="o", color=BLUE,
+        ecolor=SKY, elinewidth=4, label="cv error ± standard deviation over the folds",
+    )  # fmt: skip
+    (tests,) = errors.plot(
+        table["test_error"], places, "D", color=VERMILLION, markersize=6, label="test error"
+    )
+    errors.set(xlabel="error", yticks=places, yticklabels=list(table.index))
+    percent_labels(errors.xaxis)
+    seconds = table["wall_seconds"]
+    times.barh(places, seconds.fillna(0), height=0.5, color=SKY)
+    for place, value in zip(places, seconds, strict=True):
+        times.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
+    times.set(xlabel="wall time in seconds")
+    times.margins(x=0.25)
+    times.tick_params(axis="y", length=0)
+    errors.invert_yaxis()
+    errors.margins(y=0.5 / len(table))
+    title_and_key(figure, "Errors and wall times", [cv, tests])
+    return figure
 
 
 def write_comparison(folders: Sequence[Path], page: Path) -> Path:
-    """Write a page that sets runs side by side; it needs no other file.
+    """Write a page that sets runs side by side, and its figures beside it.
 
     Raises
     ------
@@ -131,34 +132,49 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
         The page cannot be written.
     """
     runs = read_runs(folders)
-    text = template("comparison.html").render(
+    sections = [one for one in _sections(runs, page) if one.is_shown]
+    warning = _data_warning(runs)
+    return write_html(
+        page,
         title=f"{count(len(runs), 'run')} compared",
-        figures=_figures(runs),
-        rows=Table.of(COLUMNS, [_row(compared, page) for compared in runs]),
-        warning=_data_warning(runs),
-        paired=paired_table(runs),
-        names=[compared.name for compared in runs],
-        differing=differing_options(
-            [compared.run.metadata.get("options", {}) for compared in runs]
-        ),
-        shared=_shared_cells(runs),
+        warnings=[(warning, "")] if warning else [],
+        sections=sections,
+        figures=draw_figures(page.parent, charts_of(sections)),
     )
-    page.write_text(text, encoding="utf-8")
-    return page
 
 
-def _test_error(compared: Compared) -> str:
-    n_wrong, n_test = compared.run.record.n_test_errors, compared.run.record.dataset.n_test
-    if n_wrong is None or n_test is None:
-        return percent(compared.test_error)
-    return f"{percent(compared.test_error)} ({interval(n_wrong, n_test)})"
+def _sections(runs: Runs, page: Path) -> list[Section]:
+    table = _table(runs)
+    alt = "Cross-validation and test error and wall time of each run; the table has the numbers."
+    caption = (
+        "Dots are mean errors of the best candidate over the folds, diamonds errors on the test "
+        "samples."
+    )
+    errors = Chart(page.stem, partial(draw_table, table), alt, caption, wide=True)
+    paired = (
+        "Runs with the same folds: the error of the best candidate of the first less that of the "
+        "second. p is of the corrected resampled t-test (Nadeau and Bengio), p, Holm corrects it "
+        "for the number of pairs. The best of a grid is judged on the folds that chose it, so "
+        "small differences speak for little."
+    )
+    rows = [_row(name, run, page) for name, run in runs.items()]
+    heads = ("run", "data", "searched", "cv error", "test error", "wall time", "workers", "status")
+    options = differing_options([run.metadata.get("options", {}) for run in runs.values()])
+    differing = Table.of(("option", *runs), [[option, *values] for option, values in options])
+    return [
+        Section("runs", "Runs", [Listing("Runs", Table.of(heads, rows)), errors]),
+        Section("ranks", "Ranks over the data sets", [_ranks_chart(runs, page)]),
+        Section("paired", "Fold by fold",
+                [Text(paired), Listing("Fold by fold", paired_table(runs))]),
+        Section("options", "Options that differ", [Listing("Options that differ", differing)]),
+    ]  # fmt: skip
 
 
-def _data_warning(runs: Sequence[Compared]) -> str:
+def _data_warning(runs: Runs) -> str:
     """Warn if the runs were made on different data, whose errors cannot be compared."""
     sizes: dict[tuple[Any, ...], str] = {}
     prints: dict[str, set[str]] = {}
-    for record in (one.run.record for one in runs):
+    for record in (run.record for run in runs.values()):
         about = record.dataset
         rows = "" if about.n_train is None else f", {count(about.n_train, 'row')}"
         sizes[about.name, about.n_train, about.n_test] = f"{about.name or '–'}{rows}"
@@ -172,27 +188,27 @@ def _data_warning(runs: Sequence[Compared]) -> str:
     )
 
 
-def _row(compared: Compared, page: Path) -> list[Value]:
-    record, mean, std = compared.run.record, *compared.cv_error
-    name, n_train = record.dataset.name or "–", record.dataset.n_train
-    spread = f" ± {percent(std)}" if np.isfinite(std) else ""
+def _row(name: str, run: Report[Any], page: Path) -> list[Value]:
+    record, report = run.record, run.path / REPORT
+    about, n_wrong = record.dataset, record.n_test_errors
+    link = os.path.relpath(report.resolve(), page.resolve().parent) if report.is_file() else ""
+    mean, std = (
+        (None, None) if record.best is None else (record.best.error_mean, record.best.error_std)
+    )
+    spread = "" if std is None else f" ± {percent(std)}"
+    test = percent(record.test_error)
+    if n_wrong is not None and about.n_test is not None:
+        test += f" ({interval(n_wrong, about.n_test)})"
     return [
-        Cell(compared.name, compared.name, _link(compared.run.path / REPORT, page)),
-        f"{name}, {'–' if n_train is None else f'{n_train:,}'} rows",
-        compared.kind.size(compared.run),
+        Cell(name, name, quote(link)),
+        f"{about.name or '–'}, {'–' if about.n_train is None else f'{about.n_train:,}'} rows",
+        run.size(),
         (mean, percent(mean) + spread),
-        (compared.test_error, _test_error(compared)),
-        (compared.wall_seconds, duration(compared.wall_seconds)),
-        (_number(record.cluster.n_workers), str(record.cluster.n_workers)),
+        (record.test_error, test),
+        (record.wall_seconds, duration(record.wall_seconds)),
+        (record.cluster.n_workers, str(record.cluster.n_workers)),
         record.status,
     ]
-
-
-def _link(report: Path, page: Path) -> str:
-    """Return the page of a run as the comparison reaches it; none where there is none."""
-    if not report.is_file():
-        return ""
-    return quote(os.path.relpath(report.resolve(), page.resolve().parent))
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -206,101 +222,30 @@ def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
     return found
 
 
-def _shared_cells(runs: Sequence[Compared]) -> list[str]:
-    """Return a sentence for each run after the first, on the cells both have computed."""
-    first, *others = runs
-    sentences = []
-    for other in others:
-        place = list(first.kind.place)
-        if other.kind is not first.kind or first.run.cells.empty or other.run.cells.empty:
-            continue
-        if _split(first) != _split(other):
-            sentences.append(
-                f"{first.name} and {other.name} have other data or folds: no cell in common."
-            )
-            continue
-        columns = [*place, "n_errors"]
-        if not place or not all(set(columns) <= set(one.run.cells) for one in (first, other)):
-            continue
-        both = first.run.cells[columns].merge(other.run.cells[columns], on=place)
-        apart = (both.n_errors_x - both.n_errors_y).abs().dropna()
-        if apart.empty:
-            sentences.append(f"{first.name} and {other.name} have no cell in common.")
-            continue
-        sentences.append(
-            f"{first.name} and {other.name} have {count(len(apart), 'cell')} in common; the number "
-            f"of errors differs in {int((apart > 0).sum())} of them, by at most {int(apart.max())}."
-        )
-    return sentences
-
-
-def _split(compared: Compared) -> tuple[Any, ...]:
-    """Return the key of a run's splits: equal keys have the same rows in the same folds."""
-    record = compared.run.record
-    return record.dataset.fingerprint, record.options.folds, record.options.seed
-
-
-def _draw(runs: Sequence[Compared]) -> Figure:
-    figure = Figure(figsize=(fitting(WIDE), 1.5 + 0.36 * len(runs)), layout="constrained")
-    errors, times = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
-    places = np.arange(len(runs))
-    means, stds = np.array([compared.cv_error for compared in runs]).T
-    errors.errorbar(means, places, xerr=stds, fmt="o", color=BLUE, ecolor=SKY, elinewidth=4,
-                    label="cv error ± standard deviation over the folds")  # fmt: skip
-    tests = [compared.test_error for compared in runs]
-    errors.plot(tests, places, "D", color=VERMILLION, markersize=6, label="test error")
-    errors.set(xlabel="error", yticks=places, yticklabels=[compared.name for compared in runs])
-    percent_labels(errors.xaxis)
-    figure.legend(*errors.get_legend_handles_labels(), loc="outside upper left", ncols=2)
-    seconds = [compared.wall_seconds for compared in runs]
-    times.barh(places, np.nan_to_num(seconds), height=0.5, color=SKY)
-    for place, value in zip(places, seconds, strict=True):
-        times.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
-    times.set(xlabel="wall time in seconds")
-    times.margins(x=0.25)
-    times.tick_params(axis="y", length=0)
-    errors.invert_yaxis()
-    errors.margins(y=0.5 / len(runs))
-    return figure
-
-
-def _figures(runs: Sequence[Compared]) -> dict[str, Drawn]:
-    words = "Cross-validation and test error and wall time of each run; the table has the numbers."
-    with figure_style():
-        drawn = {"comparison": embedded("comparison", _draw(runs), words)}
-        validated = [one.run for one in runs if isinstance(one.run, ValidationRun)]
-        scores = scores_of(validated) if len(validated) == len(runs) else None
-        if scores is not None:
-            figure, description = draw(rank_over_sets(scores))
-            drawn["critical_difference"] = embedded("critical_difference", figure, description)
-    return drawn
-
-
-def paired_table(runs: Sequence[Compared]) -> Table:
+def paired_table(runs: Runs) -> Table:
     """Return a row for each two runs whose best candidates were scored on the same folds.
 
     The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
     p is corrected for the number of pairs after Holm (1979).
     """
     found = []
-    for one, other in combinations(runs, 2):
-        if not same_folds(one, other):
+    for first, second in combinations(runs, 2):
+        cuts = [_folds(runs[name]) for name in (first, second)]
+        if cuts[0] is None or cuts[0] != cuts[1]:
             continue
-        both = pd.concat(
-            [errors_of_best(one), errors_of_best(other)], axis=1, join="inner"
-        ).dropna()
+        errors = [errors_of_best(runs[name]) for name in (first, second)]
+        both = pd.concat(errors, axis=1, join="inner").dropna().to_numpy(float)
         if len(both) < 2:
             continue
-        errors = both.to_numpy(float)
-        differences = errors[:, 0] - errors[:, 1]
+        differences = both[:, 0] - both[:, 1]
         # Validation rows for each training row: folds share most of what they train on.
-        ratio = 1.0 / ((one.run.record.options.folds or 2) - 1)
+        ratio = 1.0 / ((runs[first].record.options.folds or 2) - 1)
         mean, _, _, t, p = corrected_t(differences, ratio)
-        row = one.name, other.name, len(differences), mean, float(differences.std()), t, p
-        found.append(row)
-    corrected = holm([row[-1] for row in found])
+        found.append((first, second, len(both), mean, float(differences.std()), t, p))
     rows: list[list[Value]] = []
-    for (first, second, n, mean, std, t, p), p_holm in zip(found, corrected, strict=True):
+    for (first, second, n, mean, std, t, p), p_holm in zip(
+        found, holm([one[-1] for one in found]), strict=True
+    ):
         numbers = (
             (mean, f"{100 * mean:+.2f} %"), (std, f"{100 * std:.2f} %"), (t, f"{t:.2f}"),
             (p, f"{p:.3f}"), (p_holm, f"{p_holm:.3f}"),
@@ -312,38 +257,84 @@ def paired_table(runs: Sequence[Compared]) -> Table:
     )
 
 
-def same_folds(first: Compared, second: Compared) -> bool:
-    """Return whether two runs have the same rows, split into folds in the same way."""
-    records = first.run.record, second.run.record
-    if None in (records[0].dataset.fingerprint, records[0].options.folds):
-        return False
-    cuts = [
-        (
-            record.dataset.fingerprint, record.options.folds, record.options.seed,
-            getattr(record.options, "cv", None) or "auto",
-        )
-        for record in records
-    ]  # fmt: skip
-    return cuts[0] == cuts[1] and len({record.command for record in records}) == 1
+def _folds(run: Report[Any]) -> tuple[Any, ...] | None:
+    """Return what is equal where two runs have the same rows in the same folds; else None."""
+    about, options = run.record.dataset, run.record.options
+    if None in (about.fingerprint, options.folds):
+        return None
+    cv = getattr(options, "cv", None) or "auto"
+    return run.record.command, about.fingerprint, options.folds, options.seed, cv
 
 
-def errors_of_best(compared: Compared) -> pd.Series:
+def errors_of_best(run: Report[Any]) -> pd.Series:
     """Return the error, or else 1 less the score, of the best candidate on each fold."""
-    cells, best = compared.run.cells, compared.run.record.best
-    place = [name for name in compared.kind.place if name in cells and name != "fold"]
+    cells, best = run.cells, run.record.best
     values: dict[str, Any] = {} if best is None else best.model_dump()
-    own = [name for name in place if name in values]
+    own = [name for name in run.place if name in cells and name != "fold" and name in values]
     if cells.empty or not own or "fold" not in cells:
         return pd.Series(dtype=float)
-    at = np.logical_and.reduce(
-        [
-            np.isclose(cells[name], values[name], rtol=1e-9, atol=0)
-            if pd.api.types.is_numeric_dtype(cells[name])
-            else (cells[name] == values[name]).to_numpy()
-            for name in own
-        ]
+    for name in own:
+        is_number = pd.api.types.is_numeric_dtype(cells[name])
+        same = np.isclose(cells[name], values[name], atol=0) if is_number else None
+        cells = cells[cells[name] == values[name] if same is None else same]
+    has_error = "error" in cells and cells["error"].notna().any()
+    errors = cells["error"] if has_error else 1 - cells["score"]
+    return pd.Series(errors.to_numpy(float), index=cells["fold"].to_numpy())
+
+
+def rank_over_sets(scores: pd.DataFrame) -> tuple[pd.Series, float, float]:
+    """Rank algorithms over data sets: 1 is best.
+
+    Demšar (Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006): the
+    Friedman test asks whether ranks differ at all, Nemenyi's which pairs do: those whose mean
+    ranks are further apart than the critical difference.
+
+    Parameters
+    ----------
+    scores : a row for each data set, a column for each algorithm, larger is better; at least
+        three of both
+
+    Returns
+    -------
+    mean rank of each algorithm, the best first; p of the Friedman test; critical difference
+    """
+    n_sets, n = scores.shape
+    means = scores.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
+    p = float(friedmanchisquare(*(scores[name] for name in scores)).pvalue)
+    quantile = float(studentized_range.ppf(1 - LEVEL, n, np.inf)) / math.sqrt(2)
+    return means, p, quantile * math.sqrt(n * (n + 1) / (6 * n_sets))
+
+
+def _ranks_chart(runs: Runs, page: Path) -> Chart | None:
+    """Return the mean ranks of the algorithms that all runs have, each by its best candidate."""
+    validated = [run for run in runs.values() if isinstance(run, ValidationReport)]
+    if len(validated) < len(runs) or len({run.scoring for run in validated}) != 1:
+        return None
+    rows = {
+        run.record.dataset.fingerprint or str(run.path): {
+            one.algorithm: one.score_mean for one in run.record.algorithms or ()
+        }
+        for run in validated
+    }
+    scores = pd.DataFrame.from_dict(rows, orient="index").dropna(axis=1)
+    if min(scores.shape) < FEWEST:
+        return None
+    means, p, difference = rank_over_sets(scores)
+    words = (
+        f"Mean ranks of {len(means)} algorithms over {len(scores)} data sets, the best is "
+        f"{means.index[0]} with {means.iloc[0]:.2f}; Friedman p = {p:.3g}, mean ranks that are "
+        f"less than {difference:.2f} apart are not told apart (Nemenyi, {LEVEL:g})"
     )
-    chosen = cells[at]
-    has_error = "error" in chosen and chosen["error"].notna().any()
-    errors = chosen["error"] if has_error else 1 - chosen["score"]
-    return pd.Series(errors.to_numpy(float), index=chosen["fold"].to_numpy())
+    draw = partial(draw_ranks, means, difference)
+    caption = f"{words}: those whose bars overlap."
+    return Chart(f"{page.stem}-ranks", draw, f"{words}.", caption, wide=True)
+
+
+def draw_ranks(means: pd.Series, difference: float) -> Figure:
+    """Draw mean ranks, each with a bar of the critical difference about it."""
+    figure, axes = one_axes(1.2 + 0.28 * len(means), WIDE, xlabel="mean rank over the data sets")
+    places = np.arange(len(means))
+    axes.errorbar(means, places, xerr=difference / 2, fmt="o", color=BLUE, ecolor=SKY, elinewidth=5)
+    axes.set_yticks(places, [shortened(str(one).split(".")[-1], 28) for one in means.index])
+    axes.invert_yaxis()
+    return figure

@@ -1,60 +1,128 @@
-"""The page of a run of ``pagerank``: its figures, its answers, its words."""
+"""The page of a run of ``pagerank``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.figures import Made, of_any_run
-from pipelines.report.kind import Answer, Kind
-from pipelines.report.style import INK, VERMILLION, one_axes, powers_of_ten
-from pipelines.report.table import Table
-from pipelines.report.wording import significant
+from pipelines.report.base import Report
+from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
+from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Table, Text
+from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
+from pipelines.report.wording import count, significant
 from pipelines.run_folder import names
 from pipelines.run_folder.columns import Iteration
-from pipelines.run_folder.reading import Run, read_run
+from pipelines.run_folder.reading import read_run
 from pipelines.run_folder.records.pagerank import GraphRecord
 from pipelines.run_folder.tables import read_table
 
 
 @dataclass(frozen=True)
-class GraphRun(Run[GraphRecord]):
+class GraphReport(Report[GraphRecord]):
     """A run of PageRank; ``iterations`` is None until it is finished."""
 
-    iterations: pd.DataFrame | None
+    title = "PageRank"
+    iterations: pd.DataFrame | None = None
 
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the folder of a run of ``pagerank``; raises what ``read_run`` raises."""
+        run = read_run(folder)
+        return cls(**vars(run), iterations=read_table(run.path / names.ITERATIONS, Iteration))
 
-def read_graph_run(folder: Path) -> GraphRun:
-    """Read the folder of a run of ``pagerank``; raises what ``read_run`` raises."""
-    run = read_run(folder)
-    return GraphRun(**vars(run), iterations=read_table(run.path / names.ITERATIONS, Iteration))
+    def size(self) -> str:
+        """Say how large the graph is."""
+        record = self.record
+        sizes = "PageRank"
+        if record.n_nodes and record.n_edges:
+            sizes = f"{record.n_nodes:,} nodes, {record.n_edges:,} edges"
+        alpha = record.options.alpha
+        return sizes + (f", alpha {alpha:g}" if alpha is not None else "")
 
+    def conclusion(self) -> str:
+        """Name the highest node, and say how exact its rank is."""
+        record = self.record
+        if not record.top:
+            return "There are no ranks yet."
+        first = record.top[0]
+        text = f"Node {first.node} ranks highest, with {significant(first.rank)}"
+        if record.n_iterations is not None:
+            ended = "converged" if record.converged else "not converged"
+            text += f"; {ended} after {count(record.n_iterations, 'iteration')}"
+        if record.bound is not None:
+            text += f", with an error of all ranks together of at most {record.bound:.1e}"
+        return f"{text}."
 
-def convergence(iterations: pd.DataFrame, tol: float | None) -> Figure:
-    """Draw the L1 norm of the change against the iteration.
+    def cards(self) -> list[Card]:
+        """Return what tells how exact the ranks are."""
+        record, cards = self.record, []
+        if record.n_iterations is not None:
+            note = "converged" if record.converged else "ended before the change reached tol"
+            cards.append(Card("iterations", f"{record.n_iterations:,}", note))
+        for value, label, note in (
+            (record.bound, "error at most", "L1 norm, from the change and rounding"),
+            (record.residual, "residual", "L1 norm, measured in float64"),
+            (record.change, "change", "L1 norm, of the last iteration"),
+        ):
+            if value is not None:
+                cards.append(Card(label, f"{value:.1e}", note))
+        return cards
 
-    Parameters
-    ----------
-    iterations : DataFrame
-        iteration, change.
-    tol : float or None
-        The change that ends the iteration.
-    """
-    figure, axes = one_axes(3.6, xlabel="iteration", ylabel="L1 norm of the change", yscale="log")
-    shown = iterations[iterations["change"] > 0]
-    marker = "." if len(shown) < 60 else None
-    axes.plot(shown["iteration"], shown["change"], marker=marker, color=VERMILLION)
-    if tol:
-        axes.axhline(tol, color=INK, linewidth=0.8, linestyle="--")
-        axes.annotate(f"tol {tol:g}", (1, tol), xytext=(0, 4), textcoords="offset points")
-    powers_of_ten(axes.yaxis)
-    axes.grid(alpha=0.3)
-    return figure
+    def sections(self) -> list[Section]:
+        """Return the highest ranks, how they came about, and what they cost."""
+        record = self.record
+        top = [
+            ((i, str(i)), one.node, (one.rank, f"{one.rank:.6g}"))
+            for i, one in enumerate(record.top or (), 1)
+        ]
+        costs = [
+            (name, f"{value:.3g} {unit}")
+            for name, value, unit in (
+                ("before the first iteration", record.setup_seconds, "s"),
+                ("iterations", record.iterating_seconds, "s"),
+                ("held between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),
+            )
+            if value
+        ]
+        note = Text(f"The first {len(top)}; all of them are in {names.RANKS}.")
+        table = Listing("Highest ranks", Table.of(("place", "node", "rank"), top))
+        figures = Columns([self._convergence(), self._distribution()])
+        return [
+            Section("top", "Highest ranks", [note, table]),
+            Section("figures", "Figures", [figures]),
+            Section("costs", "Time and memory", [Pairs(costs)]),
+        ]
+
+    def _convergence(self) -> Chart | None:
+        if self.iterations is None or self.iterations.empty:
+            return None
+        shown = self.iterations[self.iterations["change"] > 0]
+        marker = "." if len(shown) < 60 else None
+        series = [Series(shown["iteration"], shown["change"], "change",
+                         look={"color": BLUE, "marker": marker})]  # fmt: skip
+        if len(shown) and (tol := self.record.options.tol):
+            ends = [shown["iteration"].min(), shown["iteration"].max()]
+            series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))
+        panel = Panel(series, "iteration", "L1 norm of the change", scales=("linear", "log"))
+        alt = "The change of every iteration, which falls to tol."
+        caption = "The L1 norm of the change of each iteration; it shrinks at least by alpha."
+        return Chart("convergence", partial(series_chart, [panel], "Convergence"), alt, caption)
+
+    def _distribution(self) -> Chart | None:
+        found = self.record.distribution
+        if not found.counts:
+            return None
+        low, high = significant(found.bounds[0]), significant(found.bounds[-1])
+        alt = f"Histogram of the ranks, from {low} to {high}."
+        draw = partial(distribution, np.array(found.bounds), np.array(found.counts, float))
+        caption = "How many nodes have which rank, on logarithmic axes."
+        return Chart("distribution", draw, alt, caption)
 
 
 def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
@@ -65,91 +133,10 @@ def distribution(bounds: np.ndarray, counts: np.ndarray) -> Figure:
     bounds : float64 of shape (n + 1,)
     counts : of shape (n,)
     """
-    figure, axes = one_axes(3.6, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
-    axes.stairs(counts, bounds, fill=True, color=VERMILLION, alpha=0.75, baseline=0.5)
+    figure, axes = one_axes(3.8, xlabel="rank", ylabel="nodes", xscale="log", yscale="log")
+    axes.stairs(counts, bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
     axes.set_ylim(0.5, 2 * max(1.0, float(counts.max(initial=1))))
     powers_of_ten(axes.xaxis)
     powers_of_ten(axes.yaxis)
-    axes.grid(alpha=0.3)
+    grid_lines(axes)
     return figure
-
-
-def _convergence(run: GraphRun) -> Made:
-    if run.iterations is None or run.iterations.empty:
-        return None
-    last = significant(float(run.iterations["change"].iloc[-1]))
-    alt = f"The L1 norm of the change against the iteration; the last is {last}."
-    return convergence(run.iterations, run.record.options.tol), alt
-
-
-def _distribution(run: GraphRun) -> Made:
-    found = run.record.distribution
-    if not found.counts:
-        return None
-    alt = (
-        f"Histogram of the ranks on logarithmic axes, from {significant(found.bounds[0])} to "
-        f"{significant(found.bounds[-1])}."
-    )
-    return distribution(np.array(found.bounds), np.array(found.counts, float)), alt
-
-
-def _size(run: GraphRun) -> str:
-    record = run.record
-    sizes = "PageRank"
-    if record.n_nodes and record.n_edges:
-        sizes = f"{record.n_nodes:,} nodes, {record.n_edges:,} edges"
-    alpha = record.options.alpha
-    return sizes + (f", alpha {alpha:g}" if alpha is not None else "")
-
-
-def _answers(run: GraphRun) -> list[Answer]:
-    record, answers = run.record, []
-    if record.top:
-        best = record.top[0]
-        answers.append(Answer("highest", best.node, f"rank {significant(best.rank)}"))
-    if record.n_iterations is not None:
-        note = "" if record.converged else "ended before the change reached tol"
-        answers.append(Answer("iterations", f"{record.n_iterations:,}", note))
-    for value, label, note in (
-        (record.change, "change", "L1 norm, of the last iteration"),
-        (record.residual, "residual", "L1 norm, measured in float64"),
-        (record.bound, "error at most", "L1 norm, from the change and rounding"),
-    ):
-        if value is not None:
-            answers.append(Answer(label, f"{value:.1e}", note))
-    return answers
-
-
-def _top(run: GraphRun) -> Table:
-    found = enumerate(run.record.top or (), 1)
-    rows = [((i, str(i)), one.node, (one.rank, f"{one.rank:.6g}")) for i, one in found]
-    return Table.of(("place", "node", "rank"), rows)
-
-
-def _content(run: GraphRun) -> dict[str, Any]:
-    record = run.record
-    costs = [
-        (name, f"{value:.3g} {task}")
-        for name, value, task in (
-            ("before the first iteration", record.setup_seconds, "s"),
-            ("iterations", record.iterating_seconds, "s"),
-            ("held between iterations", (record.memory_bytes or 0) / 2**20, "MiB"),
-        )
-        if value
-    ]
-    return {"top": _top(run), "costs": costs}
-
-
-GRAPH = Kind(
-    title="PageRank",
-    template="pagerank.html",
-    read=read_graph_run,
-    figures={
-        "convergence": _convergence,
-        "distribution": _distribution,
-        "timeline": of_any_run()["timeline"],
-    },
-    size=_size,
-    answers=_answers,
-    content=_content,
-)

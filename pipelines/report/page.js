@@ -8,7 +8,10 @@ const compare = (a, b) => {
   return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b, undefined, { numeric: true }) : x - y;
 };
 
-for (const table of document.querySelectorAll("table.sortable")) {
+// A cell says what it is sorted by only where that is not what is read in it.
+const sortOf = (cell) => cell.dataset.sort ?? cell.textContent;
+
+for (const table of document.querySelectorAll("table")) {
   const headers = [...table.tHead.rows[0].cells];
   headers.forEach((header, column) => {
     const button = document.createElement("button");
@@ -19,7 +22,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const down = header.getAttribute("aria-sort") === "ascending";
       headers.forEach((other) => other.removeAttribute("aria-sort"));
       header.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const value = (row) => row.cells[column].dataset.sort;
+      const value = (row) => sortOf(row.cells[column]);
       const rows = [...table.tBodies[0].rows];
       rows.sort((a, b) =>
         (value(a) === "") - (value(b) === "") || (down ? -1 : 1) * compare(value(a), value(b)));
@@ -31,8 +34,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
 // A table as CSV: numbers as they are sorted, with all their digits.
 const field = (text) => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
 const csvOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => {
-  const isNumber = cell.className === "number" && cell.dataset.sort !== undefined;
-  const number = isNumber && cell.dataset.sort && String(Number(cell.dataset.sort));
+  const isNumber = cell.tagName === "TD" && cell.className === "number";
+  const number = isNumber && sortOf(cell) && String(Number(sortOf(cell)));
   return field(isNumber ? number : cell.textContent.trim());
 }).join(",")).join("\n") + "\n";
 

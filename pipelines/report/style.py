@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from pipelines.report.wording import significant
+
 # From the palette of Okabe and Ito, which colour-blind readers tell apart
 # (https://jfly.uni-koeln.de/color/).
 BLUE = "#0072B2"
@@ -34,14 +36,14 @@ VERMILLION = "#D55E00"
 INK = "#1F2933"
 GREY = "#7B8794"
 PALE = "#E9EDF1"
-COLOUR_MAP = "viridis_r"  # perceptually uniform; the lowest error is the brightest
+COLOUR_MAP = "viridis"  # perceptually uniform; small is dark, large is bright
 
 ON_COLOUR = "#1F2934"  # ink on a colour that stays in the dark
 ON_DARK = "#FFFFFE"  # white on such a colour, which is no ground
 WHITE = "#FFFFFF"
 
-# Half the page's width; a figure that needs all of it takes WIDE, on a phone it has PHONE (inches).
-NARROW, WIDE, PHONE = 5.4, 10.8, 3.6
+# Half the page's width, and all of it, in inches.
+NARROW, WIDE = 5.4, 10.8
 
 # What the colours above become on dark ground; colour maps, and what is written on them, stay.
 _DARK_GROUND = "#1D232A"
@@ -49,7 +51,6 @@ _DARK = {
     INK: "#E6EAEE", GREY: "#93A1AF", PALE: "#35404B", WHITE: _DARK_GROUND, BLUE: "#5AB0EA",
     SKY: "#2F617F", VERMILLION: "#FF8A3C", "#D3DAE1": "#3D4854",
 }  # fmt: skip
-_is_phone: ContextVar[bool] = ContextVar("phone", default=False)
 
 _STYLE = {
     "axes.edgecolor": GREY,
@@ -61,6 +62,7 @@ _STYLE = {
     "axes.titlesize": 10,
     "axes.facecolor": "none",
     "figure.dpi": 100,
+    "path.simplify": False,  # it takes dots for lines of no length
     "figure.facecolor": "none",
     "figure.titlesize": 11.5,
     "figure.titleweight": "bold",
@@ -89,69 +91,59 @@ def figure_style() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", _STYLE])
 
 
-@contextmanager
-def on_a_phone() -> Iterator[None]:
-    """Draw inside this for a screen on which a figure is no wider than ``PHONE``."""
-    token = _is_phone.set(True)
-    try:
-        yield
-    finally:
-        _is_phone.reset(token)
-
-
-def is_phone() -> bool:
-    """Return whether a figure is being drawn for a narrow screen."""
-    return _is_phone.get()
-
-
-def fitting(width: float) -> float:
-    """Return a figure's width in inches, on the screen for which it is drawn."""
-    return min(width, PHONE) if is_phone() else width
-
-
 def one_axes(height: float, width: float = NARROW, **what: Any) -> tuple[Figure, Axes]:
     """Create a figure of that size in inches, and its axes with labels and scales of ``what``."""
-    figure = Figure(figsize=(fitting(width), height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot(**what)
-
-
-def svg_of(figure: Figure) -> bytes:
-    """Return a figure as SVG, which is dark where its reader has asked for that."""
-    file = BytesIO()
-    with warnings.catch_warnings():
-        # A class named in a script our font lacks is drawn as boxes; the page has its name.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        _lay_out_once(figure)
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue().replace(b"</style>", _dark_rules() + b"</style>", 1)
-
-
-def _lay_out_once(figure: Figure) -> None:
-    """Give everything its place now: matplotlib would find it anew, by drawing twice, each time
-    that the figure is saved."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine(None)
-
-
-def _dark_rules() -> bytes:
-    rules = [
-        f'[style*="{what}: {light.lower()}"] {{ {what}: {dark} !important }}'
-        for light, dark in _DARK.items() for what in ("fill", "stroke")
-    ]  # fmt: skip
-    ground = f"svg {{ background: {_DARK_GROUND} }}"
-    return f"@media (prefers-color-scheme: dark) {{ {ground} {' '.join(rules)} }}".encode()
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
     """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
-    path = folder / f"{name}.svg"
-    path.write_bytes(svg_of(figure))
+    path, file = folder / f"{name}.svg", BytesIO()
     with warnings.catch_warnings():
+        # A class named in a script our font lacks is drawn as boxes; the page has its name.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            # Matplotlib would lay the figure out anew, by drawing twice, each time it is saved.
+            engine.execute(figure)
+            figure.set_layout_engine(None)
+        figure.savefig(file, format="svg", metadata=_NO_METADATA)
+        path.write_bytes(_reduced(file.getvalue()))
         figure.savefig(folder / f"{name}.png", facecolor=WHITE)
     return path
+
+
+_NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+# Factors of scale keep their digits; comments repeat each text, which is drawn as paths.
+_DISPENSABLE = re.compile(rb"scale\([^)]*\)|<!--.*?-->|\n\s*|(-?\d+\.\d\d)\d+", re.DOTALL)
+
+
+def _reduced(svg: bytes) -> bytes:
+    """Return an SVG of a third of the bytes, which is dark where its reader has asked for that.
+
+    A hundredth of a point is left of each coordinate, which no screen shows.
+    """
+
+    def kept(found: re.Match[bytes]) -> bytes:
+        text = found[0]
+        return found[1] or (text if text.startswith(b"scale") else b"\n" * text.isspace())
+
+    rules = [
+        f"[style*='{what}: {light.lower()}'] {{ {what}: {dark} !important }}"
+        for light, dark in _DARK.items() for what in ("fill", "stroke")
+    ]  # fmt: skip
+    ground = f"svg {{ background: {_DARK_GROUND} }}"
+    dark = f"@media (prefers-color-scheme: dark) {{ {ground} {' '.join(rules)} }}"
+    return _DISPENSABLE.sub(kept, svg).replace(b"</style>", dark.encode() + b"</style>", 1)
+
+
+def data_uri(svg: bytes) -> str:
+    """Return an SVG for an attribute in double quotes: base64 would take a third more."""
+    text = svg.decode("utf-8").replace('"', "'")
+    for mark, escaped in (("%", "%25"), ("#", "%23"), ("&", "%26"), ("\n", " ")):
+        text = text.replace(mark, escaped)
+    return f"data:image/svg+xml,{text}"
 
 
 def spans_a_decade(errors: np.ndarray) -> bool:
@@ -228,11 +220,16 @@ def power_of_ten(value: float) -> str:
     return "10" + str(round(math.log10(value))).translate(raised) if value > 0 else "0"
 
 
-def log10_labels(axis: Axis, values: Sequence[float] | np.ndarray, most: int = 11) -> None:
-    """Set the ticks of an axis of log10 values: round numbers, or the values if they are few."""
-    if len(values) <= 3:
-        axis.set_major_locator(FixedLocator(list(values)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+def decades(axis: Axis, values: Sequence[float] | np.ndarray) -> None:
+    """Label an axis of log10 of these values by the values themselves.
+
+    By powers of ten; by the values where they span less than two decades, at most eight of them.
+    """
+    places = np.log10(np.asarray(values, dtype=float))
+    if places.max() - places.min() < 2:
+        shown = places[:: -(-len(places) // 8)]
+        axis.set_major_locator(FixedLocator(list(shown)))
+        axis.set_major_formatter(FuncFormatter(lambda place, _: significant(10**place)))
     else:
-        is_long = abs(values[-1] - values[0]) >= 3
-        axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=is_long))
+        axis.set_major_locator(MaxNLocator(11, steps=[1, 2, 5, 10], integer=True))
+        axis.set_major_formatter(FuncFormatter(lambda place, _: power_of_ten(10**place)))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from pipelines.report.style import GREY, INK, PALE, SKY, VERMILLION, WIDE, fitting, log10_labels
+from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
 from pipelines.report.wording import duration, shortened
 from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 MOST_LABELS = 40
+# Seconds of a unit of time, its name, and the seconds from which on it is too small.
+UNITS = ((1.0, "seconds", 600), (60.0, "minutes", 7200), (3600.0, "hours", float("inf")))
 
 
 def worker_name(address: str) -> str:
@@ -28,19 +27,14 @@ def worker_name(address: str) -> str:
     return shortened(address.rpartition("://")[2] or "unknown", 24)
 
 
-def timeline(
-    tasks: Sequence[FinishedTask], workers: Sequence[str] = (), colour_by: str = ""
-) -> Figure:
-    """Draw bars of the tasks in one lane for each worker; what stays pale was idle.
-
-    ``colour_by`` names the column of positive numbers whose logarithm tells a task's colour.
-    """
+def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figure:
+    """Draw bars of the tasks in one lane for each worker; what stays pale was idle."""
     rows = worker_timelines(tasks, workers)
     timeline_row = min(0.36, 9.0 / len(rows))
     height = 1.15 + timeline_row * len(rows)
-    figure = Figure(figsize=(fitting(WIDE), max(1.9, height)), layout="constrained")
+    figure = Figure(figsize=(WIDE, max(1.9, height)), layout="constrained")
     total = shown_seconds(tasks)
-    second, name_of_time = _time_unit(total)
+    second, name_of_time = next((length, name) for length, name, most in UNITS if total < most)
     axes = figure.add_subplot(xlabel=f"{name_of_time} since the first task started")
     breaks = idle_periods(tasks)
     seam = 0.015 * total
@@ -52,16 +46,14 @@ def timeline(
 
     end = max(total + seam * len(breaks), 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
-    colours = _Colours(tasks, colour_by)
-    bars, faces, edges = [], [], []
+    bars, edges = [], []
     for number, row in enumerate(rows):
         for task, level, n_levels in _levels(row.tasks):
             left = place(task.started)
             top = number - 0.4 + 0.8 * level / n_levels
             low, right = top + 0.8 / n_levels, left + max(task.seconds, 1e-3 * end)
             bars.append([(left, top), (right, top), (right, low), (left, low)])
-            faces.append(colours.of(task))
-            edges.append(VERMILLION if task.n_failed else "white")
+            edges.append(VERMILLION if task.n_failed else WHITE)
         share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
         if len(rows) <= MOST_LABELS:
             axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
@@ -70,7 +62,7 @@ def timeline(
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     axes.add_collection(
         PolyCollection(
-            bars, facecolors=faces, edgecolors=edges, gid="tasks", zorder=2,
+            bars, facecolors=SKY, edgecolors=edges, gid="tasks", zorder=2,
             linewidths=[1.4 if edge == VERMILLION else thin for edge in edges],
         ),
         autolim=False,
@@ -80,61 +72,21 @@ def timeline(
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
         stopped = f"stopped for {duration(idle.seconds)}"
         axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
-    axes.xaxis.set_major_locator(MultipleLocator(_round_step(end / second) * second))
+    # Steps of 1, 2 or 5 times a power of ten that cut the time into 5 to 12 parts.
+    power = 10.0 ** np.floor(np.log10(end / second / 5))
+    step = power * max(digit for digit in (1, 2, 5) if digit * power <= end / second / 5)
+    axes.xaxis.set_major_locator(MultipleLocator(step * second))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / second:g}"))
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
-    step = -(-len(rows) // MOST_LABELS)
-    axes.set_yticks(
-        range(0, len(rows), step), [worker_name(row.worker) for row in rows[::step]], fontsize=9
-    )
+    every = -(-len(rows) // MOST_LABELS)
+    named = [worker_name(row.worker) for row in rows[::every]]
+    axes.set_yticks(range(0, len(rows), every), named, fontsize=9)
     axes.tick_params(axis="y", length=0)
     axes.spines[["left"]].set_visible(False)
-    colours.draw_key(figure)
     if any(task.n_failed for task in tasks):
         key = Patch(facecolor="none", edgecolor=VERMILLION, lw=1.4, label="task with a failed cell")
         axes.legend(handles=[key], loc="lower right", bbox_to_anchor=(1, 1.0))
     return figure
-
-
-def _time_unit(seconds: float) -> tuple[float, str]:
-    if seconds < 600:
-        return 1.0, "seconds"
-    return (60.0, "minutes") if seconds < 7200 else (3600.0, "hours")
-
-
-def _round_step(length: float) -> float:
-    """Return a step of 1, 2 or 5 times a power of ten that cuts the length into 5 to 12 parts."""
-    power = 10.0 ** np.floor(np.log10(length / 5))
-    return float(power * max(digit for digit in (1, 2, 5) if digit * power <= length / 5))
-
-
-class _Colours:
-    """A task's colour tells what its rows share, such as the gamma that decides its time."""
-
-    def __init__(self, tasks: Sequence[FinishedTask], name: str) -> None:
-        self.name = name
-        known = np.array([value for task in tasks if (value := self._log10(task)) is not None])
-        self.values = np.unique(known)
-        self.norm = Normalize(*((known.min(), known.max()) if known.size else (0, 1)))
-        self.map = matplotlib.colormaps["cividis"]
-
-    def _log10(self, task: FinishedTask) -> float | None:
-        found = {row.get(self.name) for row in task.rows}
-        value = found.pop() if len(found) == 1 else None
-        return math.log10(value) if isinstance(value, int | float) and value > 0 else None
-
-    def of(self, task: FinishedTask) -> tuple[float, ...] | str:
-        value = self._log10(task)
-        return SKY if value is None else self.map(self.norm(value))
-
-    def draw_key(self, figure: Figure) -> None:
-        if self.values.size > 1:
-            bar = figure.colorbar(
-                matplotlib.cm.ScalarMappable(self.norm, self.map),
-                ax=figure.axes[0], pad=0.06, fraction=0.03, aspect=14, label=f"log₁₀ {self.name}",
-            )  # fmt: skip
-            bar.outline.set(edgecolor=GREY)
-            log10_labels(bar.ax.yaxis, self.values, most=5)
 
 
 def _levels(tasks: Sequence[FinishedTask]) -> list[tuple[FinishedTask, int, int]]:

@@ -1,29 +1,67 @@
-"""The page of a run of ``data_parallel``: its figures, its answers, its words."""
+"""The page of a run of ``data_parallel``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from pipelines.report.figures import Made, of_any_run
-from pipelines.report.kind import Answer, Kind
-from pipelines.report.table import Table, Value
-from pipelines.report.training_figures import convergence, pipeline_steps, speed_up, training_times
-from pipelines.report.wording import count, significant
+from pipelines.report.base import Report
+from pipelines.report.charts import (
+    COLOURS,
+    Panel,
+    Series,
+    dashed,
+    grid_lines,
+    series_chart,
+    title_and_key,
+)
+from pipelines.report.classification import test_section
+from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Table, Text, Value
+from pipelines.report.style import (
+    BLUE,
+    GREY,
+    ON_COLOUR,
+    ON_DARK,
+    SKY,
+    VERMILLION,
+    WHITE,
+    WIDE,
+    one_axes,
+)
+from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder import names
-from pipelines.run_folder.reading import Run, read_run
-from pipelines.run_folder.records.data_parallel import TrainingRecord
+from pipelines.run_folder.reading import read_run
+from pipelines.run_folder.records.data_parallel import TrainingMetadata, TrainingRecord
 
 PLACE = ("strategy", "ranks", "repeat", "epoch")
 TIMES = ("compute", "communication", "wait")
+ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
+STYLES = ("-", "--", ":", "-.")
+ACTIONS = (
+    ("forward", SKY), ("backward", BLUE), ("backward of inputs", BLUE),
+    ("backward of weights", VERMILLION),
+)  # fmt: skip
+ERROR = "error"  # the metric of classes, a fraction
 
 
 @dataclass(frozen=True)
-class TrainingRun(Run[TrainingRecord]):
+class TrainingReport(Report[TrainingRecord]):
     """A run of trainings: ``cells`` has a row for each epoch of each."""
+
+    title = "Data-parallel training"
+    place = PLACE
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the folder of a run of ``data_parallel``; raises what ``read_run`` raises."""
+        return cls(**vars(read_run(folder, place=PLACE, cells_file=names.EPOCHS)))
 
     @property
     def epochs(self) -> pd.DataFrame:
@@ -32,199 +70,312 @@ class TrainingRun(Run[TrainingRecord]):
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
 
+    @property
+    def best_training(self) -> TrainingMetadata | None:
+        """The training of the lowest validation loss."""
+        ended = [one for one in self.record.trainings or () if one.validation_loss is not None]
+        return min(ended, key=lambda one: one.validation_loss or 0.0) if ended else None
 
-def read_training_run(folder: Path) -> TrainingRun:
-    """Read the folder of a run of ``data_parallel``; raises what ``read_run`` raises."""
-    return TrainingRun(**vars(read_run(folder, place=PLACE, cells_file=names.EPOCHS)))
+    def size(self) -> str:
+        """Count the trainings."""
+        trainings, network = self.record.trainings or (), self.record.options.network
+        return f"{count(len(trainings), 'training')} of {network or 'a network'}"
 
+    def _metric(self, value: float) -> str:
+        return percent(value) if self.record.metric == ERROR else significant(value)
 
-def _convergence(run: TrainingRun) -> Made:
-    shown = run.epochs[run.epochs["validation_loss"] > 0]
-    if shown.empty:
-        return None
-    n_kinds = shown.groupby(["strategy", "ranks"]).ngroups
-    alt = (
-        f"Validation loss against epochs, steps and seconds of {count(n_kinds, 'kind')} of "
-        f"training; the lowest is {significant(float(shown['validation_loss'].min()))}."
-    )
-    return convergence(shown, run.record.options.until_loss), alt
-
-
-def times_of(run: TrainingRun) -> pd.DataFrame:
-    """Return a row for each strategy and number of ranks: milliseconds of a step, rows a second.
-
-    The first epoch of each training is left out where there are others: ranks warm up in it.
-    """
-    epochs = run.epochs
-    if epochs.empty:
-        return pd.DataFrame(columns=["label", *TIMES, "strategy", "ranks", "rows_a_second",
-                                     "noise_scale"])  # fmt: skip
-    epochs = epochs.sort_values(list(PLACE))
-    trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
-    steps = trainings["step"].diff().fillna(epochs["step"])
-    timed = epochs.assign(steps=steps, only=trainings["epoch"].transform("size") == 1)
-    timed = timed[(timed["epoch"] > 1) | timed["only"]]
-    rows, n_train = [], run.record.dataset.n_train or 0
-    kinds: list[tuple[Any, pd.DataFrame]] = list(timed.groupby(["strategy", "ranks"], sort=False))
-    for (strategy, ranks), some in kinds:
-        n_steps = max(1.0, float(some["steps"].sum()))
-        spent = {name: float(some[f"{name}_seconds"].sum()) for name in TIMES}
-        rows.append(
-            {
-                "label": f"{strategy}, {ranks}",
-                **{name: 1000 * seconds / n_steps for name, seconds in spent.items()},
-                "strategy": strategy,
-                "ranks": int(ranks),
-                "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
-                "noise_scale": _middle(some["noise_scale"]) if "noise_scale" in some else None,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _middle(numbers: pd.Series) -> float | None:
-    """Return the median, or None where there is no number."""
-    return None if numbers.isna().all() else float(numbers.median())
-
-
-def _times(run: TrainingRun) -> Made:
-    times = times_of(run)
-    if times.empty:
-        return None
-    alt = (
-        f"Time of a step of {count(len(times), 'kind')} of training, in three parts; the table "
-        "says the same in numbers."
-    )
-    return training_times(times), alt
-
-
-def _speed_up(run: TrainingRun) -> Made:
-    times = times_of(run)
-    if times["ranks"].nunique() < 2:
-        return None
-    fewest = times[times["ranks"] == times["ranks"].min()].set_index("strategy")["rows_a_second"]
-    rates = times.assign(
-        speed_up=times["rows_a_second"] / times["strategy"].map(fewest)
-    )  # fmt: skip
-    best = rates.sort_values("speed_up").iloc[-1]
-    alt = (
-        f"Rows a second against ranks; the most is {significant(float(best['speed_up']))} times "
-        f"that of the fewest, {best['strategy']} on {best['ranks']}."
-    )
-    return speed_up(rates), alt
-
-
-def _size(run: TrainingRun) -> str:
-    trainings, network = run.record.trainings or (), run.record.options.network or "a network"
-    return f"{count(len(trainings), 'training')} of {network}"
-
-
-def _answers(run: TrainingRun) -> list[Answer]:
-    record, answers = run.record, []
-    ended = [one for one in record.trainings or () if one.validation_loss is not None]
-    if ended:
-        best = min(ended, key=lambda one: one.validation_loss or 0.0)
-        note = f"{best.strategy} on {count(best.ranks, 'rank')}, validation"
-        answers.append(Answer("lowest loss", significant(best.validation_loss or 0.0), note))
+    def conclusion(self) -> str:
+        """Name the best training, with its loss and its error."""
+        best = self.best_training
+        if best is None:
+            return "No epoch has ended yet."
+        text = f"{best.strategy} on {count(best.ranks, 'rank')} reaches the lowest validation loss"
+        text += f", {significant(best.validation_loss)}"
         if best.test_metric is not None:
-            metric = significant(best.test_metric)
-            answers.append(Answer(f"test {record.metric}", metric, "of the same network"))
-    times = times_of(run)
-    if not times.empty:
-        most = times.sort_values("rows_a_second").iloc[-1]
-        note = f"{most['strategy']} on {count(int(most['ranks']), 'rank')}"
-        answers.append(Answer("rows a second", f"{most['rows_a_second']:,.0f}", note))
-    if record.restarts:
-        lost = sum(one.steps_lost for one in record.restarts)
-        answers.append(Answer("restarts", str(len(record.restarts)), f"{lost} steps done again"))
-    return answers
+            metric = self._metric(best.test_metric)
+            text += f"; its {self.record.metric} on the test set is {metric}"
+        return f"{text}."
 
+    def cards(self) -> list[Card]:
+        """Return losses, rows a second and restarts."""
+        cards, best = [], self.best_training
+        if best is not None:
+            note = f"{best.strategy} on {count(best.ranks, 'rank')}, validation"
+            cards.append(Card("lowest loss", significant(best.validation_loss), note))
+            if best.test_metric is not None:
+                value = self._metric(best.test_metric)
+                cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
+        cards += self.baseline_cards()
+        if not self.times.empty:
+            most = self.times.sort_values("rows_a_second").iloc[-1]
+            note = f"{most['strategy']} on {count(int(most['ranks']), 'rank')}"
+            cards.append(Card("rows a second", f"{most['rows_a_second']:,.0f}", note))
+        if restarts := self.record.restarts:
+            lost = sum(one.steps_lost for one in restarts)
+            cards.append(Card("restarts", str(len(restarts)), f"{lost} steps done again"))
+        return cards
 
-def _times_table(run: TrainingRun) -> Table:
-    rows: list[list[Value]] = []
-    for row in times_of(run).to_dict("records"):
-        parts = [float(row[name]) for name in TIMES]
-        share = 100 * parts[1] / max(1e-9, sum(parts))
-        noise = None if pd.isna(row["noise_scale"]) else float(row["noise_scale"])
-        rows.append([row["label"], sum(parts), *parts, share, float(row["rows_a_second"]), noise])
-    return Table.of(
-        ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second",
-         "noise scale, rows"), rows,
-    )  # fmt: skip
+    def cell_name(self, cell: Any) -> str:
+        """Name a training."""
+        return f"{cell['strategy']} on {cell['ranks']}, repeat {cell['repeat'] + 1}"
 
+    @cached_property
+    def times(self) -> pd.DataFrame:
+        """A row for each strategy and number of ranks: milliseconds of a step, rows a second.
 
-def _pipeline_steps(run: TrainingRun) -> Made:
-    if not run.record.pipelines:
-        return None
-    shown = run.record.pipelines[0]
-    alt = (
-        f"One step of {shown.schedule} on {count(shown.n_ranks, 'rank')} with "
-        f"{count(shown.micro_batches, 'micro-batch', 'micro-batches')}: what each rank computes "
-        f"when; {100 * shown.measured:.1f} % of the ranks' time is idle."
-    )
-    return pipeline_steps(shown.usual_step), alt
+        The first epoch of each training is left out where there are others: ranks warm up in it.
+        """
+        epochs = self.epochs
+        if epochs.empty:
+            columns = ["label", *TIMES, "strategy", "ranks", "rows_a_second", "noise_scale"]
+            return pd.DataFrame(columns=columns)
+        epochs = epochs.sort_values(list(PLACE))
+        trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
+        steps = trainings["step"].diff().fillna(epochs["step"])
+        timed = epochs.assign(steps=steps, only=trainings["epoch"].transform("size") == 1)
+        timed = timed[(timed["epoch"] > 1) | timed["only"]]
+        rows, n_train = [], self.record.dataset.n_train or 0
+        by_kind: list[Any] = list(timed.groupby(["strategy", "ranks"], sort=False))
+        for (strategy, ranks), some in by_kind:
+            n_steps = max(1.0, float(some["steps"].sum()))
+            spent = {name: float(some[f"{name}_seconds"].sum()) for name in TIMES}
+            scale = some.get("noise_scale")
+            has_scale = scale is not None and scale.notna().any()
+            rows.append(
+                {
+                    "label": f"{strategy}, {ranks}",
+                    **{name: 1000 * seconds / n_steps for name, seconds in spent.items()},
+                    "strategy": strategy,
+                    "ranks": int(ranks),
+                    "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
+                    "noise_scale": float(scale.median()) if has_scale else None,
+                }
+            )
+        return pd.DataFrame(rows)
 
+    def sections(self) -> list[Section]:
+        """Return the trainings, how they converge, and where their time goes."""
+        return [
+            Section("trainings", "Trainings", self._trainings()),
+            Section("convergence", "Convergence", [self._convergence()]),
+            test_section(self),
+            Section("restarts", "Restarts", self._restarts()),
+            Section("stages", "Stages", self._stages()),
+            Section("times", "Where the time goes", self._times(), link="Times"),
+        ]
 
-def _content(run: TrainingRun) -> dict[str, Any]:
-    return {
-        "trainings": Table.of(
+    def _trainings(self) -> list[Part | None]:
+        table = Table.of(
             ("strategy", "ranks", "repeat", "epochs", "steps", "seconds", "best epoch",
              "validation loss", "test loss", "status"),
             [
                 (one.strategy, (one.ranks, str(one.ranks)), (one.repeat, str(one.repeat + 1)),
                  one.epochs, one.steps, one.seconds, one.best_epoch, one.validation_loss,
                  one.test_loss, one.status)
-                for one in run.record.trainings or ()
+                for one in self.record.trainings or ()
             ],
-        ),
-        "restarts": Table.of(
-            ("training", "why", "ranks before", "after", "from step", "steps done again",
-             "seconds"),
-            [
-                (one.training, one.reason, one.ranks_before, one.ranks_after, one.step,
-                 one.steps_lost, one.seconds)
-                for one in run.record.restarts
-            ],
-        ),
-        "times": _times_table(run),
-        "bubbles": Table.of(
+        )  # fmt: skip
+        words = (
+            "Those of one repeat begin with the same weights and see the rows in the same order."
+        )
+        return [Text(words), Listing("Trainings", table)]
+
+    def _convergence(self) -> Chart | None:
+        shown = self.epochs
+        shown = shown[shown["validation_loss"] > 0] if len(shown) else shown
+        if shown.empty:
+            return None
+        kinds: list[Any] = list(shown.groupby(["strategy", "ranks"], sort=False))
+        alt = "Validation loss against epochs, steps and seconds."
+        caption = (
+            "The validation loss after each epoch, against what it took. Of several repeats the "
+            "line is the median, the band goes from the lowest to the highest."
+        )
+        panels = [self._panel(kinds, column, label) for column, label in ACROSS]
+        draw = partial(series_chart, panels, "Validation loss")
+        return Chart("convergence", draw, alt, caption, wide=True)
+
+    def _panel(self, kinds: Sequence[Any], column: str, label: str) -> Panel:
+        most = max(int(ranks) for (_, ranks), _ in kinds)
+        strategies = list(dict.fromkeys(name for (name, _), _ in kinds))
+        series = []
+        for (strategy, ranks), some in kinds:
+            across = some.groupby("epoch").agg(
+                x=(column, "median"), middle=("validation_loss", "median"),
+                low=("validation_loss", "min"), high=("validation_loss", "max"),
+            )  # fmt: skip
+            look = {
+                "color": COLOURS[strategies.index(strategy) % len(COLOURS)],
+                "linestyle": "-" if ranks == most else STYLES[1 + int(ranks) % 3],
+            }
+            band = (across["low"], across["high"]) if some["repeat"].nunique() > 1 else None
+            name = f"{strategy}, {count(int(ranks), 'rank')}"
+            series.append(Series(across["x"], across["middle"], name, band, look))
+        if (goal := self.record.options.until_loss) is not None and goal > 0:
+            ends = [min(one.x.min() for one in series), max(one.x.max() for one in series)]
+            series.append(Series(ends, [goal, goal], f"goal {goal:g}", look=dashed()))
+        return Panel(series, label, "validation loss", scales=("linear", "log"))
+
+    def _times(self) -> list[Part | None]:
+        if self.times.empty:
+            return []
+        words = (
+            "All ranks leave a collective together: what the last to come spends in it is "
+            "communication, what another spends longer is waiting. Compute is the rest, the "
+            "gathering of batches with it. Means of the ranks, without the first epoch. The noise "
+            "scale says from how many rows on a larger batch brings little: how much the gradients "
+            "of single rows scatter, over the square of their mean; it is measured where several "
+            "ranks share every gradient, and grows as the loss falls."
+        )
+        alt = "Time of a step in three parts; the table has the numbers."
+        caption = "Milliseconds of a step; strategy and ranks at the left."
+        chart = Chart("training_times", partial(training_times, self.times), alt, caption)
+        rows: list[list[Value]] = []
+        for row in self.times.to_dict("records"):
+            parts = [float(row[name]) for name in TIMES]
+            share = 100 * parts[1] / max(1e-9, sum(parts))
+            scale = None if pd.isna(row["noise_scale"]) else float(row["noise_scale"])
+            rows.append(
+                [row["label"], sum(parts), *parts, share, float(row["rows_a_second"]), scale]
+            )
+        heads = ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second",
+                 "noise scale, rows")  # fmt: skip
+        table = Listing("Times", Table.of(heads, rows), tall=False)
+        return [Text(words), Columns([chart, self._speed_up()]), table]
+
+    def _speed_up(self) -> Chart | None:
+        times = self.times
+        if times["ranks"].nunique() < 2:
+            return None
+        ranks = sorted(times["ranks"].unique())
+        fewest = times[times["ranks"] == ranks[0]].set_index("strategy")["rows_a_second"]
+        rates = times.assign(speed_up=times["rows_a_second"] / times["strategy"].map(fewest))
+        alt = "Rows a second against ranks; the table has the numbers."
+        series = [Series(ranks, np.array(ranks) / ranks[0], "each rank alike", look=dashed())]
+        for i, (strategy, some) in enumerate(rates.groupby("strategy", sort=False)):
+            ordered = some.sort_values("ranks")
+            look = {"color": COLOURS[i % len(COLOURS)], "marker": "o"}
+            series.append(Series(ordered["ranks"], ordered["speed_up"], str(strategy), look=look))
+        panel = Panel(series, "ranks", "rows a second, against the fewest ranks")
+        caption = "Rows a second against ranks, as a multiple of the fewest."
+        return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), alt, caption)
+
+    def _stages(self) -> list[Part | None]:
+        if not (pipelines := self.record.pipelines):
+            return []
+        words = (
+            "Each rank has a part of the network; micro-batches go through it in a schedule. The "
+            "bubble is the share of the ranks' time in which they compute nothing. The ideal is "
+            "that of equal stages and messages that take no time; imbalance is what the measured "
+            "actions would leave idle beyond it if messages took none; communication is the rest: "
+            "messages, and what lies between two actions. Of the last epoch."
+        )
+        first = pipelines[0]
+        alt = (
+            f"What each rank computes when in a step of {first.schedule}: "
+            f"{100 * first.measured:.1f} % of the ranks' time is idle."
+        )
+        caption = (
+            "A step of median length; the numbers are micro-batches, the later of a rank's two "
+            "stages is paler."
+        )
+        draw = partial(pipeline_steps, first.usual_step)
+        bubbles = Table.of(
             ("training", "schedule", "micro-batches", "ms a micro-batch", "ideal %", "measured %",
              "imbalance %", "communication %"),
             [
                 (one.training, one.schedule, one.micro_batches,
                  1000 * one.compute / one.micro_batches, 100 * one.ideal, 100 * one.measured,
                  100 * one.imbalance, 100 * one.communication)
-                for one in run.record.pipelines
+                for one in pipelines
             ],
-        ),
-        "stages": Table.of(
+        )  # fmt: skip
+        cuts = Table.of(
             ("training", "stage", "rank", "layers", "ms a micro-batch", "activations, KiB",
              "kept by its rank", "in all, KiB"),
             [
                 (one.training, s + 1, stage.rank, stage.layers, 1000 * stage.seconds,
                  stage.activation_bytes / 1024, one.kept[stage.rank].micro_batches,
                  one.kept[stage.rank].bytes / 1024)
-                for one in run.record.pipelines
+                for one in pipelines
                 for s, stage in enumerate(one.stages)
             ],
-        ),
-    }  # fmt: skip
+        )  # fmt: skip
+        return [
+            Text(words),
+            Chart("pipeline_steps", draw, alt, caption, wide=True),
+            Listing("Bubbles", bubbles, tall=False),
+            Listing("Cuts and activations", cuts, tall=False),
+        ]
+
+    def _restarts(self) -> list[Part | None]:
+        words = (
+            "A process group that lost a rank was followed by one that began where all ranks had "
+            "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
+        )
+        table = Table.of(
+            ("training", "why", "ranks before", "after", "from step", "steps done again",
+             "seconds"),
+            [
+                (one.training, one.reason, one.ranks_before, one.ranks_after, one.step,
+                 one.steps_lost, one.seconds)
+                for one in self.record.restarts
+            ],
+        )  # fmt: skip
+        return [Text(words), Listing("Restarts", table, tall=False)]
 
 
-TRAINING = Kind(
-    title="Data-parallel training",
-    template="data_parallel.html",
-    read=read_training_run,
-    figures={
-        "convergence": _convergence,
-        "training_times": _times,
-        "speed_up": _speed_up,
-        "pipeline_steps": _pipeline_steps,
-        **{name: of_any_run()[name] for name in ("confusion_matrix", "timeline")},
-    },
-    size=_size,
-    answers=_answers,
-    content=_content,
-    place=PLACE,
-    cell_name=lambda cell: f"{cell['strategy']} on {cell['ranks']}, repeat {cell['repeat'] + 1}",
-)
+def training_times(times: pd.DataFrame) -> Figure:
+    """Draw milliseconds of a step: computing, communicating, waiting for other ranks.
+
+    Parameters
+    ----------
+    times : DataFrame
+        label, compute, communication, wait.
+    """
+    place = np.arange(len(times))[::-1]
+    figure, axes = one_axes(1.4 + 0.34 * len(times), xlabel="ms of a step, mean of the ranks")
+    left, bars = np.zeros(len(times)), []
+    for name, colour in (("compute", SKY), ("communication", VERMILLION), ("wait", GREY)):
+        widths = times[name].to_numpy(dtype=float)
+        bars.append(axes.barh(place, widths, left=left, height=0.6, color=colour)[0])
+        bars[-1].set_label(name)
+        left += widths
+    axes.set_yticks(place, times["label"])
+    grid_lines(axes)
+    title_and_key(figure, "Time of a step", bars)
+    return figure
+
+
+def pipeline_steps(ranks: Sequence[Sequence[Sequence[float]]]) -> Figure:
+    """Draw what each rank of a pipeline does during a step.
+
+    Parameters
+    ----------
+    ranks : of each rank the actions: kind (place in ``ACTIONS``), stage, micro-batch, beginning
+        and end in seconds
+    """
+    n_stages = 1 + max(int(action[1]) for rank in ranks for action in rank)
+    figure, axes = one_axes(1.5 + 0.5 * len(ranks), WIDE, xlabel="milliseconds of a step",
+                            ylabel="rank")  # fmt: skip
+    key: dict[str, Any] = {}
+    for r, rank in enumerate(ranks):
+        for kind, stage, micro, began, ended in rank:
+            name, colour = ACTIONS[int(kind)]
+            # The later of a rank's two stages is paler.
+            later = n_stages > len(ranks) and stage >= len(ranks)
+            (bar,) = axes.barh(
+                r, 1000 * (ended - began), left=1000 * began, height=0.7, color=colour,
+                alpha=0.6 if later else 1.0, edgecolor=WHITE, linewidth=0.6,
+            )  # fmt: skip
+            bar.set_label(name)
+            key.setdefault(name, bar)
+            axes.text(
+                500 * (began + ended), r, str(int(micro) + 1), ha="center", va="center",
+                fontsize=7, color=ON_COLOUR if kind == 0 else ON_DARK, clip_on=True,
+            )  # fmt: skip
+    axes.set_yticks(range(len(ranks)), [str(r) for r in range(len(ranks))])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    title_and_key(figure, "A step of the pipeline", list(key.values()))
+    return figure

@@ -6,12 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from pipelines.run_folder.statistics import WithinOneStandardError, interval
-
-
-def log10(value: float) -> str:
-    """Return the logarithm of C or gamma, two decimals: ``-3.22`` with a true minus sign."""
-    return f"{math.log10(value):.2f}".replace("-", "−")
+from pipelines.run_folder.statistics import interval
 
 
 def percent(fraction: float | None) -> str:
@@ -58,16 +53,6 @@ def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
     if n_wrong is None or n_test is None:
         return ""
     return f"{n_wrong:,} of {n_test:,} test samples, {interval(n_wrong, n_test)}"
-
-
-def describe_ties(found: WithinOneStandardError, best: str, simplest: str) -> str:
-    """State how many candidates tie with the best, and describe the best or the simplest."""
-    within, tied = int(found.within.sum()) - 1, int(found.tied.sum()) - 1
-    if not within:
-        return "No other candidate is within one standard error of the best."
-    text = f"{count(within, 'other candidate')} within one standard error of the best"
-    text += f", {tied:,} of them tied with it" if tied else ""
-    return f"{text}; {simplest if found.has_simpler else best}."
 
 
 def timestamp(text: object) -> str:

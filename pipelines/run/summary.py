@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.data.dataset import Dataset
 from pipelines.run.progress import clock
+from pipelines.run_folder.measures import measure_of
 
 if TYPE_CHECKING:
     pass
@@ -32,10 +33,9 @@ def baseline_lines(record: Mapping[str, Any]) -> list[str]:
     if not baseline:
         return []
     parts, mean = [], baseline.get("score_mean")
-    if mean is not None and baseline["scoring"] == "accuracy":
-        parts.append(f"cv error {100 * (1 - mean):.2f} %")
-    elif mean is not None:
-        parts.append(f"cv {baseline['scoring']} {mean:.4f}")
+    if mean is not None:
+        measure = measure_of(baseline["scoring"])
+        parts.append(f"cv {measure.name} {measure.text(measure.of(mean))}")
     if (error := baseline.get("test_error")) is not None:
         parts.append(f"test error {100 * error:.2f} %")
     if (metric := baseline.get("test_metric")) is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipelines.run_folder.measures import measure_of
+
 Candidate = tuple[Any, ...]
 
 
@@ -44,9 +46,9 @@ class BestSoFar:
         if self._best is None:
             return ""
         n_folds, score = self._rank(self._best)
-        score_text = f"{self._scoring} {score:.4g}"
-        if self._scoring == "accuracy":
-            score_text = f"{100 * (1 - score):.2f} % error"
+        measure = measure_of(self._scoring)
+        shown = measure.text(measure.of(score))
+        score_text = f"{shown} error" if measure.is_error else f"{measure.name} {shown}"
         about = ", ".join(
             f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
             for name, value in zip(self._names, self._best, strict=True)

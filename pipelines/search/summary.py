@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.run.summary import baseline_lines, failed_fits, wall_time
 from pipelines.run_folder import columns
+from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.statistics import (
     interval,
     on_grid_boundary,
@@ -45,19 +46,19 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
         given = one["parameters"].items()
         return ", ".join(f"{name}={value}" for name, value in given) or "defaults"
 
-    best, first = record["best"], record["scoring"][0]
+    best, measure = record["best"], measure_of(record["scoring"][0])
     lines = [f"best       {best['algorithm']}: {parameters(best)}"]
     if best["score_mean"] is not None:
         lines.append(
-            f"cv score   {first} {best['score_mean']:.4f} ± {best['score_std']:.4f} "
+            f"{_cv_line(measure, best['score_mean'], best['score_std'])} "
             "(standard deviation of the folds)"
         )
     for one in record["algorithms"][1:]:
         lines.append(
-            f"           {one['algorithm']}: {one['score_mean']:.4f} ± {one['score_std']:.4f} "
-            f"({parameters(one)})"
+            f"           {one['algorithm']}: "
+            f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
         )
-    lines += [*_nested(record, first), *_test(record), *baseline_lines(record)]
+    lines += [*_nested(record, measure), *_test(record), *baseline_lines(record)]
     lines.append(
         f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
         + (
@@ -101,7 +102,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
     lines += _as_good(candidates, n_folds)
     if scoring != "accuracy":
         lines.append(
-            f"cv score   {scoring} {best['score_mean']:.4f} ± {best['score_std']:.4f}"
+            _cv_line(measure_of(scoring), best["score_mean"], best["score_std"])
             + ("" if "error_mean" in best else f" (standard deviation of {n_folds} folds)")
         )
     if "error_mean" in best:
@@ -109,7 +110,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
             f"cv error   {best['error_mean'] * 100:.2f} % ± {best['error_std'] * 100:.2f} % "
             f"(standard deviation of {n_folds} folds)"
         )
-    lines += [*_nested(record, scoring), *_test(record)]
+    lines += [*_nested(record, measure_of(scoring)), *_test(record)]
     if "test_log_loss" in record:
         lines.append(
             f"test proba log loss {record['test_log_loss']:.4f}, "
@@ -136,20 +137,28 @@ def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
         yield f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}"
 
 
-def _nested(record: Mapping[str, Any], scoring: str) -> Iterator[str]:
+def _cv_line(measure: Measure, mean: float, std: float | None) -> str:
+    """Return the cross-validated error, or the name of another measure and what it is."""
+    label = "cv error   " if measure.is_error else f"cv score   {measure.name} "
+    return label + measure.mean_and_spread(mean, std)
+
+
+def _nested(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
     """Give the estimate of a nested cross-validation, where there is one."""
     if nested := record.get("nested"):
+        found = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
         yield (
-            f"nested     {scoring} {nested['score_mean']:.4f} ± {nested['score_std']:.4f} of what "
-            f"each of {nested['n_outer']} outer folds chose"
+            f"nested     {measure.name} {found} of what each of {nested['n_outer']} outer folds "
+            "chose"
         )
 
 
 def _test(record: Mapping[str, Any]) -> Iterator[str]:
-    """Give the scores and the error of the test rows."""
+    """Give the error of the test rows, and the scores that are no error."""
     scores = (record.get("test_scores") or {}).items()
-    if known := [f"{name} {score:.4f}" for name, score in scores if score is not None]:
-        yield f"test score {', '.join(known)}"
+    known = [(measure_of(name), score) for name, score in scores if score is not None]
+    if others := [f"{one.name} {one.text(one.of(x))}" for one, x in known if not one.is_error]:
+        yield f"test score {', '.join(others)}"
     if (n_wrong := record.get("n_test_errors")) is not None:
         n_test = record["dataset"]["n_test"]
         yield (

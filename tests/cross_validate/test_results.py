@@ -38,7 +38,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert "task       classification: 10 classes; default folds, scored by accuracy" in said
     assert "candidates 7 of knn, forest x 3 folds = 21 fits" in said
     assert f"best       {best['algorithm']}: " in said
-    assert f"accuracy {best['score_mean']:.4f} ±" in said
+    assert f"cv error   {100 * (1 - best['score_mean']):.2f} % ±" in said
     assert "fits       21 asked for, 9 made" in said
     assert f"report     {folder / 'report.html'}" in said
 
@@ -85,7 +85,7 @@ def test_numbers_text_and_gaps(tmp_path: Path) -> None:
     assert (cells["score_neg_mean_absolute_error"] < 0).all()
     assert cells["error"].isna().all()
     assert (folder / "residuals.svg").exists()
-    assert "neg mean absolute error" in (folder / "report.html").read_text().replace("_", " ")
+    assert "cv mean absolute error" in (folder / "report.html").read_text()
 
 
 def test_groups_stay_together_and_are_no_feature(tmp_path: Path) -> None:

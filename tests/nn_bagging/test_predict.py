@@ -104,7 +104,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert metadata["prediction_sets"]["coverage"] > 0.85
     page = (folder / "report.html").read_text()
     assert proved["assumption"] in page
-    assert "named as unlike all training rows" in page
+    assert "unlike all training samples" in page
 
     own = image(tmp_path / "zero.png", 0)
     bars = np.where(np.arange(120) // 15 % 2, 255, 0)[None].repeat(120, 0).astype(np.uint8)

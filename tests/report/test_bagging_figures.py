@@ -1,22 +1,16 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from pipelines.report.bagging_figures import (
-    Deferred,
     ExplainedSample,
     calibration,
     calibration_bins,
     certainty_panels,
-    ensemble_size,
     kept_errors,
-    member_searches,
-    selective_prediction,
 )
 from pipelines.report.style import VERMILLION, figure_style, save
 from pipelines.run_folder.statistics import wilson
@@ -34,21 +28,14 @@ def point(deferred: bool = False, image: bool = True, n_members: int = 5) -> Exp
     return ExplainedSample("test sample 3", 2, pixels, p, 1, deferred)
 
 
-def test_a_panel_has_the_image_a_box_for_every_class_and_every_member() -> None:
+def test_a_panel_has_the_image_and_every_member_of_every_class() -> None:
     with figure_style():
         figure = certainty_panels([point()], list("abcd"))
     images = [a for axes in figure.axes for a in axes.get_children() if isinstance(a, AxesImage)]
     np.testing.assert_array_equal(images[0].get_array(), np.arange(12).reshape(4, 3))
-    (members,) = drawn(figure, "members")
-    assert isinstance(members, PathCollection)
-    heights = members.get_offsets()[:, 1].reshape(5, 4)
-    np.testing.assert_allclose(heights, point().probabilities)
-    (boxes,) = drawn(figure, "boxes")
-    assert len(boxes.get_paths()) == 4
-    for code, path in enumerate(boxes.get_paths()):
-        low, high = path.vertices[:, 1].min(), path.vertices[:, 1].max()
-        expected = np.percentile(point().probabilities[:, code], [25, 75])
-        np.testing.assert_allclose([low, high], expected)
+    (members,) = drawn(figure, "dots")
+    heights = members.get_path().vertices[::2, 1].reshape(4, 5)
+    np.testing.assert_allclose(heights.T, point().probabilities)
 
 
 def test_a_point_that_is_referred_says_so_in_orange() -> None:
@@ -107,36 +94,3 @@ def test_kept_errors_refer_the_least_certain_first() -> None:
     kept, errors = kept_errors(certainty, is_right)
     np.testing.assert_allclose(kept, [0.5, 0.75, 1.0])  # equals go together
     np.testing.assert_allclose(errors, [1 / 2, 1 / 3, 2 / 4])
-
-
-def test_the_rule_is_a_point_of_the_referral_figure(tmp_path: Path) -> None:
-    certainty = np.linspace(0.3, 1, 50)
-    is_right = certainty > 0.5
-    figure = selective_prediction(certainty, is_right, Deferred(0.8, 0.01), "the rule")
-    (rule,) = drawn(figure, "rule")
-    np.testing.assert_allclose(rule.get_xydata(), [[0.8, 0.01]])
-    save(selective_prediction(certainty, np.ones(50, dtype=bool), None, ""), tmp_path, "no_error")
-
-
-def test_error_against_size_is_the_mean_of_the_subsets() -> None:
-    sizes = pd.DataFrame(
-        {"size": [1, 1, 2], "vote_error": [0.1, 0.3, 0.05], "mean_error": [0.1, 0.3, 0.06]}
-    )
-    figure = ensemble_size(sizes, 0.05)
-    (vote,) = drawn(figure, "vote")
-    np.testing.assert_allclose(vote.get_xydata(), [[1, 0.2], [2, 0.05]])
-
-
-def test_every_candidate_and_the_chosen_ones_are_drawn() -> None:
-    candidates = pd.DataFrame(
-        {
-            "member": [0, 0, 3, 3], "candidate": [0, 1, 0, 1],
-            "error_mean": [0.1, 0.2, 0.3, np.nan], "is_best": [True, False, True, False],
-        }
-    )  # fmt: skip
-    members = pd.DataFrame({"member": [0, 3], "test_error": [0.12, 0.28]})
-    figure = member_searches(candidates, members)
-    (best,), (failed,), (test,) = (drawn(figure, gid) for gid in ("best", "failed", "test"))
-    np.testing.assert_allclose(best.get_offsets(), [[0, 0.1], [1, 0.3]])
-    assert len(failed.get_offsets()) == 1
-    np.testing.assert_allclose(test.get_offsets(), [[0, 0.12], [1, 0.28]])

@@ -1,3 +1,5 @@
+"""The run folder of a grid search as its page reads and draws it."""
+
 import json
 
 import numpy as np
@@ -5,12 +7,24 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.report.svm_page import candidates_of, read_svm_run
-from pipelines.search.ranking import reduce_scores
+from pipelines.report import write_report
+from pipelines.report.base import Report
+from pipelines.report.page import charts_of, kind_of
+from pipelines.report.style import figure_style
+from pipelines.report.svm_page import MOST_PANELS, SvmRegressionReport, SvmReport
+from pipelines.run_folder.record import read_record
+
+from .page_reader import Page, figures_in
+
+
+def chart(report, name):
+    (found,) = [one for one in charts_of(report.sections()) if one.name == name]
+    with figure_style():
+        return found.draw()
 
 
 def test_all_pieces_are_read(make_run):
-    run = read_svm_run(make_run())
+    run = SvmReport.read(make_run())
     assert len(run.cells) == 5 * 4 * 4
     assert run.candidates["rank"].tolist() == list(range(1, 21))
     assert len(run.tasks) == 16
@@ -23,29 +37,9 @@ def test_all_pieces_are_read(make_run):
     assert (run.best.C, run.best.gamma) == (10.0, 0.01)
 
 
-def test_a_journal_cut_anywhere_in_its_last_line_gives_the_whole_lines(make_run):
-    folder = make_run()
-    journal = folder / "journal.jsonl"
-    whole = journal.read_bytes()
-    start = whole.rstrip().rfind(b"\n") + 1
-    for end in (start + 1, start + 40, len(whole) - 3):
-        journal.write_bytes(whole[:end])
-        assert len(read_svm_run(folder).tasks) == 15
-    journal.write_bytes(whole[:start] + "é".encode()[:1])
-    assert len(read_svm_run(folder).tasks) == 15
-
-
-def test_lines_that_are_no_task_are_passed_over(make_run):
-    folder = make_run()
-    with (folder / "journal.jsonl").open("a") as journal:
-        journal.write('[]\n{"task": "x"}\n{"started": "now", "seconds": 1}\nnull\n\n')
-        journal.write('{"task": "y", "worker": "w", "started": 1, "seconds": 1, "rows": [3]}\n')
-    assert len(read_svm_run(folder).tasks) == 16
-
-
 def test_cells_and_candidates_of_a_stopped_run_come_from_its_journal(make_run, make_unfinished):
-    finished = read_svm_run(make_run(name="finished"))
-    run = read_svm_run(make_unfinished(n_tasks=9))
+    finished = SvmReport.read(make_run(name="finished"))
+    run = SvmReport.read(make_unfinished(n_tasks=9))
 
     assert len(run.cells) == 9 * 5
     # The journal has 9 tasks: two gammas with 4 folds each, and one fold of a third.
@@ -66,78 +60,23 @@ def test_a_cell_tried_again_counts_once_with_its_last_outcome(make_unfinished):
     for row in failed["rows"]:
         row |= {"error": None, "status": "failed: out of memory"}
     path.write_text("\n".join([json.dumps(failed), *lines]) + "\n")
-    run = read_svm_run(folder)
+    run = SvmReport.read(folder)
     assert len(run.cells) == 8 * 5
     assert run.cells["error"].notna().all()
     assert sorted(task.n_failed for task in run.tasks)[-2:] == [0, 5]
 
 
-def test_ties_go_to_the_smaller_C_then_the_smaller_gamma():
-    cells = pd.DataFrame(
-        {"C": [10, 1, 1, 10], "gamma": [0.1, 0.2, 0.1, 0.2], "fold": 0, "error": [0.1] * 4}
-    )
-    ranked = candidates_of(cells, 1)
-    assert ranked[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [10, 0.2]]
-
-
-def test_the_best_has_the_highest_mean_score_as_the_run_ranks_them():
-    cells = pd.DataFrame(
-        {
-            "C": [1, 1, 10, 10, 100, 100],
-            "gamma": 0.1,
-            "fold": [0, 1] * 3,
-            "error": [0.1, 0.1, 0.2, 0.2, np.nan, 0.0],
-            "score": [0.5, 0.6, 0.9, 0.7, np.nan, 1.0],
-        }
-    )
-    ranked = candidates_of(cells, 2)
-    own = reduce_scores(cells, ["C", "gamma"], 2)
-    assert ranked["C"].tolist() == [10, 1, 100]
-    pd.testing.assert_frame_equal(ranked[list(own)].reset_index(drop=True), own, check_dtype=False)
-
-
-def test_a_candidate_with_a_failed_fold_ranks_last_and_an_unfinished_one_not_at_all():
-    cells = pd.DataFrame(
-        {
-            "C": [1, 1, 10, 10, 100],
-            "gamma": 0.1,
-            "fold": [0, 1, 0, 1, 0],
-            "error": [np.nan, 0.1, 0.3, 0.5, 0.0],
-        }
-    )
-    ranked = candidates_of(cells, 2)
-    assert ranked["C"].tolist() == [10, 1]
-    assert ranked["error_mean"].tolist()[0] == pytest.approx(0.4)
-    assert np.isnan(ranked["error_mean"].tolist()[1])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("run.json", b"{"),
-        ("run.json", b"[1]"),
-        ("run.json", b"\xff\xfe"),
-        ("cv_results.parquet", b"PAR1 cut short"),
-        ("candidates.parquet", b""),
-        ("test_errors.npz", b"no zip"),
-    ],
-)
-def test_a_damaged_file_is_named_in_one_line(make_run, name, content):
-    folder = make_run()
-    (folder / name).write_bytes(content)
-    with pytest.raises(InputError) as raised:
-        read_svm_run(folder)
-    message = str(raised.value)
-    assert message.startswith("RUN must")
-    assert str(folder / name) in message
-    assert "\n" not in message
-
-
-def test_a_table_without_its_columns_is_damaged(make_run):
-    folder = make_run()
-    pd.DataFrame({"C": [1.0]}).to_parquet(folder / "candidates.parquet")
-    with pytest.raises(InputError, match="no gamma, error_mean"):
-        read_svm_run(folder)
+def test_candidates_of_a_stopped_run_are_ranked_by_their_score_or_accuracy(make_unfinished):
+    folder = make_unfinished(n_tasks=8)
+    first = SvmReport.read(folder).candidates
+    assert first["error_mean"].is_monotonic_increasing
+    path = folder / "journal.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()[:8]]
+    for line in lines:
+        for row in line["rows"]:  # a scoring of another mind than accuracy
+            row["score"] = row["error"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert SvmReport.read(folder).candidates["error_mean"].is_monotonic_decreasing
 
 
 def test_images_of_another_shape_are_damaged(make_run, edit_run):
@@ -145,4 +84,68 @@ def test_images_of_another_shape_are_damaged(make_run, edit_run):
     record = json.loads((folder / "run.json").read_text())
     edit_run(folder, dataset=record["dataset"] | {"image_shape": [28, 28]})
     with pytest.raises(InputError, match="28 x 28 images"):
-        read_svm_run(folder)
+        SvmReport.read(folder)
+
+
+def test_the_folds_of_every_C_are_drawn_at_the_best_gamma(make_run):
+    run = SvmReport.read(make_run())
+    axes = chart(run, "fold_errors_best").axes[0]
+    (shown,) = [one for one in axes.patches if one.get_gid() == "dots"]
+    at_best = run.cells[run.cells["gamma"] == 0.01]
+    heights = shown.get_path().vertices[::2, 1]
+    assert np.sort(heights) == pytest.approx(np.sort(at_best["error"]))
+
+
+def test_the_map_has_the_mean_of_every_candidate(make_run):
+    run = SvmReport.read(make_run())
+    expected = run.cells.groupby(["gamma", "C"])["error"].mean().unstack()
+    pd.testing.assert_frame_equal(run.means(), expected, check_names=False)
+
+
+def test_each_gamma_has_a_panel_on_shared_axes(make_run):
+    run = SvmReport.read(make_run())
+    figure = chart(run, "fold_errors")
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
+    assert titles == ["gamma = 0.0001", "gamma = 0.001", "gamma = 0.01 (best)", "gamma = 0.1"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    line, means = figure.axes[1].lines[0], run.cells.groupby(["gamma", "C"])["error"].mean()
+    assert line.get_ydata() == pytest.approx(means.loc[1e-3].to_numpy())
+
+
+@pytest.mark.slow
+def test_of_600_gammas_24_have_a_panel(make_run):
+    run = SvmReport.read(make_run(C=(1.0, 10.0), gamma=np.logspace(-5, 1, 600)))
+    figure = chart(run, "fold_errors")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert len(titles) == MOST_PANELS
+    assert sum("(best)" in title for title in titles) == 1
+
+
+def test_a_search_of_numbers_is_read_and_drawn_by_its_scores(make_run, edit_run):
+    def with_epsilon(cells):
+        worse = cells.assign(epsilon=1.0, score=cells["score"] - 0.2)
+        return pd.concat([cells.assign(epsilon=0.1), worse], ignore_index=True)
+
+    folder = make_run(change=with_epsilon)
+    for name in ("candidates.parquet", "test_predictions.parquet", "test_errors.npz"):
+        (folder / name).unlink()
+    record = json.loads((folder / "run.json").read_text())
+    scores = {"r2": 0.87654, "neg_mean_absolute_error": -12.5}
+    edit_run(folder, best=None, test_error=None, n_test_errors=None, test_scores=scores,
+             dataset=record["dataset"] | {"task": "regression"})  # fmt: skip
+    pd.DataFrame({"row": [0, 1], "true": [1.0, 2.0], "predicted": [1.5, 2.0]}).to_parquet(
+        folder / "test_residuals.parquet"
+    )
+    kind: type[Report] = kind_of(read_record(folder)[1])
+    run = kind.read(folder)
+    assert isinstance(run, SvmRegressionReport)
+    assert run.best is not None
+    assert (run.best.C, run.best.gamma, run.best.epsilon) == (10.0, 0.01, 0.1)
+    assert run.means().max().max() == pytest.approx(run.best.score_mean)
+    page = Page(write_report(folder))
+    assert "C = 10, gamma = 0.01, epsilon = 0.1: 0.9550 ± 0.0154 cross-validated r2" in page.text
+    assert "0.8765 on the test set" in page.text
+    assert "test mean absolute error 12.5" in page.text, "the sign of scikit-learn's is undone"
+    assert figures_in(folder) == {
+        "heat_map", "fold_errors", "fold_errors_best", "residuals", "timeline"
+    }  # fmt: skip

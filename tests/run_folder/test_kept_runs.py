@@ -58,7 +58,7 @@ def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
     assert table["status"].tolist() == ["finished", "stopped", "finished"]
     assert table["test_error"].tolist() == pytest.approx([15 / 180, float("nan"), 16 / 180],
                                                          nan_ok=True)  # fmt: skip
-    assert "18 cells in common" in write_comparison(folders, kept / "page.html").read_text()
+    assert "3 runs compared" in write_comparison(folders, kept / "page.html").read_text()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

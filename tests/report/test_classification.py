@@ -5,16 +5,8 @@ from pipelines.report.classification import (
     class_name,
     confusion_counts,
     confusion_matrix,
-    wrong_test_samples,
 )
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder.reading import WrongImages
-
-
-def wrong_samples(n: int, shape: tuple[int, int] = (5, 4)) -> WrongImages:
-    codes = np.arange(n)
-    images = np.random.default_rng(0).integers(0, 255, (n, *shape)).astype(np.uint8)
-    return WrongImages(codes + 100, codes % 3, (codes + 1) % 3, images)
 
 
 def test_counts_are_true_by_predicted():
@@ -54,33 +46,10 @@ def test_the_matrix_serves_few_and_many_classes(n_classes, tmp_path):
         assert widest < cell[0, 0] - cell[1, 0]
 
 
-def test_a_matrix_without_errors(tmp_path):
-    with figure_style():
-        save(confusion_matrix(np.diag([3, 4]), ["a", "b"]), tmp_path, "confusion_matrix")
-
-
 def test_names_that_look_like_mathematics_or_lack_a_glyph_are_drawn(tmp_path):
     with figure_style():
         figure = confusion_matrix(np.array([[3, 1], [0, 4]]), ["$x_", "漢字"])
         save(figure, tmp_path, "confusion_matrix")
-
-
-def test_each_wrong_point_has_its_row_and_classes_as_title():
-    figure = wrong_test_samples(wrong_samples(3), ["a", "b", "c"])
-    assert [text.get_text() for text in figure.axes[0].texts] == [
-        "100: a → b", "101: b → c", "102: c → a"
-    ]  # fmt: skip
-    assert len(figure.axes[0].images) == 3
-    assert np.array_equal(figure.axes[0].images[1].get_array(), wrong_samples(3).images[1])
-
-
-def test_long_names_take_a_second_line():
-    figure = wrong_test_samples(wrong_samples(1), ["ankle boot", "T-shirt or top", "bag"])
-    assert [text.get_text() for text in figure.axes[0].texts] == ["100: ankle boot\n→ T-shirt or …"]
-
-
-def test_at_most_forty_wrong_points_are_drawn():
-    assert len(wrong_test_samples(wrong_samples(60), ["a", "b", "c"]).axes[0].images) == 40
 
 
 def test_a_code_without_a_name_is_its_own_name():
