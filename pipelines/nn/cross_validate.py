@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.network import Tensors
-from pipelines.nn.parts import ProgressCallback
+from pipelines.nn.stack import ProgressCallback
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import (
     Score,
     Stack,
+    Tensors,
     does_not_fit,
     empty_row,
     networks_that_fit,
@@ -48,13 +48,15 @@ def cross_validate_candidate(
         reason = does_not_fit(data, task, inputs, training)
         return failed_rows(data, task, reason)
     generators = generators_of(task.seed, task.n_folds)
+    n_rows = min(len(sample.train(fold)) for fold in range(task.n_folds))
     found: list[Row] = []
     for first in range(0, task.n_folds, at_once):
         folds = range(first, min(first + at_once, task.n_folds))
         drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in folds]
         stack = place(
-            data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training
-        )
+            data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training,
+            n_rows,
+        )  # fmt: skip
 
         def score(slot: int, weights: Tensors, first: int = first, stack: Stack = stack) -> Score:
             return stack.score(slot, sample.validation(first + slot), weights)
@@ -62,9 +64,8 @@ def cross_validate_candidate(
         def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
             on_progress((first + share * n) / task.n_folds)
 
-        parts = stack.parts
-        trained = train(task.candidate, inputs, stack.rows, parts, training, score, told_of_turn)
-        for fold, part, one in zip(folds, parts, trained, strict=True):
+        trained = train(stack, training, score, told_of_turn)
+        for fold, part, one in zip(folds, stack.parts, trained, strict=True):
             n_validation = len(sample.validation(fold))
             found.append(row_of(task, fold, len(part.rows), n_validation, one))
     return found

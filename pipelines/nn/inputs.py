@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.nn.space import Candidate
@@ -18,11 +19,14 @@ class Inputs:
     ----------
     image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
         None for a table
+    module : torch.nn.Module, or a function that returns one, optional
+        The user's own network, where Python gave it in place of a name.
     """
 
     n_features: int
     n_classes: int
     image_shape: tuple[int, ...] | None = None
+    module: Any = field(default=None, compare=False, repr=False)
 
     @property
     def largest_kernel(self) -> int | None:
@@ -67,8 +71,8 @@ def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
     return shapes
 
 
-def fan_in(name: str, shape: tuple[int, ...], shapes: Shapes) -> int:
+def fan_in(name: str, shapes: Shapes) -> int:
     """Return inputs of one output of the layer that the array ``name`` belongs to."""
     if name == "conv.weight":
-        return shape[1] - 1
+        return shapes[name][1] - 1
     return shapes[name.replace("bias", "weight")][0]

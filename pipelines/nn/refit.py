@@ -13,12 +13,12 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
-from pipelines.nn.network import Tensors
-from pipelines.nn.parts import OK, ProgressCallback, Trained
+from pipelines.nn.stack import OK, ProgressCallback, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import (
     Drawn,
     Score,
+    Tensors,
     does_not_fit,
     empty_row,
     networks_that_fit,
@@ -98,16 +98,20 @@ def refit_together(
             for task, own in zip(tasks, drawn, strict=True)
         ]
     generators = [generators_of(task.seed, 1)[0] for task in tasks]
-    stack = place(data, candidate, drawn, generators, inputs, training)
+    stack = place(data, candidate, drawn, generators, inputs, training, min(len(rows) for rows, _ in drawn))
 
     def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
         rows, out_of_bag = drawn[slot]
-        # A copy: on a CPU, numpy() is a view.
-        numbers = {name: np.array(one.cpu().numpy()) for name, one in weights.items()}
+        # A copy: on a CPU, numpy() is a view. What a module only counts it need not remember.
+        numbers = {
+            name: np.array(one.cpu().numpy())
+            for name, one in weights.items()
+            if one.is_floating_point()
+        }
         of_left_out = stack.score(slot, out_of_bag, weights)
         return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
 
-    trained = train(candidate, inputs, stack.rows, stack.parts, training, collect, on_progress)
+    trained = train(stack, training, collect, on_progress)
     return [
         _refitted(data, task, inputs, training, own, one)
         for task, own, one in zip(tasks, drawn, trained, strict=True)

@@ -3,22 +3,95 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.placement import FoldedData, cached
 from pipelines.data.preparation import Preparation
-from pipelines.nn.device_rows import DeviceRows, place_parts, place_rows, relative_scaling
+from pipelines.data.scaling import FittedScaling
+from pipelines.nn.device_rows import (
+    DeviceRows,
+    place_images,
+    place_parts,
+    place_rows,
+    relative_scaling,
+)
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.network import Tensors, log_certainty
-from pipelines.nn.parts import OK, Part, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, scoring_rows, training_bytes
 from pipelines.nn.space import Candidate
 from pipelines.nn.tasks import Row, Task, redraw_sample
+
+if TYPE_CHECKING:
+    import torch
+
+Tensors = dict[str, "torch.Tensor"]
+Result = TypeVar("Result")
+ProgressCallback = Callable[[float], None]
+OK, DIVERGED = "ok", "diverged"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A network of a stack, with the rows that it is trained on.
+
+    Attributes
+    ----------
+    rows : int array
+        Of the data set; a row may occur more than once.
+    generator : numpy Generator
+        Draws its first weights, then the order of every epoch.
+    scaling : FittedScaling, optional
+        Of the placed rows; see ``relative_scaling``.
+    out_of_bag : int array, optional
+        Rows that were not drawn, each once: they end the training of a network for tables.
+    weights : float array, optional
+        What each of those counts there; by default all alike.
+    """
+
+    rows: np.ndarray
+    generator: np.random.Generator
+    scaling: FittedScaling | None = None
+    out_of_bag: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    def scaled(self, X: torch.Tensor) -> torch.Tensor:
+        """Return placed rows, brought to the scale of the network's own where they are."""
+        import torch
+
+        X = X.float()  # images are placed as bytes
+        if self.scaling is None:
+            return X
+        center, scale = (
+            torch.from_numpy(np.asarray(one, dtype=np.float32)).to(X.device)
+            for one in (self.scaling.center, self.scaling.scale)
+        )
+        return X.sub_(center).div_(scale)
+
+
+@dataclass(frozen=True)
+class Trained(Generic[Result]):
+    """A trained network.
+
+    Attributes
+    ----------
+    result : what ``collect`` made of it
+    losses : mean cross-entropy of each epoch, measured while the weights moved
+    status : "ok" or "diverged"
+    seconds : of the stack's training up to the end of this network, shared out among
+        the networks that were trained meanwhile
+    """
+
+    result: Result
+    losses: tuple[float, ...]
+    status: str
+    seconds: float
+
 
 Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
 GIB = 2**30
@@ -49,25 +122,35 @@ class Stack:
     """A candidate, rows on the device, and for each network which of them are its own.
 
     Row r of the data set is row ``slot * step + r`` for the network of ``parts[slot]``.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the smallest part of the task, of which this stack may be a share: a module's
+        networks all take the steps that it has rows for.
     """
 
     candidate: Candidate
     inputs: Inputs
     rows: DeviceRows
     parts: list[Part]
-    step: int
+    step: int = 0
+    n_rows: int = 0
 
     def score(self, slot: int, some: np.ndarray, weights: Tensors) -> Score:
         """Score one network on rows of the data set."""
         import torch
 
+        from pipelines.nn.networks import log_certainty, network_to_ask
+
         started = time.perf_counter()
         rows = self.rows
+        network = network_to_ask(self.candidate, self.inputs, rows.device)
         index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
         n_errors, loss = 0, 0.0
         for block in index.split(scoring_rows(self.candidate, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
-            certainty = log_certainty(weights, X, self.candidate, self.inputs)
+            certainty = log_certainty(network, weights, X, self.inputs)
             truth = rows.one_hot.index_select(0, block)
             n_errors += int((certainty.argmax(1) != truth.argmax(1)).sum())
             loss -= float((certainty * truth).sum())
@@ -82,8 +165,13 @@ def place(
     generators: Sequence[np.random.Generator],
     inputs: Inputs,
     training: Training,
+    n_rows: int,
 ) -> Stack:
-    """Place what a stack is trained on: for each of its networks the rows drawn, and left out."""
+    """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
+
+    Images for a module stay as they came, so that they can be augmented, and are scaled batch
+    by batch.
+    """
     trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
     weights = np.ones(len(data.y)) if data.weights is None else data.weights
     if isinstance(data.scaling, Preparation):
@@ -92,13 +180,15 @@ def place(
         return Stack(candidate, inputs, placed, [
             Part(slot * n + rows, own, None, slot * n + out_of_bag, weights[out_of_bag])
             for slot, (rows, out_of_bag, own) in enumerate(trios)
-        ], n)  # fmt: skip
+        ], n, n_rows)  # fmt: skip
+    as_they_came = training.optimizer is not None and inputs.image_shape is not None
+    scaling = data.scaling_for if as_they_came else partial(relative_scaling, data)
     parts = [
-        Part(rows, own, relative_scaling(data, rows), out_of_bag, weights[out_of_bag])
+        Part(rows, own, scaling(rows), out_of_bag, weights[out_of_bag])
         for rows, out_of_bag, own in trios
     ]
-    rows = place_rows(data, inputs.n_classes, training.device)
-    return Stack(candidate, inputs, rows, parts, 0)
+    rows = (place_images if as_they_came else place_rows)(data, inputs.n_classes, training.device)
+    return Stack(candidate, inputs, rows, parts, 0, n_rows)
 
 
 def networks_that_fit(

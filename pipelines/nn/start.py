@@ -42,7 +42,7 @@ def first_weights(
     }
     for slot, generator in enumerate(generators):
         for name, shape in shapes.items():
-            bound = fan_in(name, shape, shapes) ** -0.5
+            bound = fan_in(name, shapes) ** -0.5
             drawn = generator.random(shape, dtype=np.float32)
             drawn *= 2 * bound
             drawn -= bound

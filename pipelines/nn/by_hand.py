@@ -10,7 +10,6 @@ That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipelines.nn.delayed import LAYER, DelayedUpdates
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Tensors = dict[str, "torch.Tensor"]
 
 
-class Stack:
+class StackedWeights:
     """The weights and velocities of ``n_slots`` networks, and a step of all of them.
 
     Attributes
@@ -63,14 +62,14 @@ class Stack:
     def n_slots(self) -> int:
         return len(self.loss)
 
-    def narrow(self, first: int, count: int) -> Stack:
+    def narrow(self, first: int, count: int) -> StackedWeights:
         """Return a stack of some of the networks, sharing their memory."""
         slots = slice(first, first + count)
         weights, velocities, scaling = (
             {name: one[slots] for name, one in arrays.items()}
             for arrays in (self.weights, self.velocities, self.scaling)
         )
-        return Stack(
+        return StackedWeights(
             self._candidate, self._inputs, self._rows, weights, velocities, scaling,
             self.loss[slots], self.delayed and self.delayed.narrow(slots),
         )  # fmt: skip
@@ -225,33 +224,3 @@ def _unfold_into(windows: torch.Tensor, images: torch.Tensor, inputs: Inputs, k:
             images.storage_offset(),
         )
     )  # fmt: skip
-
-
-def log_certainty(
-    weights: Mapping[str, torch.Tensor], rows: torch.Tensor, candidate: Candidate, inputs: Inputs
-) -> torch.Tensor:
-    """Return the logarithm of one network's softmax certainty.
-
-    Parameters
-    ----------
-    weights : tensors of the shapes ``weight_shapes`` gives, by name
-    rows : float32 tensor of shape (n_rows, n_features), scaled
-
-    Returns
-    -------
-    float32 tensor of shape (n_rows, n_classes)
-    """
-    import torch
-
-    if candidate.network == "conv":
-        assert inputs.image_shape is not None
-        k = candidate.kernel_size
-        kernels = weights["conv.weight"]
-        images = rows.view(-1, 1, *inputs.image_shape)
-        rows = torch.nn.functional.conv2d(
-            images, kernels[:, :-1].reshape(-1, 1, k, k), kernels[:, -1]
-        )
-        rows = rows.relu_().flatten(1)
-    hidden = torch.addmm(weights["hidden.bias"], rows, weights["hidden.weight"]).relu_()
-    outputs = torch.addmm(weights["output.bias"], hidden, weights["output.weight"])
-    return torch.log_softmax(outputs, 1)
