@@ -34,7 +34,6 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
 
-
 SMALLEST_OF_CNN = 20  # pixels on a side
 
 
@@ -73,8 +72,9 @@ class TrainingOptions:
         parse=float, check=at_least(0, 0.9), metavar="SHARE",
     )  # fmt: skip
     patience: int | None = number(
-        None, "end a network after so many epochs without a smaller loss of the rows that its "
-        "sample left out, and take its best (default: never; of network table 15)"
+        None,
+        "end a network after so many epochs without a smaller loss of the rows that its "
+        "sample left out, and take its best (default: never; of network table 15)",
     )
     batch_size: int | None = number(
         None, "rows of a step of training (default: 64; of the study's networks 10, of table 256)"

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_candidate
+from pipelines.nn.fit import Refitted, cross_validate_candidate, refit, refit_together
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.stack import ProgressCallback
-from pipelines.nn.refit import Refitted, refit, refit_together
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
+from pipelines.nn.stack import ProgressCallback
 from pipelines.nn.tasks import CandidateTask, RefitTask, Row, refit_task, split_tasks
 from pipelines.run_folder.ranking import candidates_of
 

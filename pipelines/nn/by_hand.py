@@ -10,10 +10,13 @@ That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipelines.nn.delayed import LAYER, DelayedUpdates
-from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
 
 if TYPE_CHECKING:
@@ -224,3 +227,39 @@ def _unfold_into(windows: torch.Tensor, images: torch.Tensor, inputs: Inputs, k:
             images.storage_offset(),
         )
     )  # fmt: skip
+
+
+def first_weights(
+    candidate: Candidate,
+    inputs: Inputs,
+    generators: Sequence[np.random.Generator],
+    device: torch.device,
+) -> dict[str, torch.Tensor]:
+    """Return first weights of a stack of networks, one for each generator.
+
+    Uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
+    ``Conv2d`` begin; drawn by numpy, so that they are the same on every device.
+
+    Returns
+    -------
+    float32 tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
+    """
+    import torch
+
+    shapes = weight_shapes(candidate, inputs)
+    stacked = {
+        name: torch.empty(len(generators), *shape, device=device) for name, shape in shapes.items()
+    }
+    for slot, generator in enumerate(generators):
+        for name, shape in shapes.items():
+            bound = fan_in(name, shapes) ** -0.5
+            drawn = generator.random(shape, dtype=np.float32)
+            drawn *= 2 * bound
+            drawn -= bound
+            stacked[name][slot].copy_(torch.from_numpy(drawn))
+    return stacked
+
+
+def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return ``rows`` in the order of one epoch, int64."""
+    return generator.permutation(rows).astype(np.int64)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Tensors, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import epoch_order, first_weights
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Tensors, Trained
 
 if TYPE_CHECKING:
     import torch

@@ -23,8 +23,8 @@ from torch.nn import functional
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import MaxPool2d, as_network_takes, drawing, make_network
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 
 if TYPE_CHECKING:
     from pipelines.nn.stack import Stack
@@ -167,7 +167,11 @@ class _Trainer:
     def train(
         self, collect: Callable[[int, Tensors], Result], on_progress: ProgressCallback
     ) -> list[Trained[Result]]:
-        n, max_epochs, patience = len(self._slots), self._training.max_epochs, self._training.patience
+        n, max_epochs, patience = (
+            len(self._slots),
+            self._training.max_epochs,
+            self._training.patience,
+        )
         losses: list[list[float]] = [[] for _ in self._slots]
         least, since = [math.inf] * n, [0] * n
         kept = [self._weights_of(number) for number in range(n)] if patience else []
@@ -194,9 +198,7 @@ class _Trainer:
         for number, slot in enumerate(self._slots):
             weights = kept[number] if patience else self._weights_of(number)
             status = OK if all(map(math.isfinite, losses[number])) else DIVERGED
-            made.append(
-                Trained(collect(slot, weights), tuple(losses[number]), status, seconds)
-            )
+            made.append(Trained(collect(slot, weights), tuple(losses[number]), status, seconds))
         return made
 
     def _weights_of(self, number: int) -> Tensors:
@@ -261,8 +263,9 @@ def _scaling_of(parts: Sequence[Part], device: torch.device) -> tuple[torch.Tens
     if any(part.scaling is None for part in parts):
         return None
     return tuple(
-        torch.from_numpy(np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts]))
-        .to(device, torch.float32)[:, None]
+        torch.from_numpy(
+            np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts])
+        ).to(device, torch.float32)[:, None]
         for name in ("center", "scale")
     )
 

@@ -82,7 +82,12 @@ class Training:
     ) -> Training:  # fmt: skip
         """Return settings, with the defaults of a kind of network where None is given."""
         asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
-        if network in BY_HAND and set(asked) == {None} and augment == "none" and precision != "bf16":
+        if (
+            network in BY_HAND
+            and set(asked) == {None}
+            and augment == "none"
+            and precision != "bf16"
+        ):
             batch, epochs = cls.batch_size, cls.max_epochs
             if network == "table":
                 batch = BATCH

@@ -9,16 +9,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.device_rows import DeviceRows
 from pipelines.nn.early_stopping import train_with_early_stopping
 from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.by_hand import StackedWeights
-from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Stack, Tensors, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import epoch_order, first_weights
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Stack, Tensors, Trained
 
 BATCHES_BETWEEN = 64  # of which the share done is told
 
