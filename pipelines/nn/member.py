@@ -76,6 +76,19 @@ class Member:
                 certainty[first : first + step] = answer.cpu().numpy()
         return certainty
 
+    def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
+        """Return images, each changed at random, float32 of the shape of ``X``."""
+        import torch
+
+        from pipelines.nn.augment import augmented
+        from pipelines.nn.device_rows import brightest_of
+        from pipelines.nn.networks import as_network_takes
+
+        generator = torch.Generator().manual_seed(seed)
+        images = as_network_takes(torch.tensor(X, dtype=torch.float32), self.inputs)
+        changed = augmented(images[None], augment, [generator], brightest_of(X))
+        return changed.view(len(X), -1).numpy()
+
     def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
         """Return the member as arrays whose names begin with ``prefix``, and as metadata."""
         arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
