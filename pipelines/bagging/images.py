@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.dataset import ImageShape
 from pipelines.errors import InputError, opt
 
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
@@ -41,13 +42,15 @@ class ImageFormat:
     ink_side: int
 
     @classmethod
-    def of(cls, X: np.ndarray, shape: tuple[int, int]) -> ImageFormat:
-        """Return the form of images ``X``, an array of shape (n, height * width)."""
-        images = X.reshape(len(X), *shape)
+    def of(cls, X: np.ndarray, shape: ImageShape) -> ImageFormat:
+        """Return the form of images ``X``, an array of shape (n, channels * height * width)."""
+        height, width = shape[-2:]
+        images = X.reshape(-1, height, width)
         brightest = float(images.max())
         is_ink = images > INK * brightest
         sides = np.maximum(_extent(is_ink.any(axis=2)), _extent(is_ink.any(axis=1)))
-        return cls(*shape, brightest, int(np.median(sides[sides > 0])) if sides.any() else shape[0])
+        ink_side = int(np.median(sides[sides > 0])) if sides.any() else height
+        return cls(height, width, brightest, ink_side)
 
 
 def _extent(lines: Any) -> np.ndarray:

@@ -16,12 +16,19 @@ from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
 Task = Literal["classification", "regression"]
+ImageShape = tuple[int, ...]  # (height, width) of gray images, (channels, height, width) of colour
 ROWS_LOOKED_AT = 2000  # of images, whose pixels vary alike everywhere
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
 
 if TYPE_CHECKING:
     from pipelines.data.tables import RawTable
+
+
+def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
+    """Return the three lengths of an ``image_shape``; a gray image has one channel."""
+    channels, height, width = (1, *shape) if len(shape) == 2 else shape
+    return channels, height, width
 
 
 def rows_of(X: Any, rows: Any) -> Any:
@@ -41,7 +48,7 @@ class Source:
     scaling: Scaling | Preparation
     X_test: Array | None = None
     y_test: Array | None = None
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape | None = None
     feature_names: list[str] | None = None
     table: RawTable | None = None
     groups: Array | None = None
@@ -65,7 +72,8 @@ class Dataset:
     y_test : as y_train, of shape (n_test,)
     classes : labels in sorted order, of shape (n_classes,); ``classes[code]`` is the label; none
         of a regression
-    image_shape : (height, width) in pixels, or None for a table
+    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, None
+        of a table; a row of X is an image of this shape, flattened
     feature_names : the table's columns, or None for images
     scaling : how features are to be brought to a common range
     table : what a file's table was understood to be, for ``run.json``; None for images
@@ -80,7 +88,7 @@ class Dataset:
     X_test: Any
     y_test: NDArray[Any]
     classes: Array
-    image_shape: tuple[int, int] | None
+    image_shape: ImageShape | None
     feature_names: list[str] | None
     scaling: Scaling | Preparation
     table: Mapping[str, Any] | None = None

@@ -16,17 +16,18 @@ class Inputs:
 
     Attributes
     ----------
-    image_shape : (height, width) in pixels, or None for a table
+    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
+        None for a table
     """
 
     n_features: int
     n_classes: int
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
 
     @property
     def largest_kernel(self) -> int | None:
         """The largest kernel an image has room for: its shorter side. None for a table."""
-        return min(self.image_shape) if self.image_shape else None
+        return min(self.image_shape[-2:]) if self.image_shape else None
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
         """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
@@ -38,7 +39,7 @@ class Inputs:
         """
         if self.image_shape is None:
             raise InputError("a convolution needs images, and these rows are a table; use mlp")
-        height, width = self.image_shape
+        height, width = self.image_shape[-2:]
         if not 1 <= kernel_size <= min(height, width):
             raise InputError(
                 f"kernel_size must be at most {min(height, width)}, the shorter side of images of "

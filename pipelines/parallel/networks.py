@@ -29,7 +29,7 @@ class Network:
     Attributes
     ----------
     name : one of ``NETWORKS``, or ``FILE.py:FUNCTION``
-    image_shape : (height, width) in pixels, or None
+    image_shape : (height, width) in pixels, channels before them if coloured, or None
     hidden : units of the layers of an mlp
     source : the text of the user's file; the workers need not reach it
     """
@@ -37,7 +37,7 @@ class Network:
     name: str
     n_inputs: int
     n_outputs: int
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     hidden: tuple[int, ...] = (64, 64)
     source: str = ""
 

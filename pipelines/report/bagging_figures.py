@@ -47,7 +47,7 @@ class ExplainedSample:
     ----------
     name : str
     true : int, or None where nobody knows
-    image : array of shape (h, w), or None for a row of a table
+    image : array of shape (h, w), or uint8 (h, w, 3) if coloured, or None for a row of a table
     probabilities : float array of shape (n_members, n_classes)
     vote : int, class code
     deferred : bool
@@ -117,7 +117,7 @@ def _title(sample: ExplainedSample, classes: Sequence[str]) -> str:
 def _draw_image(axes: Axes, image: np.ndarray) -> None:
     axes.imshow(image, cmap="gray_r", vmin=0, vmax=max(1.0, float(image.max())),
                 interpolation="none")  # fmt: skip
-    height, width = image.shape
+    height, width = image.shape[:2]
     axes.add_patch(
         Rectangle((-0.5, -0.5), width, height, fill=False, edgecolor=GREY, lw=0.5, clip_on=False)
     )

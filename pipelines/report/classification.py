@@ -130,7 +130,7 @@ def wrong_test_samples(wrong: WrongImages, classes: Sequence[str]) -> Figure:
     is_long = max(len(f"{row}: {true} → {predicted}") for row, true, predicted in titles) > 13
     n_columns = (5 if is_long else 6) - 2 * is_phone()
     n_rows = math.ceil(shown / n_columns)
-    height, width = wrong.images.shape[1:]
+    height, width = wrong.images.shape[1:3]
     # Places in units of one image's width: the image, and its title above.
     high, gap = height / width, 0.12
     title = 0.34 if is_long else 0.22
@@ -211,8 +211,9 @@ def wrong_table(run: Run[Any]) -> Table:
 
 
 def _image_uri(pixels: np.ndarray, brightest: float) -> str:
-    """Return a small image, ink dark on light, as the figures show it."""
-    shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
+    """Return a small image: in its colours, or ink dark on light, as the figures show it."""
+    shades = np.clip(255 * pixels.astype(float) / brightest, 0, 255)
+    shades = 255 - shades if pixels.ndim == 2 else pixels
     file = BytesIO()
     Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

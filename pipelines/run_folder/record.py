@@ -73,5 +73,5 @@ def _refuse_impossible(record: Record) -> None:
     dataset = record.dataset
     if len(dataset.classes) > MOST_CLASSES:
         raise ValueError(f"dataset.classes: more than {MOST_CLASSES:,} classes")
-    if dataset.image_shape is not None and len(dataset.image_shape) != 2:
-        raise ValueError("dataset.image_shape: not a height and a width")
+    if dataset.image_shape is not None and len(dataset.image_shape) not in (2, 3):
+        raise ValueError("dataset.image_shape: not a height and a width, nor channels before them")
