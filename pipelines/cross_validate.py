@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
@@ -34,7 +34,7 @@ class Options(
     RunOptions,
     TestOptions,
     TaskOptions,
-    TableOptions,
+    OwnDataOptions,
 ):
     """Options of ``cross_validate``."""
 
@@ -77,7 +77,7 @@ class CrossValidation(SearchJob[Options]):
         return load_dataset(
             options.dataset, task=options.task_asked,
             n_folds=options.folds, test_size=options.test_size, seed=options.seed,
-            groups=options.groups, in_order=options.cv == "time", **options.table(),
+            groups=options.groups, in_order=options.cv == "time", **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:

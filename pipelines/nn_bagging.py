@@ -21,7 +21,7 @@ from pipelines.nn.settings import PRECISIONS, Training, need_torch
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
@@ -52,7 +52,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
+class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``nn_bagging``."""
 
     group: ClassVar[str] = "ensemble and search"
@@ -124,7 +124,7 @@ class Bagging(job.Job[Options]):
         return load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
-            n_folds=options.folds if options.rare != "refuse" else 1, **options.table(),
+            n_folds=options.folds if options.rare != "refuse" else 1, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:

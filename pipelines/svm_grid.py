@@ -18,7 +18,7 @@ from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.placement import FoldedData
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.search.candidate_scorer import CandidateScorer
@@ -52,7 +52,7 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 @dataclass(frozen=True)
 class Options(
-    SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, TableOptions
+    SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, OwnDataOptions
 ):
     """Options of ``svm_grid``."""
 
@@ -120,7 +120,7 @@ class Search(SearchJob[Options]):
         dataset = load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             device="gpu" if on_gpu else "cpu", n_folds=options.folds, groups=options.groups,
-            in_order=options.cv == "time", task=options.task_asked, **options.table(),
+            in_order=options.cv == "time", task=options.task_asked, **options.as_read(),
         )  # fmt: skip
         if dataset.task == REGRESSION:
             refuse_for_numbers(options)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.images import ImageFormat, read_image
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
@@ -18,6 +17,7 @@ from pipelines.bagging.selective_prediction import (
     stored_selective_prediction,
 )
 from pipelines.console import echo, print_error
+from pipelines.data.image_files import ImageFormat, read_image
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch

@@ -50,7 +50,9 @@ class Source:
     y_test: Array | None = None
     image_shape: ImageShape | None = None
     feature_names: list[str] | None = None
+    ink: bool = False
     table: RawTable | None = None
+    lines: tuple[str, ...] = ()
     groups: Array | None = None
 
     @property
@@ -80,6 +82,7 @@ class Dataset:
     lines : what is said of that before a run
     task : "classification" or "regression"
     groups : of the training rows, or None
+    ink : whether images are drawn on an even ground, such as digits, and no photographs
     """
 
     name: str
@@ -95,6 +98,7 @@ class Dataset:
     lines: tuple[str, ...] = ()
     task: Task = CLASSIFICATION
     groups: Array | None = None
+    ink: bool = False
 
     @property
     def n_classes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.run_folder.records.base import OptionMetadata, Record
 from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
@@ -49,12 +49,13 @@ class NoveltyMetadata(Part):
 
 
 class ImageForm(Part):
-    """The form of the images of an ensemble, as ``bagging.images`` measures it."""
+    """The form of the images of an ensemble, as ``ImageFormat`` describes it."""
 
     height: Side
     width: Side
     brightest: Positive
-    ink_side: Side
+    ink_side: Side | None
+    channels: Literal[1, 3] = 1
 
 
 class BaggingOptions(OptionMetadata):
