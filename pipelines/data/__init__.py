@@ -64,6 +64,7 @@ def load_dataset(
     in_order: bool = False,
     images: ImageReading | None = None,
     show_progress: bool = False,
+    features: str | Path | None = None,
 ) -> Dataset:
     """Load a data set by its name, a table or a folder of images by its path, ready for folds.
 
@@ -86,6 +87,8 @@ def load_dataset(
     in_order : rows are in the order of time; then the last ones are the test rows
     images : how the images of a folder are to be read
     show_progress : draw a bar on a terminal while images are decoded
+    features : an .npy file of a row of numbers for each image, those of training first, which takes
+        the place of its pixels
 
     Returns
     -------
@@ -100,7 +103,8 @@ def load_dataset(
         name, data_dir, target, device, reading or Reading(), task, groups,
         images or ImageReading(), show_progress,
     )  # fmt: skip
-    X, labels, classes = source.X, source.y, np.empty(0)
+    labels, classes = source.y, np.empty(0)
+    rows = np.arange(len(labels))
     lines = list(source.table.lines() if source.table else source.lines)
     if source.task == CLASSIFICATION:
         classes = np.unique(labels)
@@ -114,23 +118,24 @@ def load_dataset(
         stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
         if stratified and 0 < test_size < 1:
             kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
-            X, labels, classes = rows_of(X, kept), labels[kept], np.unique(labels[kept])
+            rows, labels, classes = rows[kept], labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
         y = _encoded(labels, classes, source.task)
         train, test = _split_off_test(y, classes, source, test_size, seed, in_order)
-        X_test, y_test = rows_of(X, test), y[test]
+        X_test, y_test, test = rows_of(source.X, rows[test]), y[test], rows[test]
     else:
         y = _encoded(labels, classes, source.task)
         train = np.arange(len(y))
         X_test, y_test = source.X_test, _encode_test(source.y_test, classes)
+        test = len(labels) + np.arange(len(y_test))
     train = _limited(train, y, source.task, limit, seed, in_order)
-    X_train, scaling = rows_of(X, train), source.scaling
+    X_train, scaling = rows_of(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
         scaling = scaling.laid_out(X_train)
     else:
         X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
-    return Dataset(
+    dataset = Dataset(
         name=name if name in DATASETS else Path(name).name,
         X_train=X_train,
         y_train=y[train],
@@ -146,6 +151,35 @@ def load_dataset(
         groups=None if source.groups is None else source.groups[train],
         ink=source.ink,
     )
+    if features is None:
+        return dataset
+    if dataset.image_shape is None:
+        raise InputError(f"{opt('features')} are of images, {name!r} has none; leave it out")
+    n_images = len(source.y) + (0 if source.y_test is None else len(source.y_test))
+    found = _read_features(Path(features), n_images)
+    return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
+
+
+def _read_features(path: Path, n_images: int) -> Array:
+    """Return a row of finite numbers for each image."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"{opt('features')} must be an .npy file that can be read, '{path}' cannot "
+            f"({getattr(error, 'strerror', None) or error}); write it with numpy.save"
+        ) from None
+    if found.ndim != 2 or found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+        raise InputError(
+            f"{opt('features')} must hold finite numbers in two dimensions, '{path}' holds "
+            f"{found.dtype} of shape {found.shape}; write a row of them for each image"
+        )
+    if len(found) != n_images:
+        raise InputError(
+            f"{opt('features')} must have {n_images:,} rows, one for each image of training and "
+            f"test, '{path}' has {len(found):,}; write them in the order of the data set"
+        )
+    return np.ascontiguousarray(found, np.float64)
 
 
 def _encoded(labels: Array, classes: Array, task: Task) -> Array:

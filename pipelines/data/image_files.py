@@ -11,6 +11,7 @@ of the data set were.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     from PIL import Image
 
+# torchvision's, which are here as well so that nobody need wait for it.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
 ORIENTATION = 0x0112  # of Exif
@@ -136,6 +139,29 @@ def _extent(lines: Any) -> np.ndarray:
     """Return the length from the first to the last True of each row, shape (n,); 0 if none."""
     first, last = lines.argmax(axis=1), lines.shape[1] - lines[:, ::-1].argmax(axis=1)
     return np.where(lines.any(axis=1), last - first, 0)
+
+
+def files_of(images: Iterable[Path]) -> list[Path]:
+    """Return files of images, those of a folder in the order of their names.
+
+    Raises
+    ------
+    InputError
+        A folder has none.
+    """
+    files: list[Path] = []
+    for image in images:
+        if not image.is_dir():
+            files.append(image)
+            continue
+        found = sorted(one for one in image.rglob("*") if one.name.lower().endswith(SUFFIXES))
+        if not found:
+            raise InputError(
+                f"{opt('image')} must be images or folders of them, '{image}' has none; its files "
+                f"must end in {', '.join(SUFFIXES)}"
+            )
+        files += found
+    return files
 
 
 def read_image(path: Path, form: ImageFormat) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipelines.data.dataset import Array, Source
-from pipelines.data.image_files import decode
+from pipelines.data.image_files import SUFFIXES, decode
 from pipelines.data.images import need_torchvision
 from pipelines.data.scaling import PIXELS_0_255
 from pipelines.data.tables.words import counted, listed
@@ -31,8 +31,6 @@ from pipelines.errors import InputError, opt
 TRAINING, TEST = ("train",), ("test", "val")  # names of the folders of a split that is there
 BATCH = 64  # images that a decoding process hands over at once
 FEW = 500  # images, which are decoded sooner than processes start
-# torchvision's, which are here as well so that a second run need not wait for it.
-SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 VERSION = 1  # of what is cached; another one decodes anew
 Unreadable = Literal["refuse", "skip"]
 UNREADABLE: tuple[Unreadable, ...] = ("refuse", "skip")

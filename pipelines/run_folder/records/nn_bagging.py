@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from pipelines.run_folder.records.base import OptionMetadata, Record
-from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
+from pipelines.run_folder.records.base import ImageForm, OptionMetadata, Record
+from pipelines.run_folder.schema import Count, Number, Part, Share
 
 
 class SelectivePredictionMetadata(Part):
@@ -46,16 +46,6 @@ class NoveltyMetadata(Part):
 
     rate: Share
     n_named: Count
-
-
-class ImageForm(Part):
-    """The form of the images of an ensemble, as ``ImageFormat`` describes it."""
-
-    height: Side
-    width: Side
-    brightest: Positive
-    ink_side: Side | None
-    channels: Literal[1, 3] = 1
 
 
 class BaggingOptions(OptionMetadata):
