@@ -14,7 +14,7 @@ from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOpt
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
-from pipelines.run.groups import RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder import names
@@ -28,7 +28,7 @@ SECONDS_BETWEEN_LINES = 10
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
+class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``data_parallel``."""
 
     def check(self) -> None:
@@ -37,7 +37,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
         self.refuse_meaningless()
         if self.network != "approximator":
             return
-        of_rows = {field.name for group in (TableOptions, TestOptions) for field in fields(group)}
+        of_rows = {field.name for group in (OwnDataOptions, TestOptions) for field in fields(group)}
         for field in fields(self):
             if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
                 raise InputError(
@@ -84,7 +84,7 @@ class DataParallel(job.Job[Options]):
         return load_rows(
             options.dataset, options.network, source, options.hidden or HIDDEN,
             task=task, test_size=options.test_size, validation=options.validation,
-            seed=options.seed, **options.table(),
+            seed=options.seed, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Problem) -> list[str]:

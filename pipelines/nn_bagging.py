@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pipelines.bagging.explain import Asked, are_rows
 from pipelines.bagging.risk_control import CONFIDENCE
-from pipelines.bagging.summary import form_of, is_ink, of_plan, of_run
+from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.augment import check_augment, chosen
@@ -29,7 +29,7 @@ from pipelines.nn.settings import (
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
@@ -98,7 +98,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
+class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``nn_bagging``."""
 
     group: ClassVar[str] = "ensemble and search"
@@ -172,7 +172,7 @@ class Bagging(job.Job[Options]):
         return load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
-            n_folds=options.folds if options.rare != "refuse" else 1, **options.table(),
+            n_folds=options.folds if options.rare != "refuse" else 1, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
@@ -183,7 +183,7 @@ class Bagging(job.Job[Options]):
         self.asked = Asked.of(options.explain, options.image or (), data)
         self.asked.refuse_other_images(self.record)
         self.space = self._space()
-        self.augment = chosen(options.augment, data.image_shape is not None, is_ink(data))
+        self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
         training = Training.of(
             self.space.network, len(data.y_train), batch_size=options.batch_size,
             max_epochs=options.max_epochs, optimizer=options.optimizer, schedule=options.schedule,

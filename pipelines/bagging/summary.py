@@ -18,12 +18,6 @@ def form_of(dataset: Dataset) -> str:
     return f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
 
 
-def is_ink(dataset: Dataset) -> bool:
-    """Return whether images show ink, as digits do, which must not be mirrored."""
-    shape = dataset.image_shape
-    return shape is not None and bool(getattr(dataset, "ink", len(shape) == 2))
-
-
 def of_plan(n_members: int, n_candidates: int, folds: int) -> str:
     """Return a line on the size of the run."""
     if n_candidates == 0:

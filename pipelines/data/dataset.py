@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,7 +50,9 @@ class Source:
     y_test: Array | None = None
     image_shape: ImageShape | None = None
     feature_names: list[str] | None = None
+    ink: bool = False
     table: RawTable | None = None
+    lines: tuple[str, ...] = ()
     groups: Array | None = None
 
     @property
@@ -80,6 +82,8 @@ class Dataset:
     lines : what is said of that before a run
     task : "classification" or "regression"
     groups : of the training rows, or None
+    ink : whether images are drawn on an even ground, such as digits, and no photographs
+    pictures : the images whose features the rows are, where they are; ``image_shape`` is then None
     """
 
     name: str
@@ -95,10 +99,18 @@ class Dataset:
     lines: tuple[str, ...] = ()
     task: Task = CLASSIFICATION
     groups: Array | None = None
+    ink: bool = False
+    pictures: Dataset | None = None
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    def with_features(self, train: Array, test: Array, scaling: Scaling) -> Dataset:
+        """Return features of these images as rows, in the order of the images."""
+        return replace(
+            self, X_train=train, X_test=test, scaling=scaling, image_shape=None, pictures=self
+        )
 
     @property
     def n_inputs(self) -> int:
@@ -111,11 +123,12 @@ class Dataset:
         """Variance of all columns that a solver is given, together.
 
         It is their number where they are standardised; levels of categories are 0 or 1. Of images
-        it is that of the first ``ROWS_LOOKED_AT``.
+        and their features it is that of the first ``ROWS_LOOKED_AT``.
         """
-        if self.image_shape is None and isinstance(self.X_train, np.ndarray):
+        if self.scaling.kind == "standardise":
             return float(self.X_train.shape[1])
-        rows = self.X_train if self.image_shape is None else self.X_train[:ROWS_LOOKED_AT]
+        rows = self.X_train
+        rows = rows[:ROWS_LOOKED_AT] if isinstance(rows, np.ndarray) else rows
         matrix = self.scaling.fit(rows).transform(rows)
         return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))
 
@@ -132,6 +145,7 @@ class Dataset:
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata that a run records about its data."""
+        shape = (self.pictures or self).image_shape
         return {
             "name": self.name,
             "task": self.task,
@@ -140,7 +154,7 @@ class Dataset:
             "n_features": self.X_train.shape[1],
             "n_classes": self.n_classes if self.task == CLASSIFICATION else None,
             "classes": [str(label) for label in self.classes],
-            "image_shape": list(self.image_shape) if self.image_shape else None,
+            "image_shape": list(shape) if shape else None,
             "scaling": self.scaling.describe(),
             "fingerprint": self.fingerprint,
             **({} if self.table is None else {"table": dict(self.table)}),

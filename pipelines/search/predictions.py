@@ -27,11 +27,12 @@ def write_predictions(path: Path, dataset: Dataset, predicted: np.ndarray, **mor
         {"row": np.arange(len(truth)), "true": truth, "predicted": predicted, **more}
     )
     table.to_parquet(path / PREDICTIONS)
-    if dataset.image_shape is not None:
+    images = dataset.pictures or dataset
+    if images.image_shape is not None:
         wrong = np.flatnonzero(predicted != truth)
         np.savez_compressed(
             path / WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
-            X=dataset.X_test[wrong],
+            X=images.X_test[wrong],
         )  # fmt: skip
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
+from pipelines.run_folder.schema import Count, Number, Part, Positive, Scalar, Seconds, Share, Side
 
 
 class TableMetadata(Part):
@@ -35,6 +35,25 @@ class DatasetMetadata(Part):
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
     table: TableMetadata | None = None
+
+
+class ImageForm(Part):
+    """The form of the images of a data set, as ``ImageFormat`` describes it."""
+
+    height: Side
+    width: Side
+    brightest: Positive
+    ink_side: Side | None
+    channels: Literal[1, 3] = 1
+
+
+class FeatureMetadata(Part):
+    """What images were turned into before they were learned from, as ``Extractor`` describes it."""
+
+    name: str
+    size: Side | None = None
+    weights: str = ""
+    weights_name: str = ""
 
 
 class WorkerMetadata(Part):

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.records.base import BestMetadata, NestedMetadata, OptionMetadata, Record
+from pipelines.run_folder.records.base import (
+    BestMetadata,
+    FeatureMetadata,
+    ImageForm,
+    NestedMetadata,
+    OptionMetadata,
+    Record,
+)
 from pipelines.run_folder.schema import Count, Number, Positive
 
 
@@ -16,6 +23,8 @@ class SvmOptions(OptionMetadata):
     n_epsilon: Count | None = None
     log_epsilon: list[Number] | None = None
     scoring: str | None = None
+    features: str | None = None
+    weights: str | None = None
 
 
 class BestOfSvm(BestMetadata):
@@ -35,3 +44,5 @@ class SvmRecord(Record):
     best: BestOfSvm | None = None
     nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}
+    image_form: ImageForm | None = None
+    features: FeatureMetadata | None = None
