@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, flag_of, opt
+from pipelines.nn.augment import chosen
 from pipelines.nn.settings import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
@@ -91,7 +92,9 @@ class DataParallel(job.Job[Options]):
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
         options, self.problem = self.options, data
         network = data.network.make(0)  # an error of the user's file shows now
-        self.settings = options.settings()
+        image_shape, ink = data.network.image_shape, data.network.ink
+        augment = chosen(options.augment, image_shape is not None, ink)
+        self.settings = replace(options.settings(), augment=augment)
         settings, plan = self.settings, options.pipeline()
         lines = []
         if plan is not None:

@@ -110,7 +110,7 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
         There is no such ensemble, or the table cannot be read or answered.
     """
     rows = NewRows.read(run, record_of(run, BaggingRecord, "nn_bagging"), table)
-    member_proba, classes = ask_members(run, rows.X, copies)
+    member_proba, classes = ask_members(run, rows.X)
     answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, rows.X)

@@ -82,7 +82,7 @@ def _of_classes(
         center, scale = float(scaling.center), float(scaling.scale)
     return Problem(
         found.name, CLASSES,
-        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source),
+        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source, found.ink),
         train, rows(rows_of(found.X_train, held), found.y_train[held]),
         rows(found.X_test, found.y_test), center, scale, classes=found.classes,
     )  # fmt: skip

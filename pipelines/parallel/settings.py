@@ -37,6 +37,8 @@ class Settings:
         Where the rows lie; a batch goes from host or disk to the device when it is gathered.
     prefetch : int
         Batches that a thread gathers ahead.
+    augment : str
+        As ``pipelines.nn.augment`` names it; each step's draws are those of its number and rank.
     plan : Plan or None
         How the network itself is divided among ranks; None where each has a copy.
     """
@@ -54,6 +56,7 @@ class Settings:
     storage: str = "device"
     prefetch: int = 0
     plan: Plan | None = None
+    augment: str = "none"
 
     def rate(self, step: int, n_ranks: int) -> float:
         """Return the learning rate of a step, counted from 1."""
