@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from pipelines.nn.augment import augmented
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.networks import MaxPool2d, as_network_takes, drawing, make_network
+from pipelines.nn.networks import Layer, as_network_takes, drawing, make_network
 from pipelines.nn.settings import Training
 from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, torch.Tensor]
 # Rows of a batch up to which a CPU gains by vmap; larger ones fill it, one network at a time.
-MOST_TOGETHER = 32
+MOST_TOGETHER = 64
 WARM_UP = 0.3  # share of a one-cycle schedule in which the rate rises
 STEPS_BETWEEN = 16  # of which the share done is told
 
@@ -48,7 +48,7 @@ def train_modules(
     left over, fewer than a batch, are others each time.
     """
     networks = [
-        make_network(stack.candidate, stack.inputs, _seed(part.generator)) for part in stack.parts
+        make_network(stack.candidate, stack.inputs, seed_from(part.generator)) for part in stack.parts
     ]
     together = len(networks) > 1 and (
         training.device != "cpu" or training.batch_size <= MOST_TOGETHER
@@ -88,7 +88,8 @@ def _draws(network: nn.Module, rows: torch.Tensor) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
-def _seed(generator: np.random.Generator) -> int:
+def seed_from(generator: np.random.Generator) -> int:
+    """Draw a seed for torch's generators."""
     return int(generator.integers(0, 2**62))
 
 
@@ -109,7 +110,7 @@ class _Networks:
         self._one = copy.deepcopy(networks[0]).to("meta").train()
         self._alone = len(networks) == 1
         for module in self._one.modules():
-            if isinstance(module, MaxPool2d):
+            if isinstance(module, Layer):
                 module.stacked = not self._alone
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
@@ -152,9 +153,9 @@ class _Trainer:
         if len(slots) == 1:
             example = as_network_takes(torch.zeros(2, stack.inputs.n_features), stack.inputs)
             self._draws = _draws(copy.deepcopy(networks[0]).cpu().train(), example)
-        self._seeds = [np.random.default_rng(_seed(part.generator)) for part in self._parts]
+        self._seeds = [np.random.default_rng(seed_from(part.generator)) for part in self._parts]
         self._generators = [
-            torch.Generator().manual_seed(_seed(part.generator)) for part in self._parts
+            torch.Generator().manual_seed(seed_from(part.generator)) for part in self._parts
         ]
         self._classes = rows.one_hot.argmax(1)
         self._scaling = _scaling_of(self._parts, rows.device)
@@ -254,7 +255,7 @@ class _Trainer:
             return self._networks(X)
         devices = [X.device] if X.is_cuda else []
         with drawing, torch.random.fork_rng(devices=devices):
-            torch.manual_seed(_seed(self._seeds[0]))
+            torch.manual_seed(seed_from(self._seeds[0]))
             return self._networks(X)
 
 
