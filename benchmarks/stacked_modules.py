@@ -35,7 +35,8 @@ def fold_by_fold(stack: Any, training: Any) -> list[list[float]]:
 
     candidate, rows = stack.candidate, stack.rows
     size = min(training.batch_size, stack.n_rows)
-    n_rows, losses = stack.n_rows // size * size, []
+    n_rows = stack.n_rows // size * size
+    losses: list[list[float]] = []
     for part in stack.parts:
         network = make_network(candidate, stack.inputs, seed_from(part.generator)).train()
         seed_from(part.generator), seed_from(part.generator)  # of draws and augmentation
@@ -95,7 +96,7 @@ def _run(options: argparse.Namespace) -> None:
     sample = draw_bootstrap(data.y, options.folds, np.random.default_rng(options.seed))
     drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in range(options.folds)]
     n_rows = min(len(rows) for rows, _ in drawn)
-    found = []
+    found: list[dict[str, Any]] = []
     for batch_size in BATCHES:
         for n_channels in CHANNELS:
             training = Training.of(

@@ -45,7 +45,10 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
         "of the first 20 (default: image-predictions.csv beside the first, figures beside each)",
     )  # fmt: skip
     parser.add_argument(
-        "--copies", type=int, default=0, metavar="N",
+        "--copies",
+        type=int,
+        default=0,
+        metavar="N",
         help="of images: average over N copies, augmented as in the run's training, in place of "
         "the image as it is (default: 0, none)",
     )

@@ -122,12 +122,13 @@ def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
 
 def _automatic(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Apply a policy of torchvision to each image, which draws once for all that it is given."""
+    from importlib import import_module
+
     import torch
-    from torchvision.transforms import v2
 
     from pipelines.nn.networks import drawing
 
-    transform: Any = getattr(v2, AUTOMATIC[name])()
+    transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
     pixels = images.mul(255).round_().clamp_(0, 255).to(torch.uint8)
     seed = int(torch.randint(2**62, (), generator=generator))
     with drawing, torch.random.fork_rng(devices=[]):

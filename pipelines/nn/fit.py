@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -235,7 +236,7 @@ def place(
             for slot, (rows, out_of_bag, own) in enumerate(trios)
         ], n, n_rows)  # fmt: skip
     as_they_came = training.optimizer is not None and inputs.image_shape is not None
-    scaling = data.scaling_for if as_they_came else partial(relative_scaling, data)
+    scaling: Any = data.scaling_for if as_they_came else partial(relative_scaling, data)
     parts = [
         Part(rows, own, scaling(rows), out_of_bag, weights[out_of_bag])
         for rows, out_of_bag, own in trios

@@ -48,7 +48,8 @@ def train_modules(
     left over, fewer than a batch, are others each time.
     """
     networks = [
-        make_network(stack.candidate, stack.inputs, seed_from(part.generator)) for part in stack.parts
+        make_network(stack.candidate, stack.inputs, seed_from(part.generator))
+        for part in stack.parts
     ]
     together = len(networks) > 1 and (
         training.device != "cpu" or training.batch_size <= MOST_TOGETHER
@@ -104,7 +105,7 @@ class _Networks:
     def __init__(
         self, networks: Sequence[nn.Module], device: torch.device, dtype: torch.dtype | None
     ) -> None:
-        weights, self.buffers = stack_module_state([one.to(device) for one in networks])  # type: ignore[arg-type]
+        weights, self.buffers = stack_module_state([one.to(device) for one in networks])
         self.weights = {name: _channels_last(one) for name, one in weights.items()}
         self._dtype, self._device = dtype, device.type
         self._one = copy.deepcopy(networks[0]).to("meta").train()

@@ -218,7 +218,7 @@ class _BesideChannels(torch.autograd.Function):
     # from the normalisation: twice the passes over all images. Here they stay where the
     # convolution has them, beside the channels.
     @staticmethod
-    def forward(compute: Any, X: torch.Tensor, *weights: torch.Tensor) -> Any:  # type: ignore[override]
+    def forward(compute: Any, X: torch.Tensor, *weights: torch.Tensor) -> Any:
         return compute(1, X, *weights)
 
     @staticmethod
