@@ -1,4 +1,4 @@
-"""Folds of a small CNN stacked by vmap, against a plain loop: ``python -m benchmarks.stacked_modules``.
+"""Folds of a CNN stacked by vmap, against a plain loop: ``python -m benchmarks.stacked_modules``.
 
 The plain loop is what a user of PyTorch writes: for each fold a ``DataLoader``, ``torch.optim`` and
 ``OneCycleLR``. It begins with our first weights and takes rows in our orders, so that both come
@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,11 @@ def _run(options: argparse.Namespace) -> None:
     from pipelines.data import load_dataset
     from pipelines.data.bootstrap import draw_bootstrap
     from pipelines.data.placement import FoldedData
-    from pipelines.nn import modules
     from pipelines.nn.fit import place
     from pipelines.nn.inputs import Inputs
     from pipelines.nn.settings import Training
     from pipelines.nn.space import Candidate
     from pipelines.nn.tasks import generators_of
-    from pipelines.nn.train import train
 
     torch.set_num_threads(1)
     dataset = load_dataset(options.dataset, data_dir=options.data_dir, limit=options.rows)
@@ -96,6 +95,11 @@ def _run(options: argparse.Namespace) -> None:
     sample = draw_bootstrap(data.y, options.folds, np.random.default_rng(options.seed))
     drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in range(options.folds)]
     n_rows = min(len(rows) for rows, _ in drawn)
+
+    def place_stack(candidate: Candidate, training: Training) -> Any:
+        generators = generators_of(options.seed, options.folds)
+        return place(data, candidate, drawn, generators, inputs, training, n_rows)
+
     found: list[dict[str, Any]] = []
     for batch_size in BATCHES:
         for n_channels in CHANNELS:
@@ -104,17 +108,10 @@ def _run(options: argparse.Namespace) -> None:
             )
             candidate = Candidate("cnn", 0, 0.01, 0.9, n_channels)
 
-            def stack() -> Any:
-                generators = generators_of(options.seed, options.folds)
-                return place(data, candidate, drawn, generators, inputs, training, n_rows)
-
-            def by_us(together: bool) -> list[list[float]]:
-                modules.MOST_TOGETHER = 10**9 if together else 0
-                return [list(one.losses) for one in train(stack(), training, lambda *_: None)]
-
+            by_us = partial(_by_us, candidate, training, place_stack)
             ways: dict[str, Callable[[], list[list[float]]]] = {
-                "stacked": lambda: by_us(True), "one by one": lambda: by_us(False),
-                "plain": lambda: fold_by_fold(stack(), training),
+                "stacked": partial(by_us, True), "one by one": partial(by_us, False),
+                "plain": partial(_plainly, candidate, training, place_stack),
             }  # fmt: skip
             seconds: dict[str, list[float]] = {name: [] for name in ways}
             losses = {}
@@ -156,6 +153,19 @@ def _run(options: argparse.Namespace) -> None:
     )
     name = f"stacked-modules-{options.dataset}"
     print(f"\n{text}\nkept in {keep(Path(options.results), name, record, text)}")
+
+
+def _by_us(candidate: Any, training: Any, place: Any, together: bool) -> list[list[float]]:
+    from pipelines.nn import modules
+    from pipelines.nn.train import train
+
+    modules.MOST_TOGETHER = 10**9 if together else 0
+    trained = train(place(candidate, training), training, lambda *_: None)
+    return [list(one.losses) for one in trained]
+
+
+def _plainly(candidate: Any, training: Any, place: Any) -> list[list[float]]:
+    return fold_by_fold(place(candidate, training), training)
 
 
 def _parser() -> OneLineParser:

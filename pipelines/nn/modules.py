@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, torch.Tensor]
 # Rows of a batch up to which a CPU gains by vmap; larger ones fill it, one network at a time.
-MOST_TOGETHER = 64
+MOST_TOGETHER = 32
 WARM_UP = 0.3  # share of a one-cycle schedule in which the rate rises
 STEPS_BETWEEN = 16  # of which the share done is told
 
@@ -183,8 +183,11 @@ class _Trainer:
             running = [x for x in running if not losses[x] or math.isfinite(losses[x][-1])]
             if not running:
                 break
-            of_epoch = self._epoch(lambda share, epoch=epoch: on_progress(
-                (epoch + share) / max_epochs))  # fmt: skip
+
+            def told(share: float, epoch: int = epoch) -> None:
+                on_progress((epoch + share) / max_epochs)
+
+            of_epoch = self._epoch(told)
             for number in running:
                 losses[number].append(of_epoch[number])
                 if patience:
