@@ -56,12 +56,13 @@ class TrainingOptions:
         "shifts and flips), randaugment, trivialaugment, augmix, or module:function",
         check=check_augment, metavar="NAME",
     )  # fmt: skip
-    optimizer: str | None = option(
-        None, "of torch (default: sgd; the study's networks have their own)", choices=OPTIMIZERS
-    )
-    schedule: str | None = option(
-        None, "of the learning rate (default: onecycle; the study's networks have none)",
-        choices=SCHEDULES,
+    optimizer: str = option(
+        "auto", "of torch; auto takes sgd, and for the study's networks their own",
+        choices=("auto", *OPTIMIZERS),
+    )  # fmt: skip
+    schedule: str = option(
+        "auto", "of the learning rate; auto takes onecycle, and for the study's networks none",
+        choices=("auto", *SCHEDULES),
     )  # fmt: skip
     weight_decay: float | None = option(
         None, "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
@@ -138,6 +139,11 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
     )  # fmt: skip
 
 
+def given(choice: str) -> str | None:
+    """Return what was chosen; None for auto."""
+    return None if choice == "auto" else choice
+
+
 class Bagging(job.Job[Options]):
     """Each member is the best candidate of a search on a bootstrap sample; the members vote."""
 
@@ -186,7 +192,7 @@ class Bagging(job.Job[Options]):
         self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
         training = Training.of(
             self.space.network, len(data.y_train), batch_size=options.batch_size,
-            max_epochs=options.max_epochs, optimizer=options.optimizer, schedule=options.schedule,
+            max_epochs=options.max_epochs, optimizer=given(options.optimizer), schedule=given(options.schedule),
             label_smoothing=options.label_smoothing, weight_decay=options.weight_decay,
             patience=options.patience, augment=self.augment, precision=options.precision,
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
@@ -200,7 +206,7 @@ class Bagging(job.Job[Options]):
         if self.space.network not in BY_HAND:  # an error of the user's module shows now
             from pipelines.nn.networks import network_lines
 
-            lines = network_lines(self.drawn.candidates[0].candidate, inputs)
+            lines = network_lines(self.drawn.candidates[0].candidate, inputs, training)
         if options.n_tuning == 0:
             self.drawn = self.drawn.without_search()
         return [
@@ -218,7 +224,7 @@ class Bagging(job.Job[Options]):
         if network is None and options.space == "auto":
             large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
             network = "table" if shape is None else "cnn" if large or len(shape) == 3 else "conv"
-        return SearchSpace.load(options.space, network, options.optimizer or "sgd")
+        return SearchSpace.load(options.space, network, given(options.optimizer) or "sgd")
 
     def restore(self, session: Session) -> None:
         """Read the rows of candidates, and of the refits of members that are stored."""

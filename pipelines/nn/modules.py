@@ -82,6 +82,15 @@ def why_alone(network: nn.Module, inputs: Inputs) -> str | None:
     return None
 
 
+def outputs_of(network: nn.Module, inputs: Inputs) -> torch.Tensor:
+    """Return what a network makes of two rows."""
+    with torch.no_grad():
+        outputs: torch.Tensor = copy.deepcopy(network).eval()(
+            as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+        )
+    return outputs
+
+
 def _draws(network: nn.Module, rows: torch.Tensor) -> bool:
     with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()

@@ -22,7 +22,7 @@ from torch.nn import functional
 from pipelines.data.dataset import channels_height_width
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
-from pipelines.nn.settings import BY_HAND
+from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.space import OWN, WHOLE, Candidate
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def load_object(option: str, name: str) -> Callable[..., Any]:
     return found
 
 
-def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
+def network_lines(candidate: Candidate, inputs: Inputs, training: Training) -> list[str]:
     """Return a line on a network's size, and on how its folds are trained, as a user reads it.
 
     Raises
@@ -349,10 +349,25 @@ def network_lines(candidate: Candidate, inputs: Inputs) -> list[str]:
     InputError
         It cannot be made, or does not give an output for each class.
     """
-    from pipelines.nn.modules import why_alone
+    from pipelines.nn.modules import MOST_TOGETHER, outputs_of, why_alone
 
     network = make_network(candidate, inputs)
+    try:
+        shape = tuple(outputs_of(network, inputs).shape)
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{opt('network')} must take rows of this data set, got {candidate.network} "
+            f"({type(error).__name__}: {' '.join(str(error).split())})"
+        ) from None
+    if shape != (2, inputs.n_classes):
+        raise InputError(
+            f"{opt('network')} must give an output for each of {inputs.n_classes} classes, got "
+            f"{candidate.network}, which gives {shape} for two rows"
+        )
     n_weights = sum(one.numel() for one in network.parameters())
-    why = why_alone(network, inputs)
-    how = "folds side by side" if why is None else f"one fold after another, as {why}"
+    how = "folds side by side"
+    if training.batch_size > MOST_TOGETHER:  # asking vmap takes seconds, which this saves
+        how += " on a GPU where torch.vmap can, else one after another"
+    elif (why := why_alone(network, inputs)) is not None:
+        how = f"one fold after another, as {why}"
     return [f"network    {candidate.network}: {n_weights:,} weights, {how}"]

@@ -18,7 +18,7 @@ from pipelines.nn.device_rows import place_images, place_rows
 from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import why_alone
-from pipelines.nn.networks import make_network
+from pipelines.nn.networks import make_network, network_lines
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.stack import Part, Stack, Tensors, Trained
@@ -157,6 +157,22 @@ def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.12
     assert rows[0]["loss"] == cross_validate_candidate(wine, task, WINE, training)[0]["loss"]
+
+
+def test_a_network_is_described_before_it_is_trained() -> None:
+    small, large = (Training.of("cnn", 300, batch_size=size) for size in (16, 64))
+    (line,) = network_lines(CNN, DIGITS, small)
+    assert "cnn: 1,030 weights, folds side by side" in line
+    assert "where torch.vmap can" in network_lines(CNN, DIGITS, large)[0]
+    mine = Candidate(f"{__name__}:Mine", 4, 0.1, 0.9)
+    assert "one fold after another, as it draws" in network_lines(mine, WINE, small)[0]
+    fixed = replace(WINE, module=nn.Linear(13, 4))
+    with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
+        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), fixed, small)
+    with pytest.raises(InputError, match="must take rows of this data set"):
+        network_lines(
+            Candidate("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)), small
+        )
 
 
 def test_what_keeps_networks_from_training_side_by_side() -> None:
