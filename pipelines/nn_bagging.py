@@ -192,7 +192,8 @@ class Bagging(job.Job[Options]):
         self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
         training = Training.of(
             self.space.network, len(data.y_train), batch_size=options.batch_size,
-            max_epochs=options.max_epochs, optimizer=given(options.optimizer), schedule=given(options.schedule),
+            max_epochs=options.max_epochs, optimizer=given(options.optimizer),
+            schedule=given(options.schedule),
             label_smoothing=options.label_smoothing, weight_decay=options.weight_decay,
             patience=options.patience, augment=self.augment, precision=options.precision,
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
