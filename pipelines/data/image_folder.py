@@ -218,7 +218,7 @@ def _decode_all(
     shape = _shape(found, reading)
     _refuse_beyond_half_of_memory(root, len(labels), shape)
     n_processes = 0 if len(labels) < FEW else cpu_count()
-    loader = DataLoader(found, BATCH, num_workers=n_processes, collate_fn=_together)
+    loader: Any = DataLoader(found, BATCH, num_workers=n_processes, collate_fn=_together)
     to.mkdir()
     X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(labels), *shape))
     is_read, unreadable = np.ones(len(labels), bool), []

@@ -79,7 +79,7 @@ class Extractor:
                 f"or an .npy file, got {name!r}; {hint}"
             )
         known = models.get_model_weights(name)
-        default = known.DEFAULT  # type: ignore[attr-defined]
+        default = known.DEFAULT
         if weights == RANDOM:
             return cls(name, size, RANDOM, weights_name=default.name)
         if weights is None:
