@@ -18,11 +18,13 @@ SMALL = ["--n-c", "2", "--n-gamma", "2", "--folds", "2", "--cluster", "threads",
 
 @pytest.fixture(scope="session")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty noisy images, red at the top in one class, at the bottom in the other."""
+    """Thirty noisy images: red above, with lines across; or red below, with upright lines."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
     for i in range(30):
         pixels = rng.integers(0, 100, (20, 28, 3)).astype(np.uint8)
         pixels[slice(10) if i % 2 else slice(10, 20), :, 0] = 250
+        lines = (slice(None, None, 5),) if i % 2 else (slice(None), slice(None, None, 5))
+        pixels[lines] = 255
         (folder / ("top", "bottom")[1 - i % 2]).mkdir(exist_ok=True)
         Image.fromarray(pixels).save(folder / ("top", "bottom")[1 - i % 2] / f"{i:02}.png")
     return folder
