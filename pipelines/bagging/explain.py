@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
 from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
-from pipelines.data.image_files import ImageFormat, read_image
+from pipelines.data.image_files import ImageFormat, files_of, read_image
 from pipelines.errors import InputError, opt
 
 HARDEST = 6
@@ -59,6 +59,7 @@ class Asked:
                 f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
                 "out"
             )
+        images = [str(path) for path in files_of(map(Path, images))]
         own = np.stack([read_image(Path(image), form) for image in images])
         return cls(rows, images, own, form)
 

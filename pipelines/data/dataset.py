@@ -127,7 +127,7 @@ class Dataset:
         """
         if self.scaling.kind == "standardise":
             return float(self.X_train.shape[1])
-        rows = self.X_train
+        rows: Any = self.X_train
         rows = rows[:ROWS_LOOKED_AT] if isinstance(rows, np.ndarray) else rows
         matrix = self.scaling.fit(rows).transform(rows)
         return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))

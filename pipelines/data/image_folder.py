@@ -28,7 +28,7 @@ from pipelines.data.scaling import PIXELS_0_255
 from pipelines.data.tables.words import counted, listed
 from pipelines.errors import InputError, opt
 
-TRAINING, TEST = ("train",), ("test", "val")  # names of the folders of a split that is there
+TRAINING, TESTS = "train", ("test", "val")  # names of the folders of a split that is there
 BATCH = 64  # images that a decoding process hands over at once
 FEW = 500  # images, which are decoded sooner than processes start
 VERSION = 1  # of what is cached; another one decodes anew
@@ -75,13 +75,10 @@ def load_folder(
         There are no classes, a class is empty, the images are of several sizes, they do not fit
         in half of the memory, or a file cannot be decoded and is not to be skipped.
     """
-    train, test = (
-        next((path / name for name in part if (path / name).is_dir()), None)
-        for part in (TRAINING, TEST)
-    )
     began = time.monotonic()
-    if train is None or test is None:
-        train, test = path, None
+    tests = [path / name for name in TESTS if (path / name).is_dir()]
+    has_split = bool(tests) and (path / TRAINING).is_dir()
+    train, test = (path / TRAINING, tests[0]) if has_split else (path, None)
     parts = [
         _read(part, Path(os.path.expanduser(data_dir)), reading, show_progress)
         for part in (train, test) if part is not None
@@ -104,8 +101,8 @@ def load_folder(
         lines[0] += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
     lines += [f"attention  {counted(len(bad), 'file')} cannot be read and are left out: "
               f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"] * bool(bad)  # fmt: skip
-    if train != path and all((path / name).is_dir() for name in TEST):
-        lines.append(f"attention  '{path / TEST[1]}' is left out: the test set is '{test}'")
+    if has_split and len(tests) > 1:
+        lines.append(f"attention  '{tests[1]}' is left out: the test set is '{test}'")
     shape = first.X.shape[1:]
     return Source(
         first.X.reshape(len(first.y), -1), first.y, PIXELS_0_255,
@@ -165,7 +162,13 @@ def _read(root: Path, data_dir: Path, reading: ImageReading, show_progress: bool
 
 def _files(root: Path) -> dict[str, list[Path]]:
     """Return the image files of each class, as ``ImageFolder`` finds them."""
-    names = sorted(one.name for one in os.scandir(root) if one.is_dir() and one.name[0] != ".")
+    try:
+        names = sorted(one.name for one in os.scandir(root) if one.is_dir() and one.name[0] != ".")
+    except OSError as error:
+        raise InputError(
+            f"{opt('dataset')} must be a folder that can be read, got '{root}': {error.strerror}; "
+            "check its permissions"
+        ) from None
     found = {
         name: [
             Path(folder, file) for folder, _, files in os.walk(root / name, followlinks=True)
@@ -218,7 +221,7 @@ def _decode_all(
     shape = _shape(found, reading)
     _refuse_beyond_half_of_memory(root, len(labels), shape)
     n_processes = 0 if len(labels) < FEW else cpu_count()
-    loader = DataLoader(found, BATCH, num_workers=n_processes, collate_fn=_together)
+    loader: Any = DataLoader(found, BATCH, num_workers=n_processes, collate_fn=_together)
     to.mkdir()
     X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, (len(labels), *shape))
     is_read, unreadable = np.ones(len(labels), bool), []

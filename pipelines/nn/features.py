@@ -22,7 +22,8 @@ from pipelines.data.images import need_torchvision
 from pipelines.errors import InputError, opt
 
 HOG, RANDOM = "hog", "random"
-ORIENTATIONS, CELLS, CELLS_OF_A_BLOCK = 9, 7, 2  # of hog; cells along the shorter side
+ORIENTATIONS, CELLS_OF_A_BLOCK = 9, 2  # of hog
+CELLS = (7, 4)  # along the shorter side; of two scales, which err a seventh less than one on MNIST
 AT_ONCE = 64  # images that a network takes
 
 
@@ -79,7 +80,7 @@ class Extractor:
                 f"or an .npy file, got {name!r}; {hint}"
             )
         known = models.get_model_weights(name)
-        default = known.DEFAULT  # type: ignore[attr-defined]
+        default = known.DEFAULT
         if weights == RANDOM:
             return cls(name, size, RANDOM, weights_name=default.name)
         if weights is None:
@@ -139,16 +140,16 @@ def _weights_at_hand(name: str, default: Any, known: list[Any]) -> tuple[Any, Pa
 def _hog(images: np.ndarray) -> np.ndarray:
     from skimage.feature import hog
 
-    side = max(2, min(images.shape[2:]) // CELLS)
+    sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
+    block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
     return np.stack(
         [
-            hog(
-                image, ORIENTATIONS, (side, side), (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK),
-                channel_axis=0,
+            np.concatenate(
+                [hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides]
             )
             for image in images
         ]
-    ).astype(np.float32)  # fmt: skip
+    ).astype(np.float32)
 
 
 def _of_network(extractor: Extractor, images: np.ndarray, device: str) -> np.ndarray:

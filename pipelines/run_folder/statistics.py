@@ -210,9 +210,9 @@ def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoun
         (low, high), n = options[f"log_{axis}"], int(options[f"n_{axis}"])
         step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, round((high - low) / 2)))
         if edge.is_largest:
-            low, high = low, math.ceil(high + beyond - 0.5)
+            high = math.ceil(high + beyond - 0.5)
         else:
-            low, high = math.floor(low - beyond + 0.5), high
+            low = math.floor(low - beyond + 0.5)
         n = round((high - low) / step) + 1
         changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n)]
     replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}

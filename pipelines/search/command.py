@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.console import echo, quiet_echo
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import Chosen
@@ -95,8 +94,7 @@ class SearchJob(job.Job[Chosen]):
         """Choose the groups of candidates and the backend; compute features that are missing."""
         metadata: dict[str, Any] = {}
         if self.features is not None:
-            show = quiet_echo if self.options.quiet else echo
-            self.dataset = self.features.compute(cluster, show)
+            self.dataset = self.features.compute(cluster, self.options.quiet)
             self.take_rows(self.dataset)
             metadata["features"] = self.features.extractor.describe()
         self.problem = self.make_problem(cluster.device, cluster.threads)

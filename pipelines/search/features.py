@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pipelines.console import Echo, quiet_echo
+from pipelines.console import echo
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError, opt
 from pipelines.run.errors import RunStopped
@@ -122,7 +122,7 @@ class Features:
             np.resize(sample, (len(data.X_train), sample.shape[1])), sample[:0], AS_THEY_ARE
         )
 
-    def compute(self, cluster: Cluster, echo: Echo = quiet_echo) -> Dataset:
+    def compute(self, cluster: Cluster, quiet: bool) -> Dataset:
         """Return the data set with its features: as they were kept, or computed on the workers.
 
         Raises
@@ -135,7 +135,7 @@ class Features:
         data, kept = self._data, self._folder / self._key
         if not kept.is_dir():
             began = time.monotonic()
-            train, test = self._computed(cluster, echo is quiet_echo)
+            train, test = self._computed(cluster, quiet)
             self._keep(train, test, kept)
             took = f", computed in {time.monotonic() - began:.1f} s and kept in '{self._folder}'"
         else:
@@ -147,7 +147,8 @@ class Features:
                     f"{opt('data_dir')}: '{kept}' must hold features, it is damaged "
                     f"({' '.join(str(error).split())}); delete it"
                 ) from None
-        echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{took}")
+        if not quiet:
+            echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{took}")
         return data.with_features(train, test, AS_THEY_ARE)
 
     def _computed(self, cluster: Cluster, quiet: bool) -> tuple[np.ndarray, np.ndarray]:

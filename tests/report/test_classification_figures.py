@@ -1,17 +1,22 @@
+import base64
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipelines.report.classification import (
+    _image_uri,
     class_name,
     confusion_counts,
     confusion_matrix,
     wrong_test_samples,
 )
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder.reading import WrongImages
+from pipelines.run_folder.reading import WrongImages, as_pictures
 
 
-def wrong_samples(n: int, shape: tuple[int, int] = (5, 4)) -> WrongImages:
+def wrong_samples(n: int, shape: tuple[int, ...] = (5, 4)) -> WrongImages:
     codes = np.arange(n)
     images = np.random.default_rng(0).integers(0, 255, (n, *shape)).astype(np.uint8)
     return WrongImages(codes + 100, codes % 3, (codes + 1) % 3, images)
@@ -86,3 +91,18 @@ def test_at_most_forty_wrong_points_are_drawn():
 def test_a_code_without_a_name_is_its_own_name():
     assert class_name(["a"], 0) == "a"
     assert class_name(["a"], 4) == "4"
+
+
+def test_coloured_images_are_drawn_and_listed_in_their_colours():
+    wrong = wrong_samples(3, (5, 4, 3))
+    (first, *_) = wrong_test_samples(wrong, ["a", "b", "c"]).axes[0].images
+    np.testing.assert_array_equal(first.get_array(), wrong.images[0])
+    content = base64.b64decode(_image_uri(wrong.images[0], 255).partition(",")[2])
+    np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(content))), wrong.images[0])
+
+
+def test_flattened_images_have_their_channels_last_in_a_drawing():
+    images = np.random.default_rng(0).integers(0, 255, (2, 5, 4, 3), np.uint8)
+    flat = images.transpose(0, 3, 1, 2).reshape(2, -1)
+    np.testing.assert_array_equal(as_pictures(flat, (3, 5, 4)), images)
+    assert as_pictures(flat, (12, 5)).shape == (2, 12, 5)

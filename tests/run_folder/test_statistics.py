@@ -85,6 +85,19 @@ def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
     assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == found
 
 
+def test_a_wider_grid_ends_at_a_whole_decade_and_keeps_about_its_step() -> None:
+    candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
+    (edge,) = on_grid_boundary(candidates, FOLDS)
+    options = {"n_c": 8, "log_c": [-3.0, 2.5]}
+    assert widen([], options, [edge]) == "--log-c -3 5 --n-c 11"
+
+
+def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
+    candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
+    candidates["C"] *= 1e6 / candidates["C"].max()
+    assert on_grid_boundary(candidates, FOLDS) == []
+
+
 def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
     options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}

@@ -18,11 +18,13 @@ SMALL = ["--n-c", "2", "--n-gamma", "2", "--folds", "2", "--cluster", "threads",
 
 @pytest.fixture(scope="session")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty noisy images, red at the top in one class, at the bottom in the other."""
+    """Thirty noisy images: red above, with lines across; or red below, with upright lines."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
     for i in range(30):
         pixels = rng.integers(0, 100, (20, 28, 3)).astype(np.uint8)
         pixels[slice(10) if i % 2 else slice(10, 20), :, 0] = 250
+        lines = (slice(None, None, 5),) if i % 2 else (slice(None), slice(None, None, 5))
+        pixels[lines] = 255
         (folder / ("top", "bottom")[1 - i % 2]).mkdir(exist_ok=True)
         Image.fromarray(pixels).save(folder / ("top", "bottom")[1 - i % 2] / f"{i:02}.png")
     return folder
@@ -92,7 +94,7 @@ def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
 
 @pytest.mark.parametrize(
     ("name", "options", "n_features"),
-    [("hog", [], 1764), ("resnet18", ["--weights", "random", "--feature-size", "32"], 512)],
+    [("hog", [], 2088), ("resnet18", ["--weights", "random", "--feature-size", "32"], 512)],
 )
 def test_features_are_computed_once_and_for_new_images(
     name: str,
