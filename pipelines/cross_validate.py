@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import option
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
+from pipelines.search.features import FeatureOptions
 from pipelines.search.options import SplitOptions, TaskOptions
 
 if TYPE_CHECKING:
@@ -59,7 +60,14 @@ class CandidateOptions:
 
 @dataclass(frozen=True)
 class Options(
-    CandidateOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, TableOptions
+    CandidateOptions,
+    FeatureOptions,
+    SplitOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    OwnDataOptions,
 ):
     """Options of ``cross_validate``."""
 
@@ -114,14 +122,15 @@ class CrossValidation(SearchJob[Options]):
         return load_dataset(
             options.dataset, task=options.task_asked,
             n_folds=options.folds, test_size=options.test_size, seed=options.seed,
-            groups=options.groups, in_order=options.cv == "time", **options.table(),
+            groups=options.groups, in_order=options.cv == "time",
+            features=options.feature_file, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
-        from pipelines.search import candidates, preprocessing, scoring, splits, summary
+        from pipelines.search import candidates, scoring, splits, summary
 
-        options, self.dataset = self.options, data
+        options, data = self.options, self.take_features(data)
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or candidates.USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
@@ -130,13 +139,19 @@ class CrossValidation(SearchJob[Options]):
             chosen, grids, data, options.seed, options.preprocess
         )
         self.scoring = scoring.make_scoring(options.scoring, data)
-        self.data = preprocessing.unscaled(data)
+        self.take_rows(data)
         self.splits = splits.make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
             options.learning_curve,
         )  # fmt: skip
         n_splits = len(self.splits["search", 1.0])
         return summary.of_plan(data, self.candidates, self.scoring, n_splits, options.cv)
+
+    def take_rows(self, dataset: Dataset) -> None:
+        """See ``SearchJob``."""
+        from pipelines.search.preprocessing import unscaled
+
+        self.data = unscaled(dataset)
 
     @property
     def n_candidates(self) -> int:
@@ -159,8 +174,10 @@ class CrossValidation(SearchJob[Options]):
         )  # fmt: skip
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        super().configure(cluster)
-        return {"n_candidates": self.n_candidates, "task": self.dataset.task}
+        return super().configure(cluster) | {
+            "n_candidates": self.n_candidates,
+            "task": self.dataset.task,
+        }
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank, compare, refit the best, test it once."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, flag_of, opt
+from pipelines.nn.augment import chosen
 from pipelines.nn.settings import need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, TrainingOptions
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, refuse_unshared
 from pipelines.run.errors import RunStopped
-from pipelines.run.groups import RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder import names
@@ -28,7 +29,7 @@ SECONDS_BETWEEN_LINES = 10
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
+class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``data_parallel``."""
 
     def check(self) -> None:
@@ -37,7 +38,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, TableOptions):
         self.refuse_meaningless()
         if self.network != "approximator":
             return
-        of_rows = {field.name for group in (TableOptions, TestOptions) for field in fields(group)}
+        of_rows = {field.name for group in (OwnDataOptions, TestOptions) for field in fields(group)}
         for field in fields(self):
             if field.name in of_rows - {"data_dir"} and getattr(self, field.name) != field.default:
                 raise InputError(
@@ -84,13 +85,16 @@ class DataParallel(job.Job[Options]):
         return load_rows(
             options.dataset, options.network, source, options.hidden or HIDDEN,
             task=task, test_size=options.test_size, validation=options.validation,
-            seed=options.seed, **options.table(),
+            seed=options.seed, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Problem) -> list[str]:
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
         options, self.problem = self.options, data
         network = data.network.make(0)  # an error of the user's file shows now
+        image_shape, ink = data.network.image_shape, data.network.ink
+        augment = chosen(options.augment, image_shape is not None, ink)
+        self.options = options = replace(options, augment=augment)
         plan = options.pipeline()
         lines = []
         if plan is not None:

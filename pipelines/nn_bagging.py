@@ -16,15 +16,25 @@ from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.nn.augment import check_augment, chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import PRECISIONS, Training, need_torch
+from pipelines.nn.settings import (
+    BY_HAND,
+    OPTIMIZERS,
+    PRECISIONS,
+    SCHEDULES,
+    Training,
+    need_torch,
+)
 from pipelines.nn.space import SearchSpace
 from pipelines.run import job, summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, number, option, positive, share
 from pipelines.run.outcomes import Task
+
+SMALLEST_OF_CNN = 20  # pixels on a side
 
 
 @dataclass(frozen=True)
@@ -33,16 +43,53 @@ class TrainingOptions:
 
     group: ClassVar[str] = "model"
 
+    network: str | None = option(
+        None,
+        "conv (the study's: one convolution), mlp, table, cnn, a name of torchvision.models "
+        "(random weights), or your own nn.Module: module:Class or FILE.py:Class (default: that of "
+        "--space; of images of 20 pixels and more cnn, of smaller ones conv, of tables table)",
+        metavar="NAME",
+    )  # fmt: skip
+    augment: str = option(
+        "none",
+        "change the training images at random: light (digits: shifts, turns, sizes; photographs: "
+        "shifts and flips), randaugment, trivialaugment, augmix, or module:function",
+        check=check_augment, metavar="NAME",
+    )  # fmt: skip
+    optimizer: str = option(
+        "auto", "of torch; auto takes sgd, and for the study's networks their own",
+        choices=("auto", *OPTIMIZERS),
+    )  # fmt: skip
+    schedule: str = option(
+        "auto", "of the learning rate; auto takes onecycle, and for the study's networks none",
+        choices=("auto", *SCHEDULES),
+    )  # fmt: skip
+    weight_decay: float | None = option(
+        None, "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
+        parse=float, check=at_least(0, 10), metavar="DECAY",
+    )  # fmt: skip
+    label_smoothing: float | None = option(
+        None, "share of a label that goes to all classes alike (default: 0.05)",
+        parse=float, check=at_least(0, 0.9), metavar="SHARE",
+    )  # fmt: skip
+    patience: int | None = number(
+        None,
+        "end a network after so many epochs without a smaller loss of the rows that its "
+        "sample left out, and take its best (default: never; of network table 15)",
+    )
     batch_size: int | None = number(
-        None, "rows of a step of training (default: 10; of --space table 256)"
+        None, "rows of a step of training (default: 64; of the study's networks 10, of table 256)"
     )
     max_epochs: int | None = number(
         None,
-        "most epochs of a network (default: 20; of --space table 20 to 200, 200 steps); it ends "
-        "earlier when its loss falls by less than a fifth; of --space table when that of the rows "
-        "its sample left out no longer falls",
+        "most epochs of a network (default: 12 to 60, 1500 steps; of the study's networks 20: they "
+        "end earlier when their loss falls by less than a fifth; of table 20 to 200, 200 steps)",
     )
-    precision: str = option("fp32", "of products on a GPU", choices=PRECISIONS)
+    precision: str = option(
+        "fp32", "of products: tf32 on a GPU; bf16 on GPUs and newer CPUs, not for the study's "
+        "networks",
+        choices=PRECISIONS,
+    )  # fmt: skip
     memory: float | None = option(
         None,
         "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
@@ -52,7 +99,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOptions):
+class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``nn_bagging``."""
 
     group: ClassVar[str] = "ensemble and search"
@@ -62,12 +109,14 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
         check=at_least(1, 10_000),
     )  # fmt: skip
     n_tuning: int = number(
-        12, "candidates that the random search of each member tries", check=at_least(1, 10_000)
-    )
+        12, "candidates that the random search of each member tries; 0: no search, each member "
+        "trains the first that is drawn",
+        check=at_least(0, 10_000),
+    )  # fmt: skip
     space: str = option(
         "auto",
-        "where candidates are drawn from: small, study, mlp, table or a .yaml file; auto takes "
-        "small for images and table for tables",
+        "where candidates are drawn from: small, study, mlp, table, cnn or a .yaml file; auto goes "
+        "by --network",
         metavar="NAME|FILE", path="file",
     )  # fmt: skip
     explain: str | None = option(
@@ -88,6 +137,11 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, TableOption
         None, "images of your own that the ensemble is asked about", nargs="+", metavar="FILE",
         path="file",
     )  # fmt: skip
+
+
+def given(choice: str) -> str | None:
+    """Return what was chosen; None for auto."""
+    return None if choice == "auto" else choice
 
 
 class Bagging(job.Job[Options]):
@@ -124,7 +178,7 @@ class Bagging(job.Job[Options]):
         return load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
-            n_folds=options.folds if options.rare != "refuse" else 1, **options.table(),
+            n_folds=options.folds if options.rare != "refuse" else 1, **options.as_read(),
         )  # fmt: skip
 
     def plan(self, data: Dataset) -> list[str]:
@@ -135,28 +189,43 @@ class Bagging(job.Job[Options]):
         self.asked = Asked.of(options.explain, options.image or (), data)
         self.asked.refuse_other_images(self.record)
         self.space = self._space()
+        self.augment = chosen(options.augment, data.image_shape is not None, data.ink)
         training = Training.of(
-            self.space.network, len(data.y_train), options.batch_size, options.max_epochs,
-            precision=options.precision,
+            self.space.network, len(data.y_train), batch_size=options.batch_size,
+            max_epochs=options.max_epochs, optimizer=given(options.optimizer),
+            schedule=given(options.schedule),
+            label_smoothing=options.label_smoothing, weight_decay=options.weight_decay,
+            patience=options.patience, augment=self.augment, precision=options.precision,
             memory_bytes=None if options.memory is None else int(options.memory * 2**30),
         )  # fmt: skip
+        inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         self.drawn = Plan.draw(
-            data.y_train, Inputs(data.n_inputs, data.n_classes, data.image_shape),
-            self.space, training, n_bootstrap=options.n_bootstrap, n_tuning=options.n_tuning,
-            n_folds=options.folds, seed=options.seed,
+            data.y_train, inputs, self.space, training, n_bootstrap=options.n_bootstrap,
+            n_tuning=max(1, options.n_tuning), n_folds=options.folds, seed=options.seed,
         )  # fmt: skip
+        lines = []
+        if self.space.network not in BY_HAND:  # an error of the user's module shows now
+            from pipelines.nn.networks import network_lines
+
+            lines = network_lines(self.drawn.candidates[0].candidate, inputs, training)
+        if options.n_tuning == 0:
+            self.drawn = self.drawn.without_search()
         return [
             *data.lines,
             summary.of_data(data, form_of(data), options.limit),
+            *lines,
             of_plan(options.n_bootstrap, options.n_tuning, options.folds),
         ]
 
     def _space(self) -> SearchSpace:
+        options, shape = self.options, self.dataset.image_shape
         if "space" in self.record:  # a file may have changed since
             return SearchSpace.from_mapping(self.record["space"])
-        if self.options.space != "auto":
-            return SearchSpace.load(self.options.space)
-        return SearchSpace.load("small" if self.dataset.image_shape else "table")
+        network = options.network
+        if network is None and options.space == "auto":
+            large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
+            network = "table" if shape is None else "cnn" if large or len(shape) == 3 else "conv"
+        return SearchSpace.load(options.space, network, given(options.optimizer) or "sgd")
 
     def restore(self, session: Session) -> None:
         """Read the rows of candidates, and of the refits of members that are stored."""
@@ -177,7 +246,9 @@ class Bagging(job.Job[Options]):
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the device on which networks are trained."""
         self.drawn = self.drawn.on(cluster.device)
-        return {"space": self.space.describe(), **self.asked.describe()}
+        return {
+            "space": self.space.describe(), "augment": self.augment, **self.asked.describe()
+        }  # fmt: skip
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Train what is left of the candidates and the members."""
@@ -196,8 +267,9 @@ class Bagging(job.Job[Options]):
 
         metadata = answer(
             cluster and cluster.client, session.path, self.dataset, stored(self.refits),
-            self.asked, n_folds=self.options.folds, seed=self.options.seed,
-            defer_error=self.options.defer_error, confidence=self.options.confidence,
+            self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
+            seed=self.options.seed, defer_error=self.options.defer_error,
+            confidence=self.options.confidence,
         )  # fmt: skip
         baseline = baseline_of(self.dataset)
         remarks = remarks_on(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,16 +17,18 @@ import numpy as np
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
+from pipelines.data.image_files import ImageFormat
 from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, RunOptions, TableOptions, TestOptions
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
+from pipelines.search.features import FeatureOptions
 from pipelines.search.options import SplitOptions, TaskOptions
 from pipelines.search.scoring import check_scoring, make_scoring
 from pipelines.search.splits import make_splits
@@ -79,7 +81,14 @@ bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=(
 
 @dataclass(frozen=True)
 class Options(
-    SVMOptions, SplitOptions, FoldOptions, RunOptions, TestOptions, TaskOptions, TableOptions
+    SVMOptions,
+    FeatureOptions,
+    SplitOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    OwnDataOptions,
 ):
     """Options of ``svm_grid``."""
 
@@ -147,7 +156,8 @@ class Search(SearchJob[Options]):
         dataset = load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
             device="gpu" if on_gpu else "cpu", n_folds=options.folds, groups=options.groups,
-            in_order=options.cv == "time", task=options.task_asked, **options.table(),
+            in_order=options.cv == "time", task=options.task_asked,
+            features=options.feature_file, **options.as_read(),
         )  # fmt: skip
         if dataset.task == REGRESSION:
             self._refuse_for_numbers()
@@ -174,6 +184,7 @@ class Search(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Return folds and the two axes of the grid."""
+        data = self.take_features(data)
         log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
         self.options = replace(
             self.options,
@@ -182,14 +193,14 @@ class Search(SearchJob[Options]):
             # A linear kernel has no gamma.
             n_gamma=1 if self.options.kernel == "linear" else self.options.n_gamma,
         )
-        options, self.dataset = self.options, data
+        options = self.options
         assert options.log_c is not None
         assert options.log_gamma is not None
         self.splits = make_splits(
             data, options.cv, options.folds, options.repeats, options.seed, options.nested,
             learning_curve=False,
         )  # fmt: skip
-        self.data = FoldedData.of(data)
+        self.take_rows(data)
         self.axes = {
             "C": _axis("c", options.n_c, options.log_c),
             "gamma": _axis("gamma", options.n_gamma, options.log_gamma),
@@ -203,6 +214,10 @@ class Search(SearchJob[Options]):
             summary.of_data(data, f"{data.X_train.shape[1]} features", options.limit),
             of_axes(self.axes, n_splits, decision, self.scored_by),
         ]  # fmt: skip
+
+    def take_rows(self, dataset: Dataset) -> None:
+        """See ``SearchJob``."""
+        self.data = FoldedData.of(dataset)
 
     @property
     def candidate_columns(self) -> Sequence[str]:  # type: ignore[override]
@@ -254,8 +269,12 @@ class Search(SearchJob[Options]):
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the solver, and with it the tasks."""
-        super().configure(cluster)
-        return {"solver": resolve_backend(self.solver, cluster.device)}
+        form = ImageFormat.of(self.dataset.pictures or self.dataset)
+        return {
+            **super().configure(cluster),
+            "solver": resolve_backend(self.solver, cluster.device),
+            "image_form": form and asdict(form),
+        }
 
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""

@@ -132,6 +132,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         picture = np.full((60, 60), 250, np.uint8)
         picture[10:50, 27:33] = 20
         Image.fromarray(picture).save(folder / name)
+    for i in range(40):  # coloured, and larger than what they are resized to
+        coloured = rng.integers(0, 90, (70, 80, 3), dtype=np.uint8)
+        coloured[..., i % 2] += 120
+        (folder / "photographs" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(coloured).save(folder / "photographs" / "ab"[i % 2] / f"{i}.jpg")
     svm = "python -m pipelines.svm_grid --limit 200 --n-c 2 --n-gamma 2 --folds 2 --quiet"
     bagging = "python -m pipelines.nn_bagging --limit 200 --quiet"
     named = {name for _, command in commands() for name in re.findall(r"results/\S+", command)}
@@ -211,6 +216,14 @@ def small_training(command: str, sandbox: Path) -> None:
 
 def predict(command: str, sandbox: Path) -> None:
     here(re.sub(r"\bRUN\b", "ENSEMBLE", command), sandbox)
+
+
+def predict_images(command: str, sandbox: Path) -> None:
+    run = sandbox / "IMAGE_RUN"
+    if not run.exists():
+        grid = "--image-size 16 --n-c 2 --n-gamma 2 --folds 2 --quiet --results IMAGE_RUN"
+        here(f"python -m pipelines.svm_grid --dataset photographs {grid}", sandbox)
+    here(re.sub(r"\bRUN\b", "IMAGE_RUN", command), sandbox)
 
 
 def predict_table(command: str, sandbox: Path) -> None:
@@ -318,7 +331,9 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"PYTHONPATH=\. python -m pipelines\.cross_validate", with_own_class),
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
     (r"python -m pipelines\.nn_bagging predict", predict),
+    (r"python -m pipelines\.svm_grid predict .*--image", predict_images),
     (r"python -m pipelines\.svm_grid predict", predict_table),
+    (r"python -m pipelines\.svm_grid --dataset photographs", few_fits),
     (r"python -m pipelines\.nn_bagging --resume", with_less),
     (r"python -m pipelines\.nn_bagging", small_networks),
     (r"python -m pipelines\.data_parallel", small_training),

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("nn", "gpu", "hpc", "notebooks")
+EXTRAS = ("nn", "images", "gpu", "hpc", "notebooks")
 # Where conda-forge and rapidsai name a package otherwise than PyPI.
 CONDA_NAMES = {
     "cuml-cu13": "cuml",

@@ -12,9 +12,8 @@ import numpy as np
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, run_task
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import failed_rows
+from pipelines.nn.fit import Refitted, failed_rows
 from pipelines.nn.member import Member
-from pipelines.nn.refit import Refitted
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from importlib.util import find_spec
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +29,10 @@ from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
+from pipelines.nn.augment import chosen
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Ensemble, Member
-from pipelines.nn.settings import PRECISIONS, Training
+from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
 
@@ -51,29 +53,45 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     every member.
 
     The members of a table need no search: they are trained together, each until its loss on
-    the rows that its sample left out, about a third, no longer falls.
+    the rows that its sample left out, about a third, no longer falls. Nor do those of a module,
+    such as ``cnn``, unless ``n_tuning`` says so.
 
     Parameters
     ----------
     n_bootstrap : int
         Members.
     n_tuning : int, optional
-        Candidates of each member's search: 12, of a space for tables 1. There 1 means no
-        search and no folds; up to eight members trained together share one draw.
+        Candidates of each member's search: 12, of a table's networks and of modules 1. There 1
+        means no search and no folds; up to eight members of a table, trained together, share
+        one draw.
     cv : int
         Folds of a search.
     space : str or mapping
-        ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, the path of a YAML file, or its
-        content; ``"auto"`` takes ``small`` for images, ``table`` for tables.
-    image_shape : (height, width), optional
-        Of the images whose pixels the rows of ``X`` are; None for a table.
+        ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, ``"cnn"``, the path of a YAML file, or
+        its content; ``"auto"`` goes by ``network``, and without it takes ``small`` for images,
+        ``table`` for tables.
+    network : str, torch.nn.Module or a class of one, optional
+        ``"conv"``, ``"mlp"``, ``"table"``, ``"cnn"``, a name of ``torchvision.models``,
+        ``"module:Class"``; by default that of ``space``. A class is called with those of
+        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes; of a
+        module each member gets a copy whose layers draw first weights of their own.
+    augment : str
+        ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
+        ``"module:function"`` changes the training images at random, see
+        ``pipelines.nn.augment``; coloured images are taken for photographs, others for digits.
+    image_shape : (height, width) or (channels, height, width), optional
+        Of the images whose pixels the rows of ``X`` are; None for a table, and for ``X`` of
+        shape (n, channels, height, width), which says it.
     standardise : bool
         Whether to bring every feature to mean 0 and deviation 1 of the rows that
-        a network is trained on; else ``X`` is taken as it is.
+        a network is trained on, all pixels of images of four dimensions alike; else ``X`` is
+        taken as it is.
     batch_size, max_epochs : int, optional
-        10 rows and 20 epochs; of a space for tables 512 and 200.
-    precision : {"fp32", "tf32"}
-        Of products on a GPU.
+        As the command's defaults for the network.
+    optimizer, schedule, label_smoothing, weight_decay, patience : optional
+        Of a module; see ``pipelines.nn.settings.Training``.
+    precision : {"fp32", "tf32", "bf16"}
+        Of products on a GPU; bf16, for modules, on a newer CPU too.
     device : {"auto", "cpu", "gpu"}
     random_state : int, RandomState or None
         An int gives the same members on any number of workers.
@@ -108,7 +126,15 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         "n_bootstrap": [AT_LEAST_1],
-        **{name: [AT_LEAST_1, None] for name in ("n_tuning", "batch_size", "max_epochs")},
+        **{
+            name: [AT_LEAST_1, None]
+            for name in ("n_tuning", "batch_size", "max_epochs", "patience")
+        },
+        "augment": [str],
+        "optimizer": [StrOptions(set(OPTIMIZERS)), None],
+        "schedule": [StrOptions(set(SCHEDULES)), None],
+        "label_smoothing": [Interval(Real, 0, 1, closed="left"), None],
+        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "space": [str, dict],
         "standardise": ["boolean"],
@@ -126,10 +152,17 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         *,
         cv: int = 5,
         space: Any = "auto",
-        image_shape: tuple[int, int] | None = None,
+        network: Any = None,
+        augment: str = "none",
+        image_shape: tuple[int, ...] | None = None,
         standardise: bool = True,
         batch_size: int | None = None,
         max_epochs: int | None = None,
+        optimizer: str | None = None,
+        schedule: str | None = None,
+        label_smoothing: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
         precision: str = "fp32",
         device: str = "auto",
         random_state: Any = None,
@@ -141,10 +174,17 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.n_tuning = n_tuning
         self.cv = cv
         self.space = space
+        self.network = network
+        self.augment = augment
         self.image_shape = image_shape
         self.standardise = standardise
         self.batch_size = batch_size
         self.max_epochs = max_epochs
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.label_smoothing = label_smoothing
+        self.weight_decay = weight_decay
+        self.patience = patience
         self.precision = precision
         self.device = device
         self.random_state = random_state
@@ -158,6 +198,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Or an array or tensor of shape (n_samples, channels, height, width).
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             None below 0, one above. Rows are drawn in proportion to it, as
@@ -176,6 +217,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 "BaggedNets needs torch; install the nn extra: pip install -c constraints.txt "
                 "'.[nn]'"
             )
+        shape, X = _flat(X)
+        self._image_shape = self.image_shape and tuple(self.image_shape) if shape is None else shape
         rows, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(labels)
         self._validate_params()
@@ -183,20 +226,27 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
         codes = codes.astype(np.int32)
-        kind: Literal["standardise", "none"] = "standardise" if self.standardise else "none"
+        scaling = Scaling("standardise" if self.standardise else "none")
+        if self.standardise and shape is not None:
+            scaling = Scaling("constants", float(rows.mean()), float(rows.std()) or 1.0)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(
                 sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
-        data = FoldedData(rows, codes, rows[:0], codes[:0], (), Scaling(kind), weights)
+        data = FoldedData(rows, codes, rows[:0], codes[:0], (), scaling, weights)
         space = self._space()
         self._training = Training.of(
-            space.network, len(rows), self.batch_size, self.max_epochs, precision=self.precision,
-            device=self._device(),
+            space.network, len(rows), batch_size=self.batch_size, max_epochs=self.max_epochs,
+            optimizer=self.optimizer, schedule=self.schedule, patience=self.patience,
+            label_smoothing=self.label_smoothing, weight_decay=self.weight_decay,
+            augment=chosen(
+                self.augment, self._image_shape is not None, len(self._image_shape or ()) == 2
+            ),
+            precision=self.precision, device=self._device(),
         )  # fmt: skip
-        is_table = space.network == "table"
-        n_tuning = self.n_tuning or (1 if is_table else 12)
+        needs_search = space.network in ("conv", "mlp")
+        n_tuning = self.n_tuning or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))
         try:
             plan = Plan.draw(
@@ -205,24 +255,32 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
         except InputError as error:
             raise error.renamed(folds="cv") from None
-        if is_table and n_tuning == 1:
-            plan = plan.in_groups()
+        if n_tuning == 1 and not needs_search:
+            plan = plan.in_groups() if space.network == "table" else plan.without_search()
         self._train(self._runner(), data, plan)
         return self
 
     def _inputs(self, X: np.ndarray) -> Inputs:
-        shape = None if self.image_shape is None else tuple(self.image_shape)
-        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != X.shape[1]):
+        shape = self._image_shape
+        if shape is not None and (len(shape) not in (2, 3) or math.prod(shape) != X.shape[1]):
             raise ValueError(
-                f"image_shape must be (height, width) of {X.shape[1]} pixels, got {shape}"
+                "image_shape must be (height, width) or (channels, height, width) of "
+                f"{X.shape[1]} pixels, got {shape}"
             )
-        return Inputs(X.shape[1], len(self.classes_), shape)
+        module = None if isinstance(self.network, str) else self.network
+        return Inputs(X.shape[1], len(self.classes_), shape, module)
 
     def _space(self) -> SearchSpace:
+        network = self.network
+        if network is not None and not isinstance(network, str):
+            kind = network if hasattr(network, "__qualname__") else type(network)
+            network = f"{kind.__module__}:{kind.__qualname__}"
         if not isinstance(self.space, str):
-            return SearchSpace.from_mapping(self.space, "space")
-        auto = "table" if self.image_shape is None else "small"
-        return SearchSpace.load(auto if self.space == "auto" else self.space)
+            named = {} if network is None else {"network": network}
+            return SearchSpace.from_mapping({**named, **self.space}, "space")
+        if self.space == "auto" and network is None:
+            network = "table" if self._image_shape is None else "conv"
+        return SearchSpace.load(self.space, network, self.optimizer or "sgd")
 
     def _device(self) -> str:
         if self.device != "auto":
@@ -249,10 +307,10 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
                 members[outcome.task.member], _, out_of_bag[outcome.task.member] = made
             elif outcome.error is not None or (new_rows and new_rows[0]["fold"] == -1):
                 why = outcome.error or str(new_rows[0]["status"])
-            rows += [row for row in new_rows if plan.groups or row["fold"] >= 0]
+            rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
         self.cv_results_ = tabulate(rows)
         self.candidates_ = reduce_candidates(
-            self.cv_results_, 1 if plan.groups else self.cv, self.client,
+            self.cv_results_, self.cv if plan.candidates else 1, self.client,
             without_dask=self.client is None,
         )  # fmt: skip
         if not members:
@@ -267,13 +325,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         self.selective_prediction_ = SelectivePrediction.of(
             out_of_bag.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,
-            scaling=None if self.image_shape is not None else data.scaling_for(None),
+            scaling=None if self._image_shape is not None else data.scaling_for(None),
         )  # fmt: skip
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
         return self.ensemble_.member_proba(rows, self._training)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -306,5 +364,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
         return self.selective_prediction_.assess(self.predict_ensemble(rows), rows)
+
+
+def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:
+    """Return the shape of images of four dimensions, and them as rows; others as they are."""
+    if getattr(X, "ndim", 2) != 4:
+        return None, X
+    images = np.asarray(X)
+    images = images.reshape(len(images), -1).astype(np.float32, copy=False)
+    return tuple(X.shape[1 + (X.shape[1] == 1) :]), images

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.images import ImageFormat, read_image
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
 from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
+from pipelines.data.image_files import ImageFormat, files_of, read_image
 from pipelines.errors import InputError, opt
 
 HARDEST = 6
@@ -34,7 +34,7 @@ class Asked:
     rows : list of int, of the test set
     images : paths of one's own images
     own : array of shape (n_images, n_features), the rows they became; None where there are none
-    form : PictureForm of the data set's images; None for a table
+    form : ImageFormat of the data set's images; None for a table
     """
 
     rows: list[int]
@@ -51,8 +51,7 @@ class Asked:
         InputError
             There are not so many test rows, an image cannot be read, or the data are no images.
         """
-        rows, shape = _rows(explain, len(dataset.y_test)), dataset.image_shape
-        form = None if shape is None else ImageFormat.of(dataset.X_train, shape)
+        rows, form = _rows(explain, len(dataset.y_test)), ImageFormat.of(dataset)
         if not images:
             return cls(rows, form=form)
         if form is None:
@@ -60,6 +59,7 @@ class Asked:
                 f"{opt('image')} needs an ensemble of images, and the data are a table; leave it "
                 "out"
             )
+        images = [str(path) for path in files_of(map(Path, images))]
         own = np.stack([read_image(Path(image), form) for image in images])
         return cls(rows, images, own, form)
 

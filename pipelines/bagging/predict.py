@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.images import ImageFormat, read_image
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
+    Assessment,
     lines_of,
     lines_of_all,
     stored_selective_prediction,
 )
 from pipelines.console import echo, print_error
+from pipelines.data.image_files import ImageFormat
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
@@ -25,13 +26,16 @@ from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.reading import as_pictures
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
-from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
+from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
 
 READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"
 
 
-def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path | None) -> int:
+def predict(
+    run: Path, table: Path | None, image: Sequence[Path], output: Path | None, copies: int = 0
+) -> int:
     """Print what the ensemble says of every image, and draw its certainty; or ask of a table.
 
     An image that cannot be read is named on stderr, and the others are answered. The parameters
@@ -55,23 +59,24 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
     record = record_of(run, BaggingRecord, "nn_bagging")
     refuse_changed(run, record.files, *READ)
     form = _form(run, record)
-    read, rows = [], []
-    for path in image:
-        try:
-            rows.append(read_image(path, form))
-            read.append(path)
-        except InputError as error:
-            print_error("nn_bagging", error.flagged())
+    rows = NewRows.of_images(form, image)
+    for why in rows.unreadable or ():
+        print_error("nn_bagging", why)
+    read = rows.images
     if not read:
         return 2
-    member_proba, classes = ask_members(run, np.stack(rows))
+    member_proba, classes = ask_members(run, rows.X, copies)
     answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
-    assessed = None if selective is None else selective.assess(answers, np.stack(rows))
+    assessed = None if selective is None else selective.assess(answers, rows.X)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    for number, path in enumerate(read):
+    to_file = output is not None and output.suffix in (".csv", ".parquet")
+    figures = None if to_file else output
+    shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
+    pictures = as_pictures(rows.X, shape)
+    for number, path in enumerate(read[:SHOWN]):
         sample = ExplainedSample(
-            path.name, None, rows[number].reshape(form.height, form.width), member_proba[:, number],
+            path.name, None, pictures[number], member_proba[:, number],
             int(answers.vote[number]), bool(deferred[number]),
         )  # fmt: skip
         lines = _lines(path, answers, number, len(member_proba), classes)
@@ -81,8 +86,25 @@ def predict(run: Path, table: Path | None, image: Sequence[Path], output: Path |
             )
         for line in lines:
             echo(line)
-        echo(f"figure     {_draw(sample, classes, output or path.parent, path.stem)}")
-    return 0 if len(read) == len(image) else 1
+        echo(f"figure     {_draw(sample, classes, figures or path.parent, path.stem)}")
+    table = output if to_file else figures and figures / "image-predictions.csv"
+    more = _columns(answers, assessed, deferred, classes)
+    for line in rows.write(np.array(classes), answers.vote, check_output(table), more):
+        echo(line)
+    return 1 if rows.unreadable else 0
+
+
+def _columns(
+    answers: EnsemblePrediction, assessed: Assessment | None, deferred: np.ndarray,
+    classes: list[str],
+) -> dict[str, Any]:  # fmt: skip
+    """Return what a table of answers has beside the vote."""
+    return {
+        "certainty": answers.certainty,
+        "deferred": deferred,
+        **({} if assessed is None else assessed.columns),
+        **class_columns("probability", classes, answers.mean),
+    }
 
 
 def predict_table(run: Path, table: Path, output: Path | None = None) -> list[str]:
@@ -100,12 +122,8 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     answers = reduce_members(as_dask_array(list(member_proba)))
     selective = stored_selective_prediction(run)
     assessed = None if selective is None else selective.assess(answers, rows.X)
-    more = {
-        "certainty": answers.certainty,
-        "deferred": answers.deferred if assessed is None else assessed.deferred(answers),
-        **({} if assessed is None else assessed.columns),
-        **class_columns("probability", classes, answers.mean),
-    }
+    deferred = answers.deferred if assessed is None else assessed.deferred(answers)
+    more = _columns(answers, assessed, deferred, classes)
     lines = rows.write(np.array(classes), answers.vote, check_output(output), more)
     n_deferred = int(np.sum(answers.deferred))
     lines += [f"attention  {n_deferred} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_deferred > 0)
@@ -116,8 +134,11 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     )
 
 
-def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
+def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list[str]]:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
+
+    With ``copies`` each certainty is the mean over so many copies of the rows, augmented as in
+    the run's training.
 
     Returns
     -------
@@ -126,8 +147,14 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
     Raises
     ------
     InputError
-        The run has no member, or a file is damaged.
+        The run has no member, or a file is damaged; copies of a run that augmented nothing.
     """
+    augment = record_of(run, BaggingRecord, "nn_bagging").augment if copies else "none"
+    if copies and augment == "none":
+        raise InputError(
+            f"--copies must go with a run that had --augment, got {run}, which had not; leave it "
+            "out"
+        )
     files = MemberFiles(run)
     numbers = files.numbers()
     if not numbers:
@@ -146,7 +173,11 @@ def ask_members(run: Path, rows: Any) -> tuple[np.ndarray, list[str]]:
                 f"RUN must hold members of the same data, got {files.weights(number)}, which was "
                 "trained on others; remove it"
             )
-        member_proba.append(ensemble.member_proba(rows)[0])
+        asked = [rows] if not copies else (
+            member.augmented(rows, augment, seed) for seed in range(copies)
+        )  # fmt: skip
+        proba = [member.predict_proba(one) for one in asked]
+        member_proba.append(np.mean(proba, axis=0) if copies else proba[0])
         classes = ensemble.classes_
     return np.stack(member_proba), [str(label) for label in classes]
 

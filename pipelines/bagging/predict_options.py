@@ -8,12 +8,13 @@ from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
-
-RULE_OF_PICTURES = (
-    "An image becomes grey; where its border is light it is inverted, as ink is bright in the "
-    "data; the border's level is taken away. The ink is cut out, scaled to the size it has in the "
-    "training images with its proportions kept, and put with its centre of mass in the centre."
+from pipelines.search.new_rows import (
+    RULE_OF_PICTURES,
+    add_what_is_asked,
+    refuse_both_or_neither,
 )
+
+MOST_COPIES = 1000
 
 
 def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
@@ -21,8 +22,8 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
 
     Returns
     -------
-    dict of ``run``, a Path; ``table``, a Path or None; ``image``, a list of Path; and ``output``,
-    a Path, or None for the folder of each image, or of the table
+    dict of ``run``, a Path; ``table``, a Path or None; ``image``, a list of Path; ``output``, a
+    Path, or None for the folder of each image, or of the table; and ``copies``, a number
 
     Raises
     ------
@@ -36,19 +37,26 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
         allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of nn_bagging")
-    parser.add_argument(
-        "table", type=Path, nargs="?", metavar="TABLE", help="a file as --dataset takes it"
-    )
-    parser.add_argument(
-        "--image", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
-        help="images that Pillow reads, such as .png and .jpg",
-    )  # fmt: skip
+    add_what_is_asked(parser)
     parser.add_argument(
         "--output", type=Path, metavar="PATH",
         help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); of "
-        "images: the folder of NAME-certainty.svg and .png (default: beside each)",
+        "images: such a file, or a folder for it and for the figures NAME-certainty.svg and .png "
+        "of the first 20 (default: image-predictions.csv beside the first, figures beside each)",
     )  # fmt: skip
+    parser.add_argument(
+        "--copies",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of images: average over N copies, augmented as in the run's training, in place of "
+        "the image as it is (default: 0, none)",
+    )
     given = vars(parser.parse_args(argv))
-    if (given["table"] is None) == (not given["image"]):
-        raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
+    refuse_both_or_neither(given["table"], given["image"])
+    if not 0 <= given["copies"] <= MOST_COPIES or (given["copies"] and given["table"]):
+        raise InputError(
+            f"--copies must be from 0 to {MOST_COPIES}, and goes with --image, got "
+            f"{given['copies']}; leave it out"
+        )
     return given

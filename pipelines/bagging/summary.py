@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def form_of(dataset: Dataset) -> str:
     """Describe a sample in words: an image of so many pixels, or a row."""
     shape = dataset.image_shape
-    return f"images of {shape[0]} x {shape[1]} pixels" if shape else "a table"
+    return f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
 
 
 def of_plan(n_members: int, n_candidates: int, folds: int) -> str:
     """Return a line on the size of the run."""
+    if n_candidates == 0:
+        return f"ensemble   {_count(n_members, 'member')}, without a search"
     n_tasks = n_members * n_candidates
     return (
         f"ensemble   {_count(n_members, 'member')} x {_count(n_candidates, 'candidate')} x "

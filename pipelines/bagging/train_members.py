@@ -79,7 +79,8 @@ def train_members(
                 why_lost = why_lost if made is not None else str(new_rows[0]["status"])
             elif outcome.error is not None:
                 why_lost = outcome.error
-    results = tabulate(row for own in rows.values() for row in own)
+    # Without a search, the rows that each member left out.
+    results = tabulate([row for own in rows.values() for row in own] or refits.values())
     results.to_parquet(session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why_lost = why_lost or "; ".join(sorted(set(map(str, lost))))

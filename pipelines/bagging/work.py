@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_candidate
+from pipelines.nn.fit import Refitted, cross_validate_candidate, refit, refit_together
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.parts import ProgressCallback
-from pipelines.nn.refit import Refitted, refit, refit_together
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
+from pipelines.nn.stack import ProgressCallback
 from pipelines.nn.tasks import CandidateTask, RefitTask, Row, refit_task, split_tasks
 from pipelines.run_folder.ranking import candidates_of
 
@@ -30,12 +29,15 @@ class MemberTask:
     refitted : int
         Number of the candidate that was refitted before, -1 for none; if it still is the
         best there is nothing to do.
+    searches : bool
+        Whether it waits for its candidates; else it takes the first.
     """
 
     member: int
     candidates: tuple[CandidateTask, ...]
     refit_seed: int
     refitted: int = -1
+    searches: bool = True
 
     @property
     def name(self) -> str:
@@ -45,7 +47,7 @@ class MemberTask:
     @property
     def needs(self) -> tuple[str, ...]:
         """The tasks whose rows decide which candidate is the best."""
-        return tuple(task.name for task in self.candidates)
+        return tuple(task.name for task in self.candidates if self.searches)
 
     @property
     def cost(self) -> float:
@@ -136,6 +138,11 @@ class Plan:
         ]
         return cls(inputs, training, tasks, members)
 
+    def without_search(self) -> Plan:
+        """Return the same members, each of which takes its first candidate."""
+        members = [replace(member, searches=False) for member in self.members]
+        return replace(self, candidates=[], members=members)
+
     def in_groups(self) -> Plan:
         """Return the same members without a search, for plans of one candidate a member.
 
@@ -202,7 +209,7 @@ def run_task(
     if isinstance(task, GroupTask):
         refits = task.refits(inputs, len(data.y), training)
         return refit_together(data, refits, inputs, training, report)
-    best = best_candidate(task.candidates, needed)
+    best = best_candidate(task.candidates, needed) if task.searches else task.candidates[0]
     if best is None:
         raise RuntimeError("none of its candidates was trained on all its folds")
     if best.number == task.refitted:

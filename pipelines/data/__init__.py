@@ -22,7 +22,8 @@ from pipelines.data.dataset import (
     rows_of,
 )
 from pipelines.data.folds import make_folds, split_test, stratified_subset
-from pipelines.data.images import OPENML, load_digits, load_mnist_like
+from pipelines.data.image_folder import ImageReading, load_folder
+from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
 from pipelines.data.rare_classes import Rare, merge_or_drop
 from pipelines.data.scaling import FittedScaling, Scaling
@@ -42,7 +43,7 @@ __all__ = [
 # Name on the command line -> loader, called with --data-dir.
 DATASETS: dict[str, Callable[[str | Path], Source]] = {
     "digits": lambda data_dir: load_digits(),
-    **{name: partial(load_mnist_like, name) for name in OPENML},
+    **{name: partial(load_torchvision, name) for name in TORCHVISION},
 }
 
 
@@ -61,12 +62,16 @@ def load_dataset(
     task: Task | None = CLASSIFICATION,
     groups: str | None = None,
     in_order: bool = False,
+    images: ImageReading | None = None,
+    show_progress: bool = False,
+    features: str | Path | None = None,
 ) -> Dataset:
-    """Load a data set by its name or a table by its path, ready for folds.
+    """Load a data set by its name, a table or a folder of images by its path, ready for folds.
 
     Parameters
     ----------
-    name : a key of ``DATASETS``, or the path of a file whose suffix is in ``SUFFIXES``
+    name : a key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or of a folder
+        with a subfolder of images for each class
     data_dir : where image data sets are read from or downloaded to
     target : the table's column (or array) of labels, by name or number; for tables only
     limit : take a stratified subset of so many training rows; the test set stays whole
@@ -80,6 +85,10 @@ def load_dataset(
     groups : column of a table whose equal values stay together: no group is both in the training
         and in the test rows
     in_order : rows are in the order of time; then the last ones are the test rows
+    images : how the images of a folder are to be read
+    show_progress : draw a bar on a terminal while images are decoded
+    features : an .npy file of a row of numbers for each image, those of training first, which takes
+        the place of its pixels
 
     Returns
     -------
@@ -90,9 +99,13 @@ def load_dataset(
     InputError
         Anything the user can put right, in one line.
     """
-    source = _load(name, data_dir, target, device, reading or Reading(), task, groups)
-    X, labels, classes = source.X, source.y, np.empty(0)
-    lines = list(source.table.lines() if source.table else ())
+    source = _load(
+        name, data_dir, target, device, reading or Reading(), task, groups,
+        images or ImageReading(), show_progress,
+    )  # fmt: skip
+    labels, classes = source.y, np.empty(0)
+    rows = np.arange(len(labels))
+    lines = list(source.table.lines() if source.table else source.lines)
     if source.task == CLASSIFICATION:
         classes = np.unique(labels)
         if len(classes) < 2:
@@ -105,23 +118,24 @@ def load_dataset(
         stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
         if stratified and 0 < test_size < 1:
             kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
-            X, labels, classes = rows_of(X, kept), labels[kept], np.unique(labels[kept])
+            rows, labels, classes = rows[kept], labels[kept], np.unique(labels[kept])
             lines += [line] if line else []
         y = _encoded(labels, classes, source.task)
         train, test = _split_off_test(y, classes, source, test_size, seed, in_order)
-        X_test, y_test = rows_of(X, test), y[test]
+        X_test, y_test, test = rows_of(source.X, rows[test]), y[test], rows[test]
     else:
         y = _encoded(labels, classes, source.task)
         train = np.arange(len(y))
         X_test, y_test = source.X_test, _encode_test(source.y_test, classes)
+        test = len(labels) + np.arange(len(y_test))
     train = _limited(train, y, source.task, limit, seed, in_order)
-    X_train, scaling = rows_of(X, train), source.scaling
+    X_train, scaling = rows_of(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
         X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
         scaling = scaling.laid_out(X_train)
     else:
         X_train, X_test = np.ascontiguousarray(X_train), np.ascontiguousarray(X_test)
-    return Dataset(
+    dataset = Dataset(
         name=name if name in DATASETS else Path(name).name,
         X_train=X_train,
         y_train=y[train],
@@ -135,7 +149,37 @@ def load_dataset(
         lines=tuple(lines),
         task=source.task,
         groups=None if source.groups is None else source.groups[train],
+        ink=source.ink,
     )
+    if features is None:
+        return dataset
+    if dataset.image_shape is None:
+        raise InputError(f"{opt('features')} are of images, {name!r} has none; leave it out")
+    n_images = len(source.y) + (0 if source.y_test is None else len(source.y_test))
+    found = _read_features(Path(features), n_images)
+    return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
+
+
+def _read_features(path: Path, n_images: int) -> Array:
+    """Return a row of finite numbers for each image."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"{opt('features')} must be an .npy file that can be read, '{path}' cannot "
+            f"({getattr(error, 'strerror', None) or error}); write it with numpy.save"
+        ) from None
+    if found.ndim != 2 or found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+        raise InputError(
+            f"{opt('features')} must hold finite numbers in two dimensions, '{path}' holds "
+            f"{found.dtype} of shape {found.shape}; write a row of them for each image"
+        )
+    if len(found) != n_images:
+        raise InputError(
+            f"{opt('features')} must have {n_images:,} rows, one for each image of training and "
+            f"test, '{path}' has {len(found):,}; write them in the order of the data set"
+        )
+    return np.ascontiguousarray(found, np.float64)
 
 
 def _encoded(labels: Array, classes: Array, task: Task) -> Array:
@@ -186,9 +230,19 @@ def _limited(
 
 def _load(
     name: str, data_dir: str | Path, target: str | None, device: str, reading: Reading,
-    task: Task | None, groups: str | None,
+    task: Task | None, groups: str | None, images: ImageReading, show_progress: bool,
 ) -> Source:  # fmt: skip
-    if name in DATASETS:
+    path = Path(os.path.expanduser(name))
+    is_folder = bool(name) and name not in DATASETS and path.is_dir()
+    if images != ImageReading() and not is_folder:
+        given = next(
+            key for key, value in asdict(images).items() if value != getattr(ImageReading, key)
+        )
+        raise InputError(
+            f"{opt(given if given != 'size' else 'image_size')} is for a folder of images, got "
+            f"{opt('dataset', name)}; leave it out"
+        )
+    if name in DATASETS or is_folder:
         if groups is not None or task == REGRESSION:
             raise InputError(
                 f"{opt('groups') if groups else opt('task')} is for a table of your own, got "
@@ -196,17 +250,18 @@ def _load(
             )
         if target is not None:
             raise InputError(
-                f"{opt('target')} applies to a file of your own, {opt('dataset', name)} "
+                f"{opt('target')} applies to a table of your own, {opt('dataset', name)} "
                 f"has its own labels, got {target!r}; leave it out"
             )
+        if is_folder:
+            return load_folder(path, data_dir, images, show_progress=show_progress)
         return DATASETS[name](data_dir)
-    path = Path(os.path.expanduser(name))
     if path.suffix.lower() not in SUFFIXES and path.name == name and not os.path.isfile(path):
         near = get_close_matches(name.lower(), DATASETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling"
         raise InputError(
-            f"{opt('dataset')} must be one of {', '.join(DATASETS)} or the path of a "
-            f"{', '.join(SUFFIXES)} file, got {name!r}{hint}"
+            f"{opt('dataset')} must be one of {', '.join(DATASETS)}, a folder of images or the "
+            f"path of a {', '.join(SUFFIXES)} file, got {name!r}{hint}"
         )
     if groups is not None:
         reading = replace(reading, leave_out=(*(reading.leave_out or ()), groups))

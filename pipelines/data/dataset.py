@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,12 +16,19 @@ from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
 Task = Literal["classification", "regression"]
+ImageShape = tuple[int, ...]  # (height, width) of gray images, (channels, height, width) of colour
 ROWS_LOOKED_AT = 2000  # of images, whose pixels vary alike everywhere
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
 
 if TYPE_CHECKING:
     from pipelines.data.tables import RawTable
+
+
+def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
+    """Return the three lengths of an ``image_shape``; a gray image has one channel."""
+    channels, height, width = (1, *shape) if len(shape) == 2 else shape
+    return channels, height, width
 
 
 def rows_of(X: Any, rows: Any) -> Any:
@@ -41,9 +48,11 @@ class Source:
     scaling: Scaling | Preparation
     X_test: Array | None = None
     y_test: Array | None = None
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape | None = None
     feature_names: list[str] | None = None
+    ink: bool = False
     table: RawTable | None = None
+    lines: tuple[str, ...] = ()
     groups: Array | None = None
 
     @property
@@ -65,13 +74,16 @@ class Dataset:
     y_test : as y_train, of shape (n_test,)
     classes : labels in sorted order, of shape (n_classes,); ``classes[code]`` is the label; none
         of a regression
-    image_shape : (height, width) in pixels, or None for a table
+    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, None
+        of a table; a row of X is an image of this shape, flattened
     feature_names : the table's columns, or None for images
     scaling : how features are to be brought to a common range
     table : what a file's table was understood to be, for ``run.json``; None for images
     lines : what is said of that before a run
     task : "classification" or "regression"
     groups : of the training rows, or None
+    ink : whether images are drawn on an even ground, such as digits, and no photographs
+    pictures : the images whose features the rows are, where they are; ``image_shape`` is then None
     """
 
     name: str
@@ -80,17 +92,25 @@ class Dataset:
     X_test: Any
     y_test: NDArray[Any]
     classes: Array
-    image_shape: tuple[int, int] | None
+    image_shape: ImageShape | None
     feature_names: list[str] | None
     scaling: Scaling | Preparation
     table: Mapping[str, Any] | None = None
     lines: tuple[str, ...] = ()
     task: Task = CLASSIFICATION
     groups: Array | None = None
+    ink: bool = False
+    pictures: Dataset | None = None
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    def with_features(self, train: Array, test: Array, scaling: Scaling) -> Dataset:
+        """Return features of these images as rows, in the order of the images."""
+        return replace(
+            self, X_train=train, X_test=test, scaling=scaling, image_shape=None, pictures=self
+        )
 
     @property
     def n_inputs(self) -> int:
@@ -103,11 +123,12 @@ class Dataset:
         """Variance of all columns that a solver is given, together.
 
         It is their number where they are standardised; levels of categories are 0 or 1. Of images
-        it is that of the first ``ROWS_LOOKED_AT``.
+        and their features it is that of the first ``ROWS_LOOKED_AT``.
         """
-        if self.image_shape is None and isinstance(self.X_train, np.ndarray):
+        if self.scaling.kind == "standardise":
             return float(self.X_train.shape[1])
-        rows = self.X_train if self.image_shape is None else self.X_train[:ROWS_LOOKED_AT]
+        rows: Any = self.X_train
+        rows = rows[:ROWS_LOOKED_AT] if isinstance(rows, np.ndarray) else rows
         matrix = self.scaling.fit(rows).transform(rows)
         return max(1.0, float(matrix.var(axis=0, dtype=np.float64).sum()))
 
@@ -124,6 +145,7 @@ class Dataset:
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata that a run records about its data."""
+        shape = (self.pictures or self).image_shape
         return {
             "name": self.name,
             "task": self.task,
@@ -132,7 +154,7 @@ class Dataset:
             "n_features": self.X_train.shape[1],
             "n_classes": self.n_classes if self.task == CLASSIFICATION else None,
             "classes": [str(label) for label in self.classes],
-            "image_shape": list(self.image_shape) if self.image_shape else None,
+            "image_shape": list(shape) if shape else None,
             "scaling": self.scaling.describe(),
             "fingerprint": self.fingerprint,
             **({} if self.table is None else {"table": dict(self.table)}),

@@ -1,4 +1,4 @@
-"""Read and write IDX files, the format of MNIST.
+"""Read IDX files, the format of MNIST.
 
 Format: http://yann.lecun.com/exdb/mnist/ (two zero bytes, a type byte, the number of
 dimensions, each length as a big-endian uint32, then the values, big-endian).
@@ -50,17 +50,16 @@ def read_idx(path: str | Path, ndim: int | None = None) -> NDArray[Any]:
         raise _bad(path, f"have a header of {start} bytes, it is truncated after {len(content)}")
     shape = tuple(int(n) for n in np.frombuffer(content, ">u4", found, offset=4))
     dtype = np.dtype(TYPES[content[2]])
-    _check_length(path, len(content) - start, shape, dtype)
+    declared, found_bytes = math.prod(shape) * dtype.itemsize, len(content) - start
+    if found_bytes < declared:
+        raise _bad(path, f"hold {declared} bytes of values, it is truncated after {found_bytes}")
+    if found_bytes > declared:
+        more = found_bytes - declared
+        raise _bad(path, f"end after {declared} bytes of values, {more} bytes follow")
     if 0 in shape:  # numpy refuses to make room for (0, huge, huge)
         raise _bad(path, f"hold at least one value, it declares shape {shape}")
     values = np.frombuffer(content, dtype, offset=start)
     return values.reshape(shape).astype(dtype.newbyteorder("="))
-
-
-def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
-    """Write an array of unsigned bytes as an IDX file."""
-    header = bytes([0, 0, 0x08, array.ndim]) + np.array(array.shape, ">u4").tobytes()
-    path.write_bytes(header + array.tobytes())
 
 
 def _content(path: Path) -> bytes:
@@ -76,14 +75,6 @@ def _content(path: Path) -> bytes:
             f"{opt('data_dir')} must hold readable files, cannot read '{path}': "
             f"{error.strerror or error}; check the path and its permissions"
         ) from None
-
-
-def _check_length(path: Path, found: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    declared = math.prod(shape) * dtype.itemsize
-    if found < declared:
-        raise _bad(path, f"hold {declared} bytes of values, it is truncated after {found}")
-    if found > declared:
-        raise _bad(path, f"end after {declared} bytes of values, {found - declared} bytes follow")
 
 
 def _bad(path: Path, rule_and_finding: str) -> InputError:

@@ -1,9 +1,11 @@
-"""Image data sets: the digits of scikit-learn, MNIST and Fashion-MNIST."""
+"""Image data sets by name: the digits of scikit-learn, and those of ``torchvision.datasets``."""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.dataset import Source
-from pipelines.data.idx import read_idx, write_idx
+from pipelines.data.idx import read_idx
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 
-# Name on the command line -> number of the data set at openml.org: the rows of the training set,
-# and after them those of the test set.
-OPENML = {"mnist": 554, "fashion-mnist": 40996}
-N_TRAIN, SIDE = 60_000, 28
-TORCHVISIONS = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}  # its folders
+# Name on the command line -> class in torchvision.datasets, and the files it is made from, as it
+# looks for them in --data-dir before it downloads them.
+TORCHVISION = {
+    "mnist": ("MNIST", "MNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"),
+    "fashion-mnist": (
+        "FashionMNIST", "FashionMNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"
+    ),
+    "kmnist": ("KMNIST", "KMNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"),
+    "emnist-letters": ("EMNIST", "EMNIST/raw/gzip.zip"),
+    "cifar10": ("CIFAR10", "cifar-10-python.tar.gz"),
+    "cifar100": ("CIFAR100", "cifar-100-python.tar.gz"),
+    "svhn": ("SVHN", "{train,test}_32x32.mat"),
+    "stl10": ("STL10", "stl10_binary.tar.gz"),
+}  # fmt: skip
+IDX = ("mnist", "fashion-mnist", "kmnist")  # read without torch, too
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -35,73 +47,107 @@ def load_digits() -> Source:
     rows = np.loadtxt(Path(package, "datasets", "data", "digits.csv.gz"), np.uint8, delimiter=",")
     return Source(
         np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64), PIXELS_0_16,
-        image_shape=(8, 8),
+        image_shape=(8, 8), ink=True,
     )  # fmt: skip
 
 
-def load_mnist_like(name: str, data_dir: str | Path) -> Source:
-    """Return MNIST or Fashion-MNIST, from IDX files in ``data_dir``, else downloaded there.
+def load_torchvision(name: str, data_dir: str | Path) -> Source:
+    """Return a data set of ``torchvision.datasets``, from ``data_dir``, else downloaded there.
 
     Parameters
     ----------
-    name : "mnist" or "fashion-mnist"
-    data_dir : the four files are looked for here, in ``<name>/`` and where torchvision puts
-        them (``MNIST/raw/``, ``FashionMNIST/raw/``), gzipped or not
+    name : a key of ``TORCHVISION``
+    data_dir : laid out as torchvision does; the four files of one of ``IDX`` may also lie here, or
+        in ``<name>/``, gzipped or not, and are then read without torch
 
     Returns
     -------
-    Source with X uint8 of shape (n, height * width), y of shape (n,) with labels 0..9, and
-    the test set of the files.
+    Source with X uint8 of shape (n, channels * height * width) and the test set of the files. y
+    holds the numbers 0..9, or the names that torchvision gives the classes of the others.
 
     Raises
     ------
     InputError
         A file is missing or damaged, images and labels do not fit together, or there is
         nothing to read and the download cannot be made.
-
-    References
-    ----------
-    LeCun et al. (1998), Gradient-based learning applied to document recognition.
-    Xiao et al. (2017), Fashion-MNIST, arXiv:1708.07747.
     """
     data_dir = Path(os.path.expanduser(data_dir))
-    files = _find(name, data_dir)
-    if files is None:
-        _download(name, data_dir)
+    if name in IDX:
         files = _find(name, data_dir)
-        assert files is not None
-    X, y = _read_part(*(files[stem] for stem in TRAIN))
-    X_test, y_test = _read_part(*(files[stem] for stem in TEST))
-    if X.shape[1:] != X_test.shape[1:]:
-        raise InputError(
-            f"{opt('data_dir')}: training and test images must have one size, got {X.shape[1:]} "
-            f"and {X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
-        )
-    height, width = X.shape[1:]
-    return Source(
-        X.reshape(len(X), -1),
-        y,
-        PIXELS_0_255,
-        X_test=X_test.reshape(len(X_test), -1),
-        y_test=y_test,
-        image_shape=(height, width),
+        if files is None:
+            _open(name, data_dir, is_train=True)  # which fetches all four
+            files = _find(name, data_dir)
+            assert files is not None
+        return _read_idx_files(files)
+    (X, y), (X_test, y_test) = (
+        _arrays(_open(name, data_dir, is_train), name) for is_train in (True, False)
     )
+    shape = X.shape[1:]
+    return Source(
+        X.reshape(len(X), -1), y, PIXELS_0_255,
+        X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=shape,
+        ink=len(shape) == 2,
+    )  # fmt: skip
+
+
+def _open(name: str, data_dir: Path, is_train: bool) -> Any:
+    """Return the training or test set as torchvision has it; downloaded if it is not there."""
+    need_torchvision(opt("dataset", name))
+    from torchvision import datasets
+
+    kind, files = TORCHVISION[name]
+    part: dict[str, Any] = {"train": is_train}
+    if kind in ("SVHN", "STL10"):
+        part = {"split": "train" if is_train else "test"}
+    elif kind == "EMNIST":
+        part["split"] = "letters"
+    try:
+        with redirect_stdout(io.StringIO()):  # it tells of each mirror that does not answer
+            return getattr(datasets, kind)(data_dir, download=True, **part)
+    except (OSError, RuntimeError, ValueError, EOFError) as error:  # URLError is an OSError
+        raise InputError(
+            f"{opt('dataset', name)} is not whole in {opt('data_dir')} and could not be "
+            f"downloaded ({' '.join(str(error).split())}); check the network and that the folder "
+            f"can be written, or put {files} into {opt('data_dir')} '{data_dir}'"
+        ) from None
+
+
+def _arrays(found: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Return images (n, height, width) or (n, channels, height, width), and their labels."""
+    images = np.asarray(found.data, np.uint8)
+    codes = np.asarray(found.labels if hasattr(found, "labels") else found.targets, np.int64)
+    if name == "emnist-letters":
+        images = images.swapaxes(1, 2)  # its images lie on their side
+    elif images.shape[-1] == 3:
+        images = images.transpose(0, 3, 1, 2)
+    names = getattr(found, "classes", None)
+    return images, codes if names is None else np.array(names)[codes]
+
+
+def need_torchvision(wanted: str) -> None:
+    """Refuse, in one line, what needs torchvision where it is not installed.
+
+    Raises
+    ------
+    InputError
+    """
+    if importlib.util.find_spec("torchvision") is None:
+        raise InputError(
+            f"{wanted} needs torchvision, which is not installed; install the extra nn: "
+            "pip install 'pleasingly[nn]'"
+        )
 
 
 def is_here(name: str, data_dir: str | Path) -> bool:
-    """Return whether ``data_dir`` already holds the four files of an image data set.
-
-    Parameters
-    ----------
-    name : "mnist" or "fashion-mnist"
-    """
+    """Return whether ``data_dir`` holds the four files of one of ``IDX``."""
     return _find(name, Path(data_dir)) is not None
 
 
 def _find(name: str, data_dir: Path) -> dict[str, Path] | None:
     """Return the four files by name, or None where not one of them is there."""
-    # Both data sets use the same file names: a folder that bears the name is the surer one.
-    folders = (data_dir / name, data_dir / TORCHVISIONS[name] / "raw", data_dir)
+    # All sets use the same file names: a folder that bears the name is the surer one. The
+    # data folder itself may hold those of MNIST or Fashion-MNIST, as they are downloaded.
+    folders = [data_dir / name, data_dir / TORCHVISION[name][0] / "raw", data_dir]
     found = [(folder, _files_in(folder)) for folder in folders]
     for _, files in found:
         if len(files) == len(TRAIN + TEST):
@@ -125,26 +171,19 @@ def _files_in(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _download(name: str, data_dir: Path) -> None:
-    """Fetch a data set from openml.org, and write the four files it is read from ever after."""
-    from sklearn.datasets import fetch_openml
-
-    folder = data_dir / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = fetch_openml(data_id=OPENML[name], as_frame=False, cache=False)
-        X = found.data.astype(np.uint8).reshape(-1, SIDE, SIDE)
-        y = found.target.astype(np.uint8)
-        for stem, array in zip(
-            TRAIN + TEST, (X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]), strict=True
-        ):
-            write_idx(folder / stem, array)
-    except (OSError, ValueError) as error:  # URLError is an OSError
+def _read_idx_files(files: dict[str, Path]) -> Source:
+    """Return the arrays of the four files; y has labels 0..9."""
+    X, y = _read_part(*(files[stem] for stem in TRAIN))
+    X_test, y_test = _read_part(*(files[stem] for stem in TEST))
+    if X.shape[1:] != X_test.shape[1:]:
         raise InputError(
-            f"{opt('dataset', name)} is not in {opt('data_dir')} and could not be downloaded "
-            f"({' '.join(str(error).split())}); check the network and that the folder can be "
-            f"written, or put {', '.join(TRAIN + TEST)} into {opt('data_dir')} '{data_dir}'"
-        ) from None
+            f"{opt('data_dir')}: training and test images must have one size, got {X.shape[1:]} "
+            f"and {X_test.shape[1:]} in '{files[TRAIN[0]].parent}'; fetch the four files again"
+        )
+    return Source(
+        X.reshape(len(X), -1), y, PIXELS_0_255,
+        X_test=X_test.reshape(len(X_test), -1), y_test=y_test, image_shape=X.shape[1:], ink=True,
+    )  # fmt: skip
 
 
 def _read_part(images: Path, labels: Path) -> tuple[NDArray[Any], NDArray[Any]]:

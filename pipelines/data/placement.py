@@ -13,7 +13,7 @@ import numpy as np
 
 from pipelines.data.dataset import rows_of
 from pipelines.data.preparation import Fitted, Preparation
-from pipelines.data.scaling import Scaling
+from pipelines.data.scaling import FittedScaling, Scaling
 
 if TYPE_CHECKING:
     from pipelines.data.dataset import Dataset
@@ -87,8 +87,15 @@ class FoldedData:
         return cached((self.token, device), lambda: self._place(None, device))
 
     def _place(self, rows: np.ndarray | None, device: str) -> Any:
-        X = self.scaling_for(rows).transform(self.X)
-        return X if device == "cpu" else to_device(X.astype(np.float32), device)
+        scaling = self.scaling_for(rows)
+        if isinstance(scaling, FittedScaling) and isinstance(scaling.center, float):
+            return _single(scaling.transform(to_device(self.X, device)), device)
+        return to_device(_single(scaling.transform(self.X), device), device)
+
+
+def _single(X: Any, device: str) -> Any:
+    """Return single precision on a GPU; on a CPU the array as it is."""
+    return X if device == "cpu" else X.astype(np.float32, copy=False)
 
 
 def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:

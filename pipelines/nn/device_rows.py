@@ -22,12 +22,15 @@ class DeviceRows:
     Attributes
     ----------
     X : float32 tensor of shape (n_samples, n_features)
-        Scaled; a table is standardised as a whole.
+        Scaled; a table is standardised as a whole. Of ``place_images`` as they came, or uint8.
     one_hot : float32 tensor of shape (n_samples, n_classes)
+    brightest : float
+        Of images as they came, what is white.
     """
 
     X: torch.Tensor
     one_hot: torch.Tensor
+    brightest: float = 1.0
 
     @property
     def device(self) -> torch.device:
@@ -67,6 +70,27 @@ def place_rows(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
         return DeviceRows(torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where))
 
     return cached((data.token, f"torch {device}"), place)
+
+
+def place_images(data: FoldedData, n_classes: int, device: str) -> DeviceRows:
+    """Place all training images on ``device`` as they came, bytes or numbers, once."""
+
+    def place() -> DeviceRows:
+        import torch
+
+        X = np.ascontiguousarray(data.X, None if data.X.dtype == np.uint8 else np.float32)
+        one_hot = np.eye(n_classes, dtype=np.float32)[data.y]
+        where = torch_device(device)
+        return DeviceRows(
+            torch.from_numpy(X).to(where), torch.from_numpy(one_hot).to(where), brightest_of(X)
+        )
+
+    return cached((data.token, f"torch images {device}"), place)
+
+
+def brightest_of(X: np.ndarray) -> float:
+    """Return what is white in images: 1 where no pixel is above it, else 255."""
+    return 1.0 if X.dtype != np.uint8 and X.max(initial=0) <= 1 else 255.0
 
 
 def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling | None:

@@ -3,7 +3,7 @@
 Every row goes through in large batches, weighted by how often a network drew it. A row that
 it left out weighs nothing in its gradient and takes part in the same products: so its loss,
 which says when to end, costs nothing more. A step of all networks is a few batched products,
-as in ``pipelines.nn.network``, whose hidden layer this is; what differs is the rule of
+as in ``pipelines.nn.by_hand``, whose hidden layer this is; what differs is the rule of
 the steps: Adam with decoupled weight decay, as ``torch.optim.AdamW`` has it (Loshchilov and
 Hutter, ICLR 2019), a rate that falls along a cosine, and smoothed labels (Szegedy et al.,
 CVPR 2016).
@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.network import Tensors
-from pipelines.nn.parts import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import epoch_order, first_weights
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Tensors, Trained
 
 if TYPE_CHECKING:
     import torch

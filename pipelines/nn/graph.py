@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipelines.nn.network import Stack
+from pipelines.nn.by_hand import StackedWeights
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ EAGER_STEPS = 3  # before recording: libraries choose and set up their kernels i
 class Stepper:
     """Steps of one stack on full batches."""
 
-    def __init__(self, stack: Stack, batch_size: int) -> None:
+    def __init__(self, stack: StackedWeights, batch_size: int) -> None:
         import torch
 
         self._stack = stack
@@ -33,7 +33,7 @@ class Stepper:
             self._stream = torch.cuda.Stream(stack.loss.device)
 
     def step(self, batch: torch.Tensor) -> None:
-        """Make one step; see ``Stack.step``."""
+        """Make one step; see ``StackedWeights.step``."""
         if not self._on_gpu:
             self._stack.step(batch)
         elif self._graph is None:

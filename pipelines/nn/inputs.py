@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from pipelines.errors import InputError
 from pipelines.nn.space import Candidate
@@ -16,17 +17,21 @@ class Inputs:
 
     Attributes
     ----------
-    image_shape : (height, width) in pixels, or None for a table
+    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
+        None for a table
+    module : torch.nn.Module, or a function that returns one, optional
+        The user's own network, where Python gave it in place of a name.
     """
 
     n_features: int
     n_classes: int
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
+    module: Any = field(default=None, compare=False, repr=False)
 
     @property
     def largest_kernel(self) -> int | None:
         """The largest kernel an image has room for: its shorter side. None for a table."""
-        return min(self.image_shape) if self.image_shape else None
+        return min(self.image_shape[-2:]) if self.image_shape else None
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
         """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
@@ -38,7 +43,7 @@ class Inputs:
         """
         if self.image_shape is None:
             raise InputError("a convolution needs images, and these rows are a table; use mlp")
-        height, width = self.image_shape
+        height, width = self.image_shape[-2:]
         if not 1 <= kernel_size <= min(height, width):
             raise InputError(
                 f"kernel_size must be at most {min(height, width)}, the shorter side of images of "
@@ -66,8 +71,8 @@ def weight_shapes(candidate: Candidate, inputs: Inputs) -> Shapes:
     return shapes
 
 
-def fan_in(name: str, shape: tuple[int, ...], shapes: Shapes) -> int:
+def fan_in(name: str, shapes: Shapes) -> int:
     """Return inputs of one output of the layer that the array ``name`` belongs to."""
     if name == "conv.weight":
-        return shape[1] - 1
+        return shapes[name][1] - 1
     return shapes[name.replace("bias", "weight")][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from pipelines.data.model_file import (
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
 
@@ -57,7 +57,7 @@ class Member:
         import torch
 
         from pipelines.nn.device_rows import torch_device
-        from pipelines.nn.network import log_certainty
+        from pipelines.nn.networks import log_certainty, network_to_ask
         from pipelines.nn.train import on_device
 
         training = training or Training()
@@ -66,14 +66,28 @@ class Member:
         with on_device(training):
             where = torch_device(training.device)
             weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
+            network = network_to_ask(self.candidate, self.inputs, torch.device(where))
             for first in range(0, len(X), step):
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
                 block = block.astype(np.float32, copy=False)
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
                 rows = torch.tensor(block, device=where)
-                answer = log_certainty(weights, rows, self.candidate, self.inputs).exp_()
+                answer = log_certainty(network, weights, rows, self.inputs).exp_()
                 certainty[first : first + step] = answer.cpu().numpy()
         return certainty
+
+    def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
+        """Return images, each changed at random, float32 of the shape of ``X``."""
+        import torch
+
+        from pipelines.nn.augment import augmented
+        from pipelines.nn.device_rows import brightest_of
+        from pipelines.nn.networks import as_network_takes
+
+        generator = torch.Generator().manual_seed(seed)
+        images = as_network_takes(torch.tensor(X, dtype=torch.float32), self.inputs)
+        changed = augmented(images[None], augment, [generator], brightest_of(X))
+        return changed.view(len(X), -1).numpy()
 
     def _stored(self, prefix: str) -> tuple[Arrays, dict[str, Any]]:
         """Return the member as arrays whose names begin with ``prefix``, and as metadata."""
@@ -86,7 +100,14 @@ class Member:
         cls, arrays: Arrays, metadata: dict[str, Any], prefix: str, inputs: Inputs
     ) -> Member:
         candidate = Candidate(**metadata)
-        shapes = weight_shapes(candidate, inputs)
+        if candidate.network in BY_HAND:
+            shapes = weight_shapes(candidate, inputs)
+        else:  # made only when it is asked: a network of the user's own is code
+            shapes = {
+                one.removeprefix(prefix): array.shape
+                for one, array in arrays.items()
+                if one.startswith(prefix) and not one.startswith(f"{prefix}scaling.")
+            }
         weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
         for name, shape in shapes.items():
             _check(name, weights[name], [shape])
@@ -138,7 +159,8 @@ class Ensemble:
             own, metadata = member._stored(f"{number}.")
             arrays |= own
             candidates.append(metadata)
-        inputs = asdict(self.members[0].inputs)
+        inputs = asdict(replace(self.members[0].inputs, module=None))
+        del inputs["module"]
         metadata = {"classes": labels_as_json(self.classes_), "inputs": inputs,
                  "members": candidates}  # fmt: skip
         write_model(path, arrays, metadata | about)

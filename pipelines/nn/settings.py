@@ -9,9 +9,14 @@ from typing import Any
 
 from pipelines.errors import InputError
 
-PRECISIONS = ("fp32", "tf32")
+PRECISIONS = ("fp32", "tf32", "bf16")
+OPTIMIZERS, SCHEDULES = ("sgd", "adamw"), ("onecycle", "cosine", "none")
+BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
 # Of a network for tables: rows of a step, and steps at most, in so many epochs.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
+# Of a module that torch differentiates.
+MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
+DECAY = {"sgd": 5e-4, "adamw": 0.05}
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,8 @@ class Training:
         Training ends with an epoch whose mean loss is not below that of the epoch before
         by more than this part of it; that of a network for tables ends as
         ``pipelines.nn.early_stopping`` says.
-    precision : {"fp32", "tf32"}
-        Of products on a GPU; a CPU computes in single precision.
+    precision : {"fp32", "tf32", "bf16"}
+        Of products on a GPU; a CPU computes in single precision, but for "bf16".
     device : {"cpu", "gpu"}
     n_threads : int
         Of this process, on a CPU. The bits of a result may depend on it, so that a run
@@ -35,6 +40,22 @@ class Training:
     memory_bytes : int, optional
         What training may take of the device, its data included; on a GPU, by default,
         what is free there; on a CPU no limit.
+    optimizer : {"sgd", "adamw"} or None
+        None trains a network of ``BY_HAND`` as it was written: conv and mlp by plain stochastic
+        gradient descent, table as ``pipelines.nn.early_stopping`` says. Any other is a module
+        that torch differentiates, see ``pipelines.nn.modules``, and only then the following
+        count.
+    schedule : {"onecycle", "cosine", "none"}
+        Of the learning rate, which is its highest, over all steps.
+    label_smoothing : float
+        Share of a label that goes to all classes alike.
+    weight_decay : float
+        Of all weights but biases and norms; decoupled for "adamw".
+    patience : int, optional
+        Epochs without a smaller loss of the out-of-bag rows after which a network ends and goes
+        back to its best; by default all epochs are trained.
+    augment : str
+        As ``pipelines.nn.augment`` names it: "none", "digits", "photographs", ...
     """
 
     batch_size: int = 10
@@ -44,18 +65,49 @@ class Training:
     device: str = "cpu"
     n_threads: int = 1
     memory_bytes: int | None = None
+    optimizer: str | None = None
+    schedule: str = "none"
+    label_smoothing: float = 0.0
+    weight_decay: float = 0.0
+    patience: int | None = None
+    augment: str = "none"
 
     @classmethod
     def of(
-        cls, network: str, n_rows: int, batch_size: int | None = None,
-        max_epochs: int | None = None, **settings: Any,
+        cls, network: str, n_rows: int, *, batch_size: int | None = None,
+        max_epochs: int | None = None, optimizer: str | None = None, schedule: str | None = None,
+        label_smoothing: float | None = None, weight_decay: float | None = None,
+        patience: int | None = None, augment: str = "none", precision: str = "fp32",
+        **settings: Any,
     ) -> Training:  # fmt: skip
-        """Return settings, with the default schedule of a kind of network where none is given."""
-        batch, epochs = cls.batch_size, cls.max_epochs
-        if network == "table":
-            batch, (fewest, most) = BATCH, EPOCHS
-            epochs = min(max(STEPS // math.ceil(n_rows / (batch_size or batch)), fewest), most)
-        return cls(batch_size or batch, max_epochs or epochs, **settings)
+        """Return settings, with the defaults of a kind of network where None is given."""
+        asked = (optimizer, schedule, label_smoothing, weight_decay, patience)
+        if (
+            network in BY_HAND
+            and set(asked) == {None}
+            and augment == "none"
+            and precision != "bf16"
+        ):
+            batch, epochs = cls.batch_size, cls.max_epochs
+            if network == "table":
+                batch = BATCH
+                epochs = _epochs(STEPS, math.ceil(n_rows / (batch_size or batch)), EPOCHS)
+            return cls(batch_size or batch, max_epochs or epochs, precision=precision, **settings)
+        optimizer = optimizer or ("adamw" if network == "table" else "sgd")
+        batch = batch_size or MODULE_BATCH
+        epochs = _epochs(MODULE_STEPS, math.ceil(n_rows / batch), MODULE_EPOCHS)
+        return cls(
+            batch, max_epochs or epochs, precision=precision,
+            optimizer=optimizer, schedule=schedule or "onecycle",
+            label_smoothing=SMOOTHING if label_smoothing is None else label_smoothing,
+            weight_decay=DECAY[optimizer] if weight_decay is None else weight_decay,
+            patience=patience, augment=augment, **settings,
+        )  # fmt: skip
+
+
+def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:
+    fewest, most = bounds
+    return min(max(n_steps // a_epoch, fewest), most)
 
 
 def need_torch() -> None:

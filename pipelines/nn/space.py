@@ -15,12 +15,19 @@ from pipelines.nn.ranges import Range, read_space, refuse_others
 if TYPE_CHECKING:
     from pipelines.nn.inputs import Inputs
 
-PRESETS = ("study", "small", "mlp", "table")
-NETWORKS = ("conv", "mlp", "table")
+PRESETS = ("study", "small", "mlp", "table", "cnn")
+OWN = ("conv", "mlp", "table", "cnn")  # networks; others are torchvision's and the user's
 OF_CONVOLUTION = ("n_conv_layer", "kernel_size")
 WHOLE = (*OF_CONVOLUTION, "n_hidden_layer")
 PARAMETERS = (*WHOLE, "learning_rate", "momentum")
 # Every preset lies within; beyond, a number is a slip of the pen.
+# What a space must say; of the user's own network it may say the others, too.
+WANTED = {
+    "conv": PARAMETERS, "mlp": PARAMETERS[2:], "table": PARAMETERS[2:],
+    "cnn": ("n_conv_layer", *PARAMETERS[3:]),
+}  # fmt: skip
+# Of a network that no preset is for: by optimiser, at its highest in a one-cycle schedule.
+RATES = {"sgd": {"log10": [-2.0, -1.3]}, "adamw": {"log10": [-3.0, -2.3]}}
 LIMITS = {
     "n_conv_layer": (1, 65_536),
     "kernel_size": (1, 1_024),
@@ -37,15 +44,16 @@ class Candidate:
 
     Attributes
     ----------
-    network : {"conv", "mlp", "table"}
-        Convolution, hidden layer, output; or without the convolution; or the latter, trained
-        as ``pipelines.nn.early_stopping`` says.
+    network : str
+        ``conv``: convolution, hidden layer, output; ``mlp``: without the convolution; ``table``:
+        the latter, trained as ``pipelines.nn.early_stopping`` says; ``cnn``, a name of
+        ``torchvision.models``, or ``module:Class`` of the user's own.
     n_hidden_layer : int
-        Outputs of the hidden layer.
+        Outputs of the hidden layer; 0 where there is none.
     learning_rate, momentum : float
         Of stochastic gradient descent; for "table" of Adam, the momentum its first beta.
     n_conv_layer : int
-        Channels of the convolution; 0 where there is none.
+        Channels of the convolution, of ``cnn`` of the first; 0 where there is none.
     kernel_size : int
         Pixels on a side; 0 where there is none.
     """
@@ -67,23 +75,46 @@ class SearchSpace:
     """A kind of network, and a range for each hyper-parameter."""
 
     network: str
-    n_hidden_layer: Range
     learning_rate: Range
     momentum: Range
+    n_hidden_layer: Range | None = None
     n_conv_layer: Range | None = None
     kernel_size: Range | None = None
 
     @classmethod
-    def load(cls, name: str) -> SearchSpace:
-        """Return a preset by its name, or a YAML file by its path.
+    def load(cls, name: str, network: str | None = None, optimizer: str = "sgd") -> SearchSpace:
+        """Return a preset by its name, a YAML file by its path, or for "auto" a network's own.
+
+        Parameters
+        ----------
+        network : str, optional
+            As ``Candidate.network``; the file may leave it out, and must not say another.
+        optimizer : {"sgd", "adamw"}
+            Decides the rates of a network that no preset is for.
 
         Raises
         ------
         InputError
             There is no such preset or file, or the file breaks a rule.
         """
-        folder = Path(__file__).with_name("spaces")
-        return cls.from_mapping(read_space(name, PRESETS, folder), opt("space", name))
+        if name == "auto" and network is not None:
+            preset = {"conv": "small", "cnn": "cnn" if optimizer == "sgd" else ""}
+            name = preset.get(network, network if network in OWN else "")
+            if not name:
+                content = {"network": network, "learning_rate": RATES[optimizer], "momentum": 0.9}
+                if network == "cnn":
+                    content["n_conv_layer"] = 16
+                return cls.from_mapping(content)
+        content = read_space(name, PRESETS, Path(__file__).with_name("spaces"))
+        where = opt("space", name)
+        if network is not None and isinstance(content, Mapping):
+            if content.get("network", network) != network:
+                raise InputError(
+                    f"{opt('network')} must be that of {where}, {content['network']}, got "
+                    f"{network}; leave one of them out"
+                )
+            content = {"network": network, **content}
+        return cls.from_mapping(content, where)
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
@@ -105,10 +136,14 @@ class SearchSpace:
         if not isinstance(content, Mapping):
             raise InputError(f"{where} must hold lines like 'momentum: [0, 0.9]', got {content!r}")
         network = content.get("network", "conv")
-        if network not in NETWORKS:
-            raise InputError(f"{where}: network must be conv, mlp or table, got {network!r}")
-        wanted = [name for name in PARAMETERS if network == "conv" or name not in OF_CONVOLUTION]
-        refuse_others(content, ["network", *wanted], f"{where}: network {network}")
+        if not isinstance(network, str):
+            raise InputError(
+                f"{where}: network must be one of {', '.join(OWN)}, a name of torchvision.models, "
+                f"or module:Class, got {network!r}"
+            )
+        wanted = WANTED.get(network, PARAMETERS[3:])
+        known = PARAMETERS if ":" in network else wanted
+        refuse_others(content, ["network", *known], f"{where}: network {network}")
         missing = [name for name in wanted if name not in content]
         if missing:
             raise InputError(
@@ -118,13 +153,14 @@ class SearchSpace:
         limits = OF_ADAM if network == "table" else LIMITS
         ranges = {
             name: Range.of(name, content[name], where, limits[name], whole=name in WHOLE)
-            for name in wanted
+            for name in known
+            if name in content
         }
         return cls(network, **ranges)
 
     def draw(self, generator: np.random.Generator) -> Candidate:
         """Draw a candidate; hyper-parameters are drawn in the order of ``PARAMETERS``."""
-        drawn: dict[str, Any] = {}
+        drawn: dict[str, Any] = {"n_hidden_layer": 0}
         for name in PARAMETERS:
             span: Range | None = getattr(self, name)
             if span is not None:
@@ -137,10 +173,16 @@ class SearchSpace:
         Raises
         ------
         InputError
-            A convolution without images, or even the smallest kernel is too large.
+            A convolution without images, or of coloured ones, or even the smallest kernel is too
+            large.
         """
-        if self.kernel_size is None:
+        if self.network != "conv" or self.kernel_size is None:
             return self
+        if inputs.image_shape is not None and len(inputs.image_shape) == 3:
+            raise InputError(
+                f"{opt('network')} conv is for gray images, got images of "
+                f"{inputs.image_shape[0]} channels; use {opt('network', 'cnn')}"
+            )
         side = inputs.largest_kernel
         if side is None:
             raise InputError(

@@ -84,6 +84,11 @@ class Draws:
     candidates: tuple[tuple[Candidate, int], ...]
 
 
+def generators_of(seed: int, count: int) -> list[np.random.Generator]:
+    """Return a generator for each network of a task; each draws its weights, then its orders."""
+    return [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(count)]
+
+
 def bootstrap_generator(seed: int, member: int) -> np.random.Generator:
     """Return the generator of one bootstrap, that of ``SeedSequence(seed).spawn(n)[member]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member,)))

@@ -9,30 +9,26 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.delayed import LAYER, DelayedUpdates, pays
 from pipelines.nn.device_rows import DeviceRows
 from pipelines.nn.early_stopping import train_with_early_stopping
 from pipelines.nn.graph import Stepper
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.network import Stack, Tensors
-from pipelines.nn.parts import DIVERGED, OK, Part, ProgressCallback, Result, Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import epoch_order, first_weights
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Stack, Tensors, Trained
 
 BATCHES_BETWEEN = 64  # of which the share done is told
 
 
 def train(
-    candidate: Candidate,
-    inputs: Inputs,
-    rows: DeviceRows,
-    parts: Sequence[Part],
+    networks: Stack,
     training: Training,
     collect: Callable[[int, Tensors], Result],
     on_progress: ProgressCallback = lambda share: None,
 ) -> list[Trained[Result]]:
-    """Train one network for each of ``parts``, stacked; each ends by itself.
+    """Train one network for each part of a stack, together; each ends by itself.
 
     A network trained in a stack and one trained alone go through the same steps: they
     differ only in the order in which a product adds its terms.
@@ -49,6 +45,13 @@ def train(
     -------
     list of Trained, in the order of ``parts``
     """
+    candidate, inputs, rows = networks.candidate, networks.inputs, networks.rows
+    parts = networks.parts
+    if training.optimizer is not None:
+        from pipelines.nn.modules import train_modules
+
+        with on_device(training, inference=False):
+            return train_modules(networks, training, collect, on_progress)
     with on_device(training):
         if candidate.network == "table":
             return train_with_early_stopping(
@@ -99,7 +102,7 @@ def _goes_on(losses: list[float], training: Training) -> bool:
 
 def _stack(
     candidate: Candidate, inputs: Inputs, rows: DeviceRows, parts: Sequence[Part], batch_size: int
-) -> Stack:
+) -> StackedWeights:
     import torch
 
     weights = first_weights(candidate, inputs, [part.generator for part in parts], rows.device)
@@ -120,11 +123,11 @@ def _stack(
         if own
     }  # fmt: skip
     loss = torch.zeros(len(parts), device=rows.device)
-    return Stack(candidate, inputs, rows, weights, velocities, scaling, loss, delayed)
+    return StackedWeights(candidate, inputs, rows, weights, velocities, scaling, loss, delayed)
 
 
 def _epoch(
-    stack: Stack,
+    stack: StackedWeights,
     stepper: Stepper,
     orders: Sequence[np.ndarray],
     batch_size: int,
@@ -156,7 +159,7 @@ def _epoch(
 
 
 @contextmanager
-def on_device(training: Training) -> Iterator[None]:
+def on_device(training: Training, *, inference: bool = True) -> Iterator[None]:
     """Set torch's threads and precision for a computation, and restore them afterwards.
 
     Denormal numbers are taken for zero: velocities of tasks that ReLU switched off fall
@@ -169,11 +172,11 @@ def on_device(training: Training) -> Iterator[None]:
         torch.set_num_threads(training.n_threads)
         torch.set_flush_denormal(True)
     else:
-        torch.set_float32_matmul_precision("high" if training.precision == "tf32" else "highest")
+        torch.set_float32_matmul_precision("highest" if training.precision == "fp32" else "high")
     cudnn_before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = training.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = training.precision != "fp32"
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(inference):
             yield
     finally:
         if training.device == "cpu":  # whoever called may need denormal numbers

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipelines.data import DATASETS, Dataset, FittedScaling, load_dataset
 from pipelines.data.dataset import rows_of
+from pipelines.data.image_folder import ImageReading
 from pipelines.data.rare_classes import Rare
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, make_preprocessor, read_raw_table
 from pipelines.errors import InputError, opt
@@ -20,7 +21,8 @@ from pipelines.parallel.problem import CLASSES, NUMBERS, Problem, Rows, held_out
 def load_rows(
     name: str, network: str, source: str, hidden: tuple[int, ...], *, data_dir: str,
     task: str | None, target: str | None, limit: int | None, test_size: float,
-    validation: float, seed: int, reading: Reading, rare: Rare,
+    validation: float, seed: int, reading: Reading, rare: Rare, images: ImageReading,
+    show_progress: bool,
 ) -> Problem:  # fmt: skip
     """Load a data set by its name, or a table of classes or numbers by its path.
 
@@ -47,7 +49,7 @@ def load_rows(
             return _of_numbers(table, network, source, hidden, limit, test_size, validation, seed)
     found = load_dataset(
         name, data_dir=data_dir, target=target, limit=limit, test_size=test_size, seed=seed,
-        reading=reading, rare=rare,
+        reading=reading, rare=rare, images=images, show_progress=show_progress,
     )  # fmt: skip
     return _of_classes(found, network, source, hidden, validation, seed)
 
@@ -80,7 +82,7 @@ def _of_classes(
         center, scale = float(scaling.center), float(scaling.scale)
     return Problem(
         found.name, CLASSES,
-        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source),
+        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source, found.ink),
         train, rows(rows_of(found.X_train, held), found.y_train[held]),
         rows(found.X_test, found.y_test), center, scale, classes=found.classes,
     )  # fmt: skip

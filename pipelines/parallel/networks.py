@@ -14,9 +14,10 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
-NETWORKS = ("approximator", "bagging", "mlp")
+NETWORKS = ("approximator", "bagging", "mlp", "cnn")
 # Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
 APPROXIMATOR = (80, 80, 40)
+CHANNELS_OF_CNN = 16
 CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # of the bagging network, as its search often finds it
 
 _drawing = threading.Lock()  # torch has one generator for all threads
@@ -28,8 +29,10 @@ class Network:
 
     Attributes
     ----------
-    name : one of ``NETWORKS``, or ``FILE.py:FUNCTION``
-    image_shape : (height, width) in pixels, or None
+    name : one of ``NETWORKS``, a name of ``torchvision.models``, ``module:Class`` or
+        ``FILE.py:FUNCTION``
+    image_shape : (height, width) in pixels, channels before them if coloured, or None
+    ink : whether images show ink on an even ground, as digits do
     hidden : units of the layers of an mlp
     source : the text of the user's file; the workers need not reach it
     """
@@ -37,9 +40,10 @@ class Network:
     name: str
     n_inputs: int
     n_outputs: int
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     hidden: tuple[int, ...] = (64, 64)
     source: str = ""
+    ink: bool = False
 
     def make(self, seed: int) -> torch.nn.Module:
         """Return the network with first weights that the seed decides.
@@ -53,6 +57,8 @@ class Network:
         """
         import torch
 
+        if self.name not in NETWORKS[:-1] and not self.source:
+            return self._of_candidate(seed)
         with _drawing, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.name == "approximator":
@@ -62,6 +68,21 @@ class Network:
             if self.name == "bagging":
                 return self._bagging()
             return self._own()
+
+    def _of_candidate(self, seed: int) -> torch.nn.Module:
+        """Return a network as ``nn_bagging`` knows it, whose images come as rows."""
+        from torch import nn
+
+        from pipelines.data.dataset import channels_height_width
+        from pipelines.nn.inputs import Inputs
+        from pipelines.nn.networks import make_network
+        from pipelines.nn.space import Candidate
+
+        inputs = Inputs(self.n_inputs, self.n_outputs, self.image_shape)
+        network = make_network(Candidate(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
+        if self.image_shape is None:
+            return network
+        return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)
 
     def _bagging(self) -> torch.nn.Module:
         """Return convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
@@ -110,14 +131,16 @@ def refuse_unknown(name: str) -> str:
     InputError
         There is no such network, or no such file.
     """
-    if name in NETWORKS:
-        return ""
     path, colon, function = name.rpartition(":")
-    if not colon or not function.isidentifier():
+    if name in NETWORKS or not colon:  # a name of torchvision's, which it knows
+        return ""
+    if not function.isidentifier():
         raise InputError(
-            f"{opt('network')} must be one of {', '.join(NETWORKS)} or FILE.py:FUNCTION, got "
-            f"{name!r}"
+            f"{opt('network')} must be one of {', '.join(NETWORKS)}, a name of "
+            f"torchvision.models, module:Class or FILE.py:FUNCTION, got {name!r}"
         )
+    if not path.endswith(".py"):
+        return ""
     try:
         return Path(path).expanduser().read_text()
     except (OSError, UnicodeError) as error:

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipelines.errors import InputError, flag_of
+from pipelines.nn.augment import check_augment
 from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
 from pipelines.run.options import at_least, finite, number, option, positive, share
 
 # What a network's rate and optimiser are where nothing is said.
-USUAL = {"approximator": ("adamw", 0.003), "bagging": ("sgd", 0.01), "mlp": ("adamw", 0.001)}
+USUAL = {
+    "approximator": ("adamw", 0.003),
+    "bagging": ("sgd", 0.01),
+    "mlp": ("adamw", 0.001),
+    "cnn": ("sgd", 0.05),
+}
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
 MICRO_BATCHES, SCHEDULE = 8, "1f1b"
 OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
@@ -34,9 +40,15 @@ class NetworkOptions:
     group: ClassVar[str] = "network"
 
     network: str = option(
-        "approximator", "approximator (of a function, no data needed), bagging (images), mlp "
-        "(tables), or your own: FILE.py:FUNCTION",
+        "approximator", "approximator (of a function, no data needed), bagging or cnn (images), "
+        "mlp (tables), a name of torchvision.models (random weights), or your own: "
+        "FILE.py:FUNCTION or module:Class",
         metavar="NAME|FILE.py:F",
+    )  # fmt: skip
+    augment: str = option(
+        "none", "change the training images at random: light, randaugment, trivialaugment, augmix, "
+        "or module:function; see nn_bagging",
+        check=check_augment, metavar="NAME",
     )  # fmt: skip
     task: str = option(
         "auto", "what a table's target is; auto goes by its values",

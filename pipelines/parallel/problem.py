@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.data.batches.batches import share
+from pipelines.data.dataset import channels_height_width
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network
 
@@ -103,6 +104,20 @@ class Problem:
         if columns["X"].dtype != torch.uint8:
             return columns
         return {"X": columns["X"].float().sub_(self.center).div_(self.scale), "y": columns["y"]}
+
+    def augmented(self, X: torch.Tensor, augment: str, seed: tuple[int, int, int]) -> torch.Tensor:
+        """Return prepared images, each changed at random; equal seeds, equal changes."""
+        import torch
+
+        from pipelines.nn.augment import augmented
+
+        (word,) = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(word >> np.uint64(1)))
+        assert self.network.image_shape is not None
+        shape = channels_height_width(self.network.image_shape)
+        images = X.mul(self.scale).add_(self.center).unflatten(1, shape)
+        changed = augmented(images[None], augment, [generator], 255.0)[0].flatten(1)
+        return changed.sub_(self.center).div_(self.scale)
 
     def loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Return the loss, summed over rows."""

@@ -160,7 +160,11 @@ class Rank:
         shares = self._strategy.shares(now)
         model.shared.zero_()
         if n_mine:
-            outputs = model.network(batch.columns["X"])
+            X = batch.columns["X"]
+            if self._options.augment != "none":
+                X = self._problem.augmented(X, self._options.augment, (
+                    self._order.seed, now.step, group.rank))  # fmt: skip
+            outputs = model.network(X)
             loss = self._problem.loss(outputs, batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()

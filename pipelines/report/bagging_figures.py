@@ -32,7 +32,7 @@ class ExplainedSample:
     ----------
     name : str
     true : int, or None where nobody knows
-    image : array of shape (h, w), or None for a row of a table
+    image : array of shape (h, w), or uint8 (h, w, 3) if coloured, or None for a row of a table
     probabilities : float array of shape (n_members, n_classes)
     vote : int, class code
     deferred : bool

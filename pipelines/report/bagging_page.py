@@ -37,7 +37,7 @@ from pipelines.run_folder.columns import (
     SubsetErrors,
     VotedPrediction,
 )
-from pipelines.run_folder.reading import read_run
+from pipelines.run_folder.reading import as_pictures, read_run
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.run_folder.schema import damaged, one_line
 from pipelines.run_folder.tables import read_table
@@ -341,7 +341,7 @@ def _candidates_of(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     return means.add_suffix("_mean").assign(is_best=False).reset_index()
 
 
-def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list[ExplainedSample]]:
+def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list[ExplainedSample]]:
     if not path.is_file():
         return {}
     try:
@@ -354,7 +354,7 @@ def _read_explained(path: Path, shape: tuple[int, int] | None) -> dict[str, list
             raise ValueError("probabilities of other samples or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
-        images = None if shape is None else X.reshape(n_samples, *shape)
+        images = None if shape is None else as_pictures(X, shape)
         groups: dict[str, list[ExplainedSample]] = {}
         for i in range(n_samples):
             sample = ExplainedSample(

@@ -223,10 +223,10 @@ def _pictures(wrong: WrongImages | None) -> dict[int, str]:
     brightest = max(1.0, float(wrong.images.max()))
     found = {}
     for row, pixels in zip(wrong.row, wrong.images, strict=True):
-        shades = np.clip(255 * pixels.astype(float) / brightest, 0, 255)
+        shades = pixels  # colours are as they are, a single channel is ink
+        if pixels.ndim == 2:
+            shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
         file = BytesIO()
-        # A single channel is ink; colours are as they are.
-        shades = 255 - shades if shades.ndim == 2 else shades
         PIL.Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
         encoded = base64.b64encode(file.getvalue()).decode("ascii")
         found[int(row)] = f"data:image/png;base64,{encoded}"

@@ -10,8 +10,10 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
+from pipelines.data import DATASETS
+from pipelines.data.image_folder import UNREADABLE, ImageReading
 from pipelines.data.rare_classes import RARE
 from pipelines.data.tables import MISSING, Reading
 from pipelines.errors import InputError, flag_of
@@ -20,6 +22,12 @@ from pipelines.run.options import at_least, check_options, number, option, share
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
 how = partial(option, changes_results=False)  # where and how a run is carried out
+
+
+def _named_or_path(text: str) -> str:
+    """Return a data set's name, or an absolute path, so that a run is resumed from anywhere."""
+    path = Path(text).expanduser()
+    return str(path.absolute()) if text not in DATASETS and path.exists() else text
 
 
 def _seed(value: int) -> str | None:
@@ -34,9 +42,9 @@ class DataOptions:
 
     dataset: str = option(
         "digits",
-        "digits, mnist, fashion-mnist, or a table of your own: PATH.csv, .tsv, .data, .txt, "
-        ".parquet or .npz",
-        metavar="NAME|PATH", path="file",
+        f"{', '.join(DATASETS)}; a table of your own: PATH.csv, .tsv, .data, .txt, .parquet or "
+        ".npz; or a folder with a subfolder of images for each class",
+        metavar="NAME|PATH", parse=_named_or_path,
     )  # fmt: skip
     data_dir: str = how(
         "data", "folder that holds, or receives, the data sets", metavar="DIR", path="folder"
@@ -61,11 +69,21 @@ class LabelledOptions(DataOptions):
 
 
 @dataclass(frozen=True)
-class TableOptions(LabelledOptions):
-    """Options that say how a user's table is to be read, where that is not to be detected."""
+class OwnDataOptions(LabelledOptions):
+    """Options that say how a user's table or images are to be read."""
 
     group: ClassVar[str] = "data"
 
+    image_size: int | None = number(
+        None, "resize the images of a folder, whose shorter side gets N pixels, and crop the "
+        "centre; needed where they are of several sizes",
+        check=at_least(4, 4096),
+    )  # fmt: skip
+    gray: bool = option(False, "drop the colours of the images of a folder")
+    unreadable: str = option(
+        "refuse", "files of a folder that cannot be decoded: refuse the folder, or skip them",
+        choices=UNREADABLE,
+    )  # fmt: skip
     missing: str = option(
         "impute", "missing cells (?, NA, empty): filled in within each fold, with a column that "
         "says where; rows with one dropped; or refused",
@@ -93,13 +111,15 @@ class TableOptions(LabelledOptions):
         None, "columns of the file that nothing is to be learned from", nargs="+", metavar="COLUMN"
     )
 
-    def table(self) -> dict[str, Any]:
+    def as_read(self) -> dict[str, Any]:
         """Return these options as ``load_dataset`` takes them, beside the data set's name."""
         names = [field.name for field in dataclasses.fields(Reading)]
         reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
         return {
             "data_dir": self.data_dir, "limit": self.limit, "target": self.target,
             "reading": reading, "rare": self.rare,
+            "images": ImageReading(self.image_size, self.gray, cast("Any", self.unreadable)),
+            "show_progress": not getattr(self, "quiet", False),
         }  # fmt: skip
 
 

@@ -58,7 +58,8 @@ class FinishedTask:
 class WrongImages:
     """The wrongly classified test samples of an image data set.
 
-    ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w).
+    ``row``, ``true`` and ``predicted`` have shape (m,), ``images`` (m, h, w), of colour
+    (m, h, w, 3).
     """
 
     row: np.ndarray
@@ -97,8 +98,8 @@ class Run(Generic[AnyRecord]):
         return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
 
     @property
-    def image_shape(self) -> tuple[int, int] | None:
-        """Height and width of the images in pixels; None for a table."""
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Height and width of the images, channels before them if coloured; None for a table."""
         return self.record.dataset.image_shape
 
 
@@ -197,7 +198,13 @@ def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
     return tuple(sorted(tasks, key=lambda task: task.started))
 
 
-def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages | None:
+def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return flattened images of that ``image_shape`` as a drawing takes them, channels last."""
+    images = pixels.reshape(len(pixels), *shape)
+    return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
+
+
+def read_wrong_images(path: Path, shape: tuple[int, ...] | None) -> WrongImages | None:
     """Return the wrong test samples of an image data set; None where there is no such file.
 
     Raises
@@ -212,10 +219,10 @@ def read_wrong_images(path: Path, shape: tuple[int, int] | None) -> WrongImages 
         row, true, predicted = (np.asarray(one, dtype=np.int64) for one in codes)
         if not row.shape == true.shape == predicted.shape == (len(pixels),):
             raise ValueError("arrays of different lengths")
-        images = pixels.reshape(len(row), *shape)
+        images = as_pictures(pixels, shape)
         if not np.issubdtype(images.dtype, np.number) or not np.isfinite(images).all():
             raise ValueError("pixels that are no numbers")
     except DAMAGE as error:
-        rule = f"an .npz file of row, true, predicted and {shape[0]} x {shape[1]} images X"
+        rule = f"an .npz file of row, true, predicted and {shape[-2]} x {shape[-1]} images X"
         raise damaged(path, rule, one_line(error)) from None
     return WrongImages(row, true, predicted, images)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
@@ -18,6 +18,7 @@ from pipelines.run_folder.schema import (
     Count,
     Number,
     Part,
+    Positive,
     Scalar,
     Seconds,
     Share,
@@ -56,10 +57,30 @@ class DatasetMetadata(Part):
     n_features: Count | None = None
     n_classes: Count | None = None
     classes: list[str] = Field(default=[], max_length=MOST_CLASSES)
-    image_shape: tuple[Side, Side] | None = None  # height and width
+    # Height and width, of coloured images their channels before them.
+    image_shape: tuple[Side, Side] | tuple[Side, Side, Side] | None = None
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
     table: TableMetadata | None = None
+
+
+class ImageForm(Part):
+    """The form of the images of a data set, as ``ImageFormat`` describes it."""
+
+    height: Side
+    width: Side
+    brightest: Positive
+    ink_side: Side | None
+    channels: Literal[1, 3] = 1
+
+
+class FeatureMetadata(Part):
+    """What images were turned into before they were learned from, as ``Extractor`` describes it."""
+
+    name: str
+    size: Side | None = None
+    weights: str = ""
+    weights_name: str = ""
 
 
 class WorkerMetadata(Part):
@@ -107,6 +128,8 @@ class OptionMetadata(Part):
     n_tuning: Count | None = None
     network: str | None = None
     until_loss: Number | None = None
+    features: str | None = None
+    weights: str | None = None
     alpha: Share | None = None
     tol: Number | None = None
 

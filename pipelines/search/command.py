@@ -12,6 +12,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.groups import Chosen
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
+from pipelines.search.features import Features
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +34,16 @@ class SearchJob(job.Job[Chosen]):
     candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
     dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
+
+    def take_features(self, data: Dataset) -> Dataset:
+        """Return the rows to plan with: features of a few images, where features are asked for."""
+        self.features = Features.of(self.options, data, self.record)
+        self.dataset = data if self.features is None else self.features.planned()
+        return self.dataset
+
+    @abstractmethod
+    def take_rows(self, dataset: Dataset) -> None:
+        """Take the rows that are searched on, from the planned ones or those that are computed."""
 
     @abstractmethod
     def make_problem(self, device: str, n_threads: int) -> Problem:
@@ -84,9 +95,14 @@ class SearchJob(job.Job[Chosen]):
         return tasks_for_workers(problem, self._first_stages, n_workers)
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
-        """Choose the groups of candidates and the backend."""
+        """Choose the groups of candidates and the backend; compute features that are missing."""
+        metadata: dict[str, Any] = {}
+        if self.features is not None:
+            self.dataset = self.features.compute(cluster, self.options.quiet)
+            self.take_rows(self.dataset)
+            metadata["features"] = self.features.extractor.describe()
         self.problem = self.make_problem(cluster.device, cluster.threads)
-        return {}
+        return metadata
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Score all candidates on all splits, then refit the best."""

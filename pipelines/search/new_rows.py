@@ -1,14 +1,16 @@
-"""Rows of a new table for a stored model, and its predictions of them, on disk."""
+"""Rows of a new table, or images, for a stored model, and its predictions of them, on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from pipelines.data.image_files import ImageFormat, files_of, read_image
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 
 # What a spreadsheet takes for a formula at the beginning of a cell.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+RULE_OF_PICTURES = (
+    "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
+    "where its border is light it is inverted, as ink is bright in the data; the border's level is "
+    "taken away. The ink is cut out, scaled to the size it has in the training images with its "
+    "proportions kept, and put with its centre of mass in the centre."
+)
+SHOWN = 20  # images on the console, and in figures
 
 Known = TypeVar("Known", bound=Record)
 
@@ -44,21 +54,22 @@ def record_of(run: Path, kind: type[Known], command: str) -> Known:
 
 @dataclass(frozen=True, eq=False)
 class NewRows:
-    """Rows of a table as the model of a run takes them.
+    """Rows of a table, or images, as the model of a run takes them.
 
     Attributes
     ----------
-    path : of the table
+    path : of the table; the folder that the answers on images are written to
     X : float64 array of shape (n_answered, n_features), or the DataFrame of a table with
         categories or missing cells
     answered : int array of shape (n_answered,)
         Numbers of the rows, from 0; one with a missing cell has no answer where the run
-        dropped such rows.
+        dropped such rows, and an image that cannot be read has none.
     n_rows : all there are
     target : name of the column that was learned
     truth : its text of shape (n_answered,), or None where the table lacks the column
     ids : DataFrame of shape (n_rows, n_ids)
-        The columns that the run left out as ids, those that are there.
+        The columns that the run left out as ids, those that are there; the paths of images.
+    unreadable : what is wrong with the images that have no answer
     """
 
     path: Path
@@ -68,6 +79,37 @@ class NewRows:
     target: str
     truth: np.ndarray | None
     ids: pd.DataFrame
+    unreadable: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
+        """Read images in the form of those of a run; ``X`` has their pixels, as uint8.
+
+        Raises
+        ------
+        InputError
+            A folder has no image.
+        """
+        import pandas as pd
+
+        paths, read, rows, unreadable = files_of(images), [], [], []
+        for number, path in enumerate(paths):
+            try:
+                rows.append(read_image(path, form).astype(np.uint8))
+                read.append(number)
+            except InputError as error:
+                unreadable.append(error.flagged())
+        width = form.channels * form.height * form.width
+        return cls(
+            paths[0].parent / "image", np.array(rows, np.uint8).reshape(-1, width),
+            np.array(read, int), len(paths), "", None,
+            pd.DataFrame({"image": [str(path) for path in paths]}), tuple(unreadable),
+        )  # fmt: skip
+
+    @property
+    def images(self) -> list[Path]:
+        """The images that are answered."""
+        return [Path(self.ids["image"].iloc[number]) for number in self.answered]
 
     @classmethod
     def read(cls, run: Path, record: Record, path: Path) -> Self:
@@ -192,12 +234,43 @@ class NewRows:
                 f"{error.strerror}; name another"
             ) from None
         without = self.n_rows - len(self.answered)
-        gaps = f", {without} with missing cells left without an answer" if without else ""
+        why = "with missing cells" if self.unreadable is None else "that cannot be read"
+        gaps = f", {without} {why} left without an answer" if without else ""
+        read = f"table      {self.path}: {counted(self.n_rows, 'row')}"
+        if self.unreadable is not None:
+            read = f"images     {self.n_rows:,}"
         return (
-            f"table      {self.path}: {counted(self.n_rows, 'row')}{gaps}",
+            f"{read}{gaps}",
             f"answers    {to}: {', '.join(short(name)[1:-1] for name in answers.columns[:8])}"
             + ", …" * (len(answers.columns) > 8),
         )
+
+
+def add_what_is_asked(parser: ArgumentParser) -> None:
+    """Declare what a model is asked about: a table, or images."""
+    parser.add_argument(
+        "table", type=Path, nargs="?", metavar="TABLE", help="a file as --dataset takes it"
+    )
+    parser.add_argument(
+        "--image", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+        help="images that Pillow reads, such as .png and .jpg, and folders of them",
+    )  # fmt: skip
+
+
+def refuse_both_or_neither(table: Path | None, images: Sequence[Path]) -> None:
+    """Raise InputError unless a table or images are given."""
+    if (table is None) == (not images):
+        raise InputError("predict needs a TABLE or --image, one of them; --help lists the options")
+
+
+def lines_of_images(rows: NewRows, labels: np.ndarray) -> list[str]:
+    """Return a line on each of the first images, and on how many there are besides."""
+    lines = [
+        f"image      {path}: {label}"
+        for path, label in zip(rows.images[:SHOWN], labels, strict=False)
+    ]
+    more = len(labels) - SHOWN
+    return lines + [f"           and {more:,} more in the table of answers"] * (more > 0)
 
 
 def check_output(path: Path | None) -> Path | None:

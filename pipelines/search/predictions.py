@@ -35,9 +35,10 @@ def write_predictions(
         return {"test_error": None, "n_test_errors": None}
     pd.DataFrame(table | {"predicted": predicted, **more}).to_parquet(path / PREDICTIONS)
     wrong = np.flatnonzero(predicted != truth)
-    if dataset.image_shape is not None:
+    images = dataset.pictures or dataset
+    if images.image_shape is not None:
         np.savez_compressed(
             path / WRONG, row=wrong, true=truth[wrong], predicted=predicted[wrong],
-            X=dataset.X_test[wrong],
+            X=images.X_test[wrong],
         )  # fmt: skip
     return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}

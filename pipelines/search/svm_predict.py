@@ -1,19 +1,30 @@
-"""Predict the rows of another table with the model of a stored grid search."""
+"""Predict the rows of another table, or images, with the model of a stored grid search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.console import echo
+from pipelines.console import echo, print_error
+from pipelines.data.image_files import ImageFormat
 from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.records.svm_grid import SvmRecord
-from pipelines.search.new_rows import NewRows, check_output, class_columns, record_of
+from pipelines.search.new_rows import (
+    RULE_OF_PICTURES,
+    NewRows,
+    add_what_is_asked,
+    check_output,
+    class_columns,
+    lines_of_images,
+    record_of,
+    refuse_both_or_neither,
+)
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 
@@ -23,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     Returns
     -------
     int
-        Exit status 0.
+        Exit status: 0, 1 (an image has no answer) or 2 (none has one).
 
     Raises
     ------
@@ -33,19 +44,25 @@ def main(argv: Sequence[str]) -> int:
     parser = OneLineParser(
         prog="python -m pipelines.svm_grid predict",
         description="Predict the rows of a table with the model of a run. Columns are found by "
-        "name, in any order; others are not looked at.",
+        "name, in any order; others are not looked at. Or predict what images show: "
+        + RULE_OF_PICTURES,
         allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run of svm_grid")
-    parser.add_argument("table", type=Path, metavar="TABLE", help="a file as --dataset takes it")
+    add_what_is_asked(parser)
     parser.add_argument(
         "--output", type=Path, metavar="FILE",
-        help="a .csv or .parquet file (default: NAME-predictions.csv beside the table)",
+        help="a .csv or .parquet file (default: NAME-predictions.csv beside the table, or "
+        "image-predictions.csv beside the first image)",
     )  # fmt: skip
     given = parser.parse_args(argv)
-    for line in predict(given.run, given.table, check_output(given.output)):
-        echo(line)
-    return 0
+    refuse_both_or_neither(given.table, given.image)
+    output = check_output(given.output)
+    if given.table is not None:
+        for line in predict(given.run, given.table, output):
+            echo(line)
+        return 0
+    return predict_images(given.run, given.image, output)
 
 
 def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
@@ -57,8 +74,60 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
         The run has no such model, or the table cannot be read or answered.
     """
     record = record_of(run, SvmRecord, "svm_grid")
+    return _answer(run, record, NewRows.read(run, record, table), output)
+
+
+def predict_images(run: Path, images: Sequence[Path], output: Path | None = None) -> int:
+    """Print and write the class of images by the model of a run; give the exit status of ``main``.
+
+    An image that cannot be read is named on stderr, and the others are answered.
+
+    Raises
+    ------
+    InputError
+        The run has no such model, or its features cannot be computed here.
+    """
+    record = record_of(run, SvmRecord, "svm_grid")
+    if record.image_form is None:
+        raise InputError(
+            f"RUN must be a run on images, got {run}, whose data are a table or which is of before "
+            "images could be asked about; give a TABLE, or run it anew"
+        )
+    form = ImageFormat(**record.image_form.model_dump())
+    rows = NewRows.of_images(form, images)
+    for why in rows.unreadable or ():
+        print_error("svm_grid", why)
+    if not len(rows.answered):
+        return 2
+    if (features := record.options.features) is not None:
+        rows = replace(rows, X=_features(record, features, rows.X, form))
+    for line in _answer(run, record, rows, output):
+        echo(line)
+    return 1 if rows.unreadable else 0
+
+
+def _features(record: SvmRecord, name: str, X: np.ndarray, form: ImageFormat) -> np.ndarray:
+    """Return the features of images by the extractor of a run."""
+    from pipelines.nn.features import Extractor
+
+    known = record.features
+    if known is None:
+        raise InputError(
+            f"RUN must hold features that can be computed of an image, got those of '{name}'; "
+            "run it anew with --features hog or a network"
+        )
+    extractor = Extractor.of(known.name, known.size, record.options.weights)
+    if extractor.describe() != known.model_dump():
+        raise InputError(
+            f"RUN needs the weights of {known.name} that it was run with, and they have changed; "
+            "put the file back, or run it anew"
+        )
+    return extractor.features(X, (form.channels, form.height, form.width))
+
+
+def _answer(run: Path, record: SvmRecord, rows: NewRows, output: Path | None) -> list[str]:
+    """Predict rows, write the answers, and return the lines on them."""
     refuse_changed(run, record.files, names.MODEL)
-    rows = NewRows.read(run, record, table)
     is_regression = record.best is not None and record.best.epsilon is not None
     machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
     n_features = machine.support_vectors.shape[1]
@@ -76,6 +145,7 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
         values, kind = machine.decision_function(rows.X), "decision"
         if values.ndim == 1:  # of two classes
             values = np.column_stack([-values, values])
-    return rows.write(
+    lines = [] if rows.unreadable is None else lines_of_images(rows, machine.classes_[codes])
+    return lines + rows.write(
         machine.classes_, codes, output, class_columns(kind, machine.classes_, values)
     )

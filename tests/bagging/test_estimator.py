@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from distributed import Client
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
@@ -171,3 +172,37 @@ def test_the_parameter_space_is_named(wine: tuple[np.ndarray, np.ndarray]) -> No
     ):
         with pytest.raises(ValueError, match=says):
             BaggedNets(space=space).fit(*wine)
+
+
+class Pooled(torch.nn.Module):
+    """A network of the user's own, for coloured images."""
+
+    def __init__(self, in_channels: int, n_classes: int) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(in_channels, 8, 3)
+        self.output = torch.nn.Linear(8, n_classes)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.output(self.convolution(X).relu().mean((-1, -2)))
+
+
+@pytest.mark.parametrize("network", [Pooled, Pooled(3, 2), "cnn"])
+def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
+    """Stripes that lie or stand, in colours that say nothing."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(120, 3, 12, 12, generator=generator)
+    y = np.arange(120) % 2
+    images[y == 0, :, ::3] = 1
+    images[y == 1, :, :, ::3] = 1
+    nets = BaggedNets(
+        2, network=network, augment="light", batch_size=16, max_epochs=25, random_state=0,
+        optimizer="adamw", space={"learning_rate": 0.02, "momentum": 0.9} | (
+            {"n_conv_layer": 4} if network == "cnn" else {}),
+    )  # fmt: skip
+    nets.fit(images, y)
+    assert nets.score(images, y) > 0.9
+    np.testing.assert_array_equal(nets.predict(images.numpy()), nets.predict(images))
+    assert nets.cv_results_["fold"].tolist() == [-1, -1]
+    assert nets.ensemble_.members[0].inputs.image_shape == (3, 12, 12)
+    again = clone(nets).fit(images, y)
+    np.testing.assert_array_equal(again.member_proba(images), nets.member_proba(images))

@@ -12,8 +12,8 @@ from pipelines.bagging.tables import PLACE, reduce_candidates, tabulate, tabulat
 from pipelines.bagging.work import Plan, best_candidate, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
+from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.refit import Refitted
 from pipelines.nn.settings import Training
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.tasks import CandidateTask

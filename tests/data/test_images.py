@@ -1,23 +1,22 @@
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 
-from pipelines.data.images import OPENML, load_digits, load_mnist_like
+from pipelines.data.images import IDX, TORCHVISION, load_digits, load_torchvision
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 
 MNIST = Path(__file__).parents[2] / "../shared/data/mnist"
-NAMES = list(OPENML)
+NAMES = list(IDX)
 
 
 @pytest.fixture
 def no_network(monkeypatch):
-    def fetch(**named):
-        raise AssertionError("the network was asked")
+    def fetch(*args):
+        raise AssertionError("torchvision was asked")
 
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    monkeypatch.setattr("pipelines.data.images._open", fetch)
 
 
 def test_digits():
@@ -37,11 +36,11 @@ def test_digits():
     ("name", "folder"),
     [(name, "") for name in NAMES]
     + [(name, name) for name in NAMES]
-    + [("mnist", "MNIST/raw"), ("fashion-mnist", "FashionMNIST/raw")],
+    + [("mnist", "MNIST/raw"), ("fashion-mnist", "FashionMNIST/raw"), ("kmnist", "KMNIST/raw")],
 )
 def test_files_that_are_there_need_no_network(name, folder, zipped, tmp_path, write_mnist):
     write_mnist(tmp_path / folder, zipped)
-    source = load_mnist_like(name, tmp_path)
+    source = load_torchvision(name, tmp_path)
     assert source.X.shape == (30, 12)
     assert source.X.dtype == np.uint8
     assert source.X_test.shape == (20, 12)
@@ -54,59 +53,129 @@ def test_files_that_are_there_need_no_network(name, folder, zipped, tmp_path, wr
 def test_folder_with_the_name_comes_before_the_data_dir(tmp_path, write_mnist):
     write_mnist(tmp_path)
     write_mnist(tmp_path / "FashionMNIST" / "raw", train_images=np.ones((30, 4, 3), np.uint8))
-    assert load_mnist_like("fashion-mnist", tmp_path).X.min() == 1
-    assert load_mnist_like("mnist", tmp_path).X.min() == 0
+    assert load_torchvision("fashion-mnist", tmp_path).X.min() == 1
+    assert load_torchvision("mnist", tmp_path).X.min() == 0
 
 
 def test_some_files_missing(tmp_path, write_mnist, refused):
     write_mnist(tmp_path, skip=("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"))
-    message = refused(lambda: load_mnist_like("mnist", tmp_path), "--data-dir", str(tmp_path))
+    message = refused(lambda: load_torchvision("mnist", tmp_path), "--data-dir", str(tmp_path))
     assert "lacks train-labels-idx1-ubyte, t10k-images-idx3-ubyte;" in message
 
 
 def test_complete_folder_counts_beside_an_incomplete_one(tmp_path, write_mnist):
     write_mnist(tmp_path)
     write_mnist(tmp_path / "mnist", skip=("train-labels-idx1-ubyte",))
-    assert len(load_mnist_like("mnist", tmp_path).X) == 30
+    assert len(load_torchvision("mnist", tmp_path).X) == 30
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_download_is_made_once(name, tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 256, (35, 12)), rng.integers(0, 10, 35)
-    asked = []
+class Stand:
+    """What ``torchvision.datasets`` gives, without its files."""
 
-    def fetch(**named):
-        asked.append(named["data_id"])
-        return SimpleNamespace(data=X.astype(float), target=y.astype(str).astype(object))
+    def __init__(self, root, train=None, split=None, download=False):
+        assert download
+        is_train = train if train is not None else split == "train"
+        rng, n = np.random.default_rng(is_train), 30 if is_train else 20
+        self.data = rng.integers(0, 256, (n, *self.shape), np.uint8)
+        setattr(self, self.labels_are, (np.arange(n) % 3).tolist())
 
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
-    monkeypatch.setattr("pipelines.data.images.N_TRAIN", 30)
-    monkeypatch.setattr("pipelines.data.images.SIDE", 2)
-    X = X[:, :4]
-    for _ in range(2):
-        source = load_mnist_like(name, tmp_path / "new")
-        np.testing.assert_array_equal(source.X, X[:30])
-        np.testing.assert_array_equal(source.y_test, y[30:])
-    assert asked == [OPENML[name]]
+
+def stand_in(monkeypatch, kind, shape, labels_are, classes=None):
+    about = {"shape": shape, "labels_are": labels_are} | ({"classes": classes} if classes else {})
+    found = type(kind, (Stand,), about)
+    monkeypatch.setattr(f"torchvision.datasets.{kind}", found)
+    return found
 
 
 @pytest.mark.parametrize(
+    ("name", "kind", "shape", "labels_are", "classes"),
+    [
+        ("cifar10", "CIFAR10", (5, 4, 3), "targets", ["cat", "dog", "ape"]),
+        ("cifar100", "CIFAR100", (5, 4, 3), "targets", ["cat", "dog", "ape"]),
+        ("svhn", "SVHN", (3, 5, 4), "labels", None),
+        ("stl10", "STL10", (3, 5, 4), "labels", ["cat", "dog", "ape"]),
+    ],
+)
+def test_coloured_sets_have_their_channels_first(
+    name, kind, shape, labels_are, classes, tmp_path, monkeypatch
+):
+    found = stand_in(monkeypatch, kind, shape, labels_are, classes)
+    source = load_torchvision(name, tmp_path)
+    assert source.image_shape == (3, 5, 4)
+    assert not source.ink
+    assert source.scaling == PIXELS_0_255
+    last = found(tmp_path, train=True, download=True).data[-1]
+    last = last if shape[0] == 3 else last.transpose(2, 0, 1)
+    np.testing.assert_array_equal(source.X[-1], last.ravel())
+    assert len(source.X_test) == 20
+    assert source.y[:3].tolist() == (classes or [0, 1, 2])
+
+
+def test_letters_stand_upright(tmp_path, monkeypatch):
+    found = stand_in(monkeypatch, "EMNIST", (4, 5), "targets", ["N/A", "a", "b"])
+    source = load_torchvision("emnist-letters", tmp_path)
+    assert source.image_shape == (5, 4)
+    assert source.ink
+    first = found(tmp_path, train=True, download=True).data[0]
+    np.testing.assert_array_equal(source.X[0].reshape(5, 4), first.T)
+
+
+def test_idx_files_are_read_as_torchvision_reads_them(tmp_path, write_mnist):
+    from torchvision.datasets import MNIST as Theirs
+
+    write_mnist(tmp_path / "MNIST" / "raw")
+    source = load_torchvision("mnist", tmp_path)
+    for is_train, X, y in ((True, source.X, source.y), (False, source.X_test, source.y_test)):
+        theirs = Theirs(tmp_path, train=is_train)
+        np.testing.assert_array_equal(theirs.data.numpy().reshape(len(X), -1), X)
+        np.testing.assert_array_equal(theirs.targets.numpy(), y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_download_is_made_once(name, tmp_path, monkeypatch, write_mnist):
+    asked = []
+
+    def fetch(root, train, download):
+        asked.append(root)
+        write_mnist(root / kind / "raw")
+
+    kind = TORCHVISION[name][0]
+    monkeypatch.setattr(f"torchvision.datasets.{kind}", fetch)
+    for _ in range(2):
+        assert load_torchvision(name, tmp_path / "new").X.shape == (30, 12)
+    assert asked == [tmp_path / "new"]
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [("mnist", "MNIST/raw/{train,t10k}"), ("cifar10", "cifar-10-python.tar.gz"),
+     ("svhn", "{train,test}_32x32.mat")],
+)  # fmt: skip
+@pytest.mark.parametrize(
     "error",
     [
-        ValueError("Dataset with data_id\n554 not found."),
+        RuntimeError("Error downloading\ntrain-images"),
         URLError("no route to host"),
         PermissionError(13, "Permission denied"),
     ],
 )
-def test_download_fails(error, tmp_path, monkeypatch, refused):
-    def fail(**named):
+def test_a_download_that_fails_says_which_files_to_put_where(
+    name, files, error, tmp_path, monkeypatch, refused
+):
+    def fail(*args, **named):
         raise error
 
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
-    words = ["--dataset mnist", "could not be downloaded", "--data-dir", "train-images-idx3"]
-    message = refused(lambda: load_mnist_like("mnist", tmp_path), *words)
-    assert any(word in message for word in ("data_id 554", "no route", "denied"))
+    monkeypatch.setattr(f"torchvision.datasets.{TORCHVISION[name][0]}", fail)
+    message = refused(
+        lambda: load_torchvision(name, tmp_path), f"--dataset {name}", "could not be downloaded",
+        files, f"--data-dir '{tmp_path}'",
+    )  # fmt: skip
+    assert any(word in message for word in ("Error downloading", "no route", "denied"))
+
+
+def test_without_torchvision_one_line_says_so(tmp_path, monkeypatch, refused):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    refused(lambda: load_torchvision("cifar10", tmp_path), "needs torchvision", "pleasingly[nn]")
 
 
 @pytest.mark.parametrize(
@@ -123,13 +192,13 @@ def test_download_fails(error, tmp_path, monkeypatch, refused):
 )
 def test_files_that_do_not_fit_together(arrays, words, tmp_path, write_mnist, refused):
     write_mnist(tmp_path, **arrays)
-    refused(lambda: load_mnist_like("mnist", tmp_path), "--data-dir", str(tmp_path), *words)
+    refused(lambda: load_torchvision("mnist", tmp_path), "--data-dir", str(tmp_path), *words)
 
 
 @pytest.mark.skipif(not MNIST.is_dir(), reason="the real MNIST files are not on this machine")
 @pytest.mark.usefixtures("no_network")
 def test_real_mnist():
-    source = load_mnist_like("mnist", MNIST)
+    source = load_torchvision("mnist", MNIST)
     assert source.X.shape == (60000, 784)
     assert source.X_test.shape == (10000, 784)
     assert source.X.dtype == np.uint8

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from pipelines.data import DATASETS, Dataset, load_dataset
+from pipelines.data import Dataset, load_dataset
 
 
 @pytest.fixture
@@ -115,7 +115,14 @@ def test_labels_need_not_start_at_zero(tmp_path):
     [
         (
             "mnits",
-            ["digits, mnist, fashion-mnist", ".csv", ".parquet", ".npz", "did you mean 'mnist'?"],
+            [
+                "digits, mnist, fashion-mnist, kmnist",
+                "a folder",
+                ".csv",
+                ".parquet",
+                ".npz",
+                "did you mean 'mnist'?",
+            ],
         ),
         ("MNIST", ["did you mean 'mnist'?"]),
         ("fashion_mnist", ["did you mean 'fashion-mnist'?"]),
@@ -151,12 +158,33 @@ def test_limit_and_test_size_are_checked(refused):
     refused(lambda: load_dataset("digits", test_size=1.0), "--test-size", "between 0 and 1")
 
 
-def test_table_of_data_sets():
-    assert list(DATASETS) == ["digits", "mnist", "fashion-mnist"]
-
-
 def test_importing_costs_only_numpy():
     heavy = "{'pandas', 'sklearn', 'scipy', 'pyarrow', 'torch', 'torchvision', 'cudf', 'dask'}"
     code = f"import sys, pipelines.data; print({heavy} & set(sys.modules) or '')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_features_of_a_file_take_the_place_of_pixels(tmp_path, write_mnist, refused):
+    write_mnist(tmp_path)
+    features = np.random.default_rng(0).normal(size=(50, 7))
+    np.save(tmp_path / "f.npy", features)
+    data = load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "f.npy", limit=20)
+    whole = load_dataset("mnist", data_dir=tmp_path)
+    np.testing.assert_array_equal(data.X_test, features[30:])
+    rows = [np.flatnonzero((whole.X_train == row).all(axis=1))[0] for row in data.pictures.X_train]
+    np.testing.assert_array_equal(data.X_train, features[rows])
+    assert data.image_shape is None
+    assert data.describe()["image_shape"] == [4, 3]
+    for array, word in (
+        (features[:49], "50 rows"),
+        (features[0], "two dimensions"),
+        (np.full((50, 2), np.nan), "finite"),
+        (np.full((50, 2), "a"), "numbers"),
+    ):
+        np.save(tmp_path / "f.npy", array)
+        refused(lambda: load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "f.npy"),
+                "--features", word)  # fmt: skip
+    refused(
+        lambda: load_dataset("mnist", data_dir=tmp_path, features=tmp_path / "none.npy"), "none.npy"
+    )

@@ -7,9 +7,8 @@ import numpy as np
 from benchmarks.gpu.figures import note
 from pipelines.data import load_dataset
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_candidate
+from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.refit import refit
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
 from pipelines.nn.tasks import CandidateTask, RefitTask
@@ -60,8 +59,8 @@ def recorded_step_is_the_step(candidate: Candidate, tolerance: float) -> None:
 
     from pipelines.nn.device_rows import place_rows
     from pipelines.nn.graph import EAGER_STEPS, Stepper
-    from pipelines.nn.parts import Part
-    from pipelines.nn.start import generators_of
+    from pipelines.nn.stack import Part
+    from pipelines.nn.tasks import generators_of
     from pipelines.nn.train import _stack, on_device
 
     rows = place_rows(digits(), 10, "gpu")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_candidate, failed_rows
+from pipelines.nn.fit import cross_validate_candidate, failed_rows
 from pipelines.nn.size import training_bytes
 
 from .conftest import CANDIDATE, DIGITS, TRAINING, UNIT

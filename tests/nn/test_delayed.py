@@ -13,13 +13,12 @@ from pipelines.nn import delayed
 from pipelines.nn.delayed import SETTLE_STEPS, DelayedUpdates, pays, steps_kept
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.parts import Trained
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.train import train
+from pipelines.nn.stack import Trained
 
 from .conftest import DIGITS
-from .test_train import assert_close, copied, parts_of
+from .test_train import assert_close, copied, parts_of, train_parts
 
 MNIST = Inputs(784, 10, (28, 28))
 MOMENTA = pytest.mark.parametrize("momentum", [0.01, 0.3, 0.7, 0.9])
@@ -76,7 +75,7 @@ def test_training_is_the_same(
     def both(candidate: Candidate) -> list[list[Trained]]:
         def once() -> list[Trained]:
             parts = parts_of(len(digits.y), sizes=(303, 20, 160, 40))
-            return train(candidate, DIGITS, rows, parts, training, copied)
+            return train_parts(candidate, DIGITS, rows, parts, training, copied)
 
         plain = once()
         with monkeypatch.context() as patched:

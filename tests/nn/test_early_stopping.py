@@ -10,16 +10,17 @@ import torch
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
+from pipelines.nn.by_hand import first_weights
 from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.early_stopping import SMOOTHING, WEIGHT_DECAY, _Given
-from pipelines.nn.network import Tensors, log_certainty
-from pipelines.nn.parts import DIVERGED, OK, Part, Trained
+from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import first_weights, generators_of
-from pipelines.nn.train import train
+from pipelines.nn.stack import DIVERGED, OK, Part, Tensors, Trained
+from pipelines.nn.tasks import generators_of
 
 from .conftest import WINE
+from .test_train import train_parts
 
 TABLE = Candidate("table", 9, 0.03, 0.9)
 CPU = torch.device("cpu")
@@ -41,7 +42,7 @@ def parts_of(data: FoldedData, count: int = 3) -> list[Part]:
 
 def trained(data: FoldedData, parts: list[Part], **settings: int) -> list[Trained]:
     training = Training.of("table", len(data.y), **settings)
-    return train(TABLE, WINE, place_rows(data, 3, "cpu"), parts, training, copied)
+    return train_parts(TABLE, WINE, place_rows(data, 3, "cpu"), parts, training, copied)
 
 
 @pytest.mark.parametrize("batch_size", [1000, 40])
@@ -55,6 +56,7 @@ def test_steps_are_those_of_autograd_and_adamw(
     first = first_weights(TABLE, WINE, [part.generator for part in parts], CPU)
     given = _Given(rows, parts, batch_size)
     epochs = [list(given.batches()) for _ in range(5)]
+    network = network_to_ask(TABLE, WINE, CPU)
     for number, one in enumerate(found):
         w = {name: weights[number].clone().requires_grad_() for name, weights in first.items()}
         decays = [own for name, own in w.items() if name.endswith("weight")]
@@ -67,7 +69,7 @@ def test_steps_are_those_of_autograd_and_adamw(
         for epoch, batches in enumerate(epochs):
             total = 0.0
             for batch in batches:
-                outputs = log_certainty(w, batch.X[number], TABLE, WINE)
+                outputs = log_certainty(network, w, batch.X[number], WINE)
                 truth, weights = batch.one_hot[number].argmax(1), batch.drawn[number]
                 plain = torch.nn.functional.nll_loss(outputs, truth, reduction="none")
                 total += float((plain * weights).sum().detach())
@@ -123,8 +125,8 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
     unseen = torch.from_numpy(part.out_of_bag)
     wrong.one_hot[unseen] = wrong.one_hot[unseen].roll(1, 1)
     training = Training.of("table", len(data.y))
-    (misled,) = train(TABLE, WINE, wrong, [part], training, copied)
-    (led,) = train(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
+    (misled,) = train_parts(TABLE, WINE, wrong, [part], training, copied)
+    (led,) = train_parts(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
     assert len(misled.losses) <= early_stopping.PATIENCE + 5
     assert len(led.losses) > 2 * early_stopping.PATIENCE
 
@@ -142,7 +144,7 @@ def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
     wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.one_hot)
     training = Training.of("table", len(wine.y), max_epochs=2)
     (part,) = parts_of(wine)[:1]
-    (one,) = train(TABLE, WINE, wild, [Part(part.rows, part.generator)], training, copied)
+    (one,) = train_parts(TABLE, WINE, wild, [Part(part.rows, part.generator)], training, copied)
     assert one.status == DIVERGED
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.data.placement import FoldedData
-from pipelines.nn.cross_validate import cross_validate_candidate
-from pipelines.nn.refit import refit
+from pipelines.nn.fit import cross_validate_candidate, refit
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
 from pipelines.nn.tasks import redraw_sample, refit_task

@@ -11,7 +11,6 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn.device_rows import place_rows
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.parts import Part
 from pipelines.nn.size import (
     SCORING_BYTES,
     n_weights,
@@ -21,7 +20,8 @@ from pipelines.nn.size import (
     training_bytes,
 )
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import generators_of
+from pipelines.nn.stack import Part
+from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import _stack
 
 from .conftest import DIGITS

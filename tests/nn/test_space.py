@@ -11,7 +11,7 @@ import yaml
 
 from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.space import LIMITS, OF_CONVOLUTION, PRESETS, Candidate, SearchSpace
+from pipelines.nn.space import LIMITS, PRESETS, Candidate, SearchSpace
 
 DIGITS = Inputs(64, 10, (8, 8))
 TABLE = Inputs(5, 3)
@@ -47,7 +47,7 @@ def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
     for candidate in drawn(space, 20):
         assert (candidate.network == "conv") == (candidate.kernel_size > 0)
         for parameter, (least, most) in LIMITS.items():
-            if candidate.network == "conv" or parameter not in OF_CONVOLUTION:
+            if getattr(space, parameter) is not None:
                 assert least <= candidate.parameters()[parameter] <= most
 
 
@@ -94,7 +94,7 @@ GOOD = {"network": "mlp", "n_hidden_layer": 7, "learning_rate": 0.1, "momentum":
     [
         ({"learning_rte": 1}, "takes network, n_hidden_layer.*got 'learning_rte'.*'learning_rate'"),
         ({"kernel_size": 3}, "network mlp takes .*got 'kernel_size'"),
-        ({"network": "lstm"}, "network must be conv, mlp or table, got 'lstm'"),
+        ({"network": 5}, "network must be one of conv, mlp, table, cnn, a name of .*got 5"),
         ({"momentum": "much"}, "momentum must be a number.*got 'much'"),
         ({"momentum": [0.5, 0.1]}, "low <= high"),
         ({"momentum": [0.5, 1.1]}, "momentum must lie between 0 and 1"),

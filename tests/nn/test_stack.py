@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pipelines.nn.fit import DATA_SHARE, GIB, memory_of
 from pipelines.nn.settings import Training
-from pipelines.nn.stack import DATA_SHARE, GIB, memory_of
 
 
 def test_a_gpu_is_planned_with_by_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ import torch
 
 from benchmarks.bagging.plain import Net, train_plainly
 from pipelines.data.placement import FoldedData
+from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.device_rows import DeviceRows, place_rows, relative_scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.network import Tensors, log_certainty
-from pipelines.nn.parts import Part, Trained
+from pipelines.nn.networks import log_certainty, network_to_ask
 from pipelines.nn.settings import Training
 from pipelines.nn.space import Candidate
-from pipelines.nn.start import epoch_order, first_weights, generators_of
+from pipelines.nn.stack import Part, Stack, Tensors, Trained
+from pipelines.nn.tasks import generators_of
 from pipelines.nn.train import _stack, train
 
 from .conftest import DIGITS, WINE
@@ -29,6 +30,10 @@ CASES = pytest.mark.parametrize("candidate", [CONV, LARGEST_KERNEL, MLP])
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
     return {name: one.numpy().copy() for name, one in weights.items()}
+
+
+def train_parts(candidate, inputs, rows, parts, training, collect, *more):
+    return train(Stack(candidate, inputs, rows, parts), training, collect, *more)
 
 
 def gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -79,7 +84,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, candidate: Candidat
 def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) -> None:
     training = Training(max_epochs=3, least_fall=-math.inf)  # all three epochs
     rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
-    trained = train(candidate, DIGITS, rows, parts, training, copied)
+    trained = train_parts(candidate, DIGITS, rows, parts, training, copied)
     pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
     for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
         weights = first_weights(candidate, DIGITS, [own], torch.device("cpu"))
@@ -96,7 +101,7 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, candidate: Candidate) 
 def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
     training, shares = Training(max_epochs=6, least_fall=0.2), list[float]()
     rows, parts = place_rows(digits, 10, "cpu"), parts_of(len(digits.y))
-    trained = train(CONV, DIGITS, rows, parts, training, copied, shares.append)
+    trained = train_parts(CONV, DIGITS, rows, parts, training, copied, shares.append)
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert len(set(shares)) >= max(len(one.losses) for one in trained)
@@ -108,11 +113,11 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, candidate: 
     """Each ends by itself, some of them while the others go on."""
     training = Training(max_epochs=9, least_fall=0.2)
     rows = place_rows(digits, 10, "cpu")
-    stacked = train(candidate, DIGITS, rows, parts_of(len(digits.y)), training, copied)
+    stacked = train_parts(candidate, DIGITS, rows, parts_of(len(digits.y)), training, copied)
     alone: list[Trained] = []
     for slot in range(3):
         part = parts_of(len(digits.y))[slot]
-        alone += train(candidate, DIGITS, rows, [part], training, copied)
+        alone += train_parts(candidate, DIGITS, rows, [part], training, copied)
     for one, other in zip(stacked, alone, strict=True):
         assert len(one.losses) == len(other.losses)
         assert one.losses == pytest.approx(other.losses, rel=1e-4)
@@ -124,7 +129,7 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
     training = Training(max_epochs=12, least_fall=0.2)
     rows = place_rows(digits, 10, "cpu")
     parts = parts_of(len(digits.y), sizes=(300, 20, 160, 40))
-    trained = train(CONV, DIGITS, rows, parts, training, copied)
+    trained = train_parts(CONV, DIGITS, rows, parts, training, copied)
     assert len({len(one.losses) for one in trained}) > 1
     for one in trained:
         falls = 1 - np.array(one.losses[1:]) / np.array(one.losses[:-1])
@@ -135,7 +140,9 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
 def test_equal_seeds_give_equal_bits(digits: FoldedData) -> None:
     rows = place_rows(digits, 10, "cpu")
     runs = [
-        train(CONV, DIGITS, rows, parts_of(len(digits.y), seed), Training(max_epochs=2), copied)
+        train_parts(
+            CONV, DIGITS, rows, parts_of(len(digits.y), seed), Training(max_epochs=2), copied
+        )
         for seed in (1, 1, 2)
     ]
     for one, same, other in zip(*runs, strict=True):
@@ -153,7 +160,7 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
         Part(some, own)
         for some, own in zip((with_seven, without), generators_of(0, 2), strict=True)
     ]
-    spoilt, sound = train(
+    spoilt, sound = train_parts(
         CONV, DIGITS, DeviceRows(X, rows.one_hot), parts, Training(max_epochs=2), copied
     )
     assert spoilt.status == "diverged"
@@ -170,18 +177,18 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
         Part(some, own, relative_scaling(wine, some))
         for some, own in zip(chosen, generators_of(0, 2), strict=True)
     ]
-    trained = train(candidate, WINE, whole, parts, training, copied)
+    trained = train_parts(candidate, WINE, whole, parts, training, copied)
     for some, own, one in zip(chosen, generators_of(0, 2), trained, strict=True):
         # The same on rows that know nothing of those left out.
         X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
         rows = DeviceRows(torch.from_numpy(X), whole.one_hot)
-        (alone,) = train(candidate, WINE, rows, [Part(some, own)], training, copied)
+        (alone,) = train_parts(candidate, WINE, rows, [Part(some, own)], training, copied)
         assert_close(one.result, alone.result)
 
 
 def test_a_larger_batch_than_rows_is_one_step(digits: FoldedData) -> None:
     rows = place_rows(digits, 10, "cpu")
-    (one,) = train(
+    (one,) = train_parts(
         MLP, DIGITS, rows, parts_of(303, sizes=(50,)), Training(batch_size=64, max_epochs=1), copied
     )
     assert len(one.losses) == 1
@@ -210,4 +217,5 @@ def test_certainty_is_that_of_torch(candidate: Candidate) -> None:
     net = Net(candidate, DIGITS)
     net.put(own)
     expected = torch.log_softmax(net(X), 1).detach()
-    torch.testing.assert_close(log_certainty(own, X, candidate, DIGITS), expected)
+    network = network_to_ask(candidate, DIGITS, X.device)
+    torch.testing.assert_close(log_certainty(network, own, X, DIGITS), expected)

@@ -27,6 +27,10 @@ def test_a_stored_ensemble_answers(
     assert "class      0\n" in answers[0]
     assert "class      6\n" in answers[1]
     assert "of 4 members" in answers[0]
+    table = pd.read_csv(tmp_path / "image-predictions.csv")
+    assert table["image"].tolist() == [str(first), str(second)]
+    assert table["predicted"].tolist() == [0, 6]
+    assert table["certainty"].between(0.1, 1).all()
     for name in ("zero", "six"):
         assert (tmp_path / f"{name}-certainty.svg").stat().st_size > 1000
         assert (tmp_path / f"{name}-certainty.png").read_bytes().startswith(b"\x89PNG")

@@ -1,12 +1,18 @@
+import base64
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipelines.report.classification import (
+    _pictures,
     class_name,
     confusion_counts,
     confusion_matrix,
 )
 from pipelines.report.style import figure_style, save
+from pipelines.run_folder.reading import WrongImages, as_pictures
 
 
 def test_counts_are_true_by_predicted():
@@ -55,3 +61,18 @@ def test_names_that_look_like_mathematics_or_lack_a_glyph_are_drawn(tmp_path):
 def test_a_code_without_a_name_is_its_own_name():
     assert class_name(["a"], 0) == "a"
     assert class_name(["a"], 4) == "4"
+
+
+def test_coloured_images_are_shown_in_their_colours():
+    codes = np.arange(3)
+    images = np.random.default_rng(0).integers(0, 200, (3, 5, 4, 3), np.uint8)
+    uri = _pictures(WrongImages(codes, codes, codes, images))[1]
+    content = base64.b64decode(uri.partition(",")[2])
+    np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(content))), images[1])
+
+
+def test_flattened_images_have_their_channels_last_in_a_drawing():
+    images = np.random.default_rng(0).integers(0, 255, (2, 5, 4, 3), np.uint8)
+    flat = images.transpose(0, 3, 1, 2).reshape(2, -1)
+    np.testing.assert_array_equal(as_pictures(flat, (3, 5, 4)), images)
+    assert as_pictures(flat, (12, 5)).shape == (2, 12, 5)

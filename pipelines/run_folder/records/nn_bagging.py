@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.run_folder.record import Record
-from pipelines.run_folder.schema import Count, Number, Part, Positive, Share, Side
+from pipelines.run_folder.record import ImageForm, Record
+from pipelines.run_folder.schema import Count, Number, Part, Share
 
 
 class SelectivePredictionMetadata(Part):
@@ -48,15 +48,6 @@ class NoveltyMetadata(Part):
     n_named: Count
 
 
-class ImageForm(Part):
-    """The form of the images of an ensemble, as ``bagging.images`` measures it."""
-
-    height: Side
-    width: Side
-    brightest: Positive
-    ink_side: Side
-
-
 class BaggingRecord(Record):
     """The ``run.json`` of a run of ``nn_bagging``."""
 
@@ -66,6 +57,7 @@ class BaggingRecord(Record):
     )  # fmt: skip
 
     space: dict[str, Any] | None = None
+    augment: str = "none"
     images: str | None = None
     image_form: ImageForm | None = None
     lost_members: list[Count] = []

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pipelines.run_folder.record import BestMetadata, NestedMetadata, Record
+from pipelines.run_folder.record import (
+    BestMetadata,
+    FeatureMetadata,
+    ImageForm,
+    NestedMetadata,
+    Record,
+)
 from pipelines.run_folder.schema import Number, Positive
 
 
@@ -22,3 +28,5 @@ class SvmRecord(Record):
     best: BestOfSvm | None = None
     nested: NestedMetadata | None = None
     test_scores: dict[str, Number | None] = {}
+    image_form: ImageForm | None = None
+    features: FeatureMetadata | None = None

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from pipelines.bagging.images import ImageFormat, read_image
+from pipelines.data.image_files import ImageFormat, decode, read_image
 from pipelines.errors import InputError
 
 MNIST = ImageFormat(28, 28, 255.0, 20)
@@ -25,19 +27,37 @@ def bar(height: int = 200, width: int = 300) -> np.ndarray:
     return image
 
 
+def form_of(X: np.ndarray, shape: tuple[int, ...], ink: bool = True) -> ImageFormat | None:
+    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink)
+    return ImageFormat.of(data)
+
+
 def test_the_form_is_measured_on_the_images() -> None:
     X = np.zeros((3, 6, 5))
     X[0, 1:5, 2] = 16  # four pixels high
     X[1, 2, 0:4] = 9  # four wide
     X[2, 0, 0] = 16
-    form = ImageFormat.of(X.reshape(3, 30), (6, 5))
-    assert form == ImageFormat(6, 5, 16.0, 4)
-    digits = load_digits()
-    assert ImageFormat.of(digits.data, (8, 8)) == ImageFormat(8, 8, 16.0, 8)
+    assert form_of(X.reshape(3, 30), (6, 5)) == ImageFormat(6, 5, 16.0, 4)
+    assert form_of(load_digits().data, (8, 8)) == ImageFormat(8, 8, 16.0, 8)
+
+
+def test_photographs_have_no_ink() -> None:
+    assert form_of(np.ones((2, 90)), (3, 6, 5), ink=False) == ImageFormat(6, 5, 255.0, None, 3)
 
 
 def test_images_without_ink_have_a_form() -> None:
-    assert ImageFormat.of(np.zeros((2, 30)), (6, 5)).ink_side == 6
+    form = form_of(np.zeros((2, 30)), (6, 5))
+    assert form is not None
+    assert form.ink_side == 6
+
+
+def test_a_photograph_is_resized_and_cropped_as_those_of_a_data_set(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    row = read_image(save(tmp_path, pixels), ImageFormat(16, 16, 255.0, None, 3))
+    np.testing.assert_array_equal(row, decode(tmp_path / "image.png", 16).ravel())
+    assert row.dtype == np.float32
+    with pytest.raises(InputError, match="60 x 40 pixels, and the run's images 10 x 8"):
+        read_image(tmp_path / "image.png", ImageFormat(8, 10, 255.0, None, 3))
 
 
 def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:
@@ -85,7 +105,7 @@ def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
 
 def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> None:
     digits = load_digits()
-    form = ImageFormat.of(digits.data, (8, 8))
+    form = ImageFormat(8, 8, 16.0, 8)
     drawn = np.kron(255 - digits.images[0] * 15.9, np.ones((20, 20)))
     drawn = np.pad(drawn, 30, constant_values=255)
     found = read_image(save(tmp_path, drawn), form)
@@ -126,6 +146,6 @@ def test_a_cut_off_picture_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_picture_beyond_reason_is_refused(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.bagging.images.MOST_PIXELS", 100)
-    with pytest.raises(InputError, match="at most 100 pixels"):
+    monkeypatch.setattr("pipelines.data.image_files.MOST_PIXELS", 100)
+    with pytest.raises(InputError, match="100 at most"):
         read_image(save(tmp_path, bar()), MNIST)

@@ -10,11 +10,13 @@ That of a large hidden layer is put off, see ``pipelines.nn.delayed``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipelines.nn.delayed import LAYER, DelayedUpdates
-from pipelines.nn.inputs import Inputs, weight_shapes
+from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import Candidate
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 Tensors = dict[str, "torch.Tensor"]
 
 
-class Stack:
+class StackedWeights:
     """The weights and velocities of ``n_slots`` networks, and a step of all of them.
 
     Attributes
@@ -63,14 +65,14 @@ class Stack:
     def n_slots(self) -> int:
         return len(self.loss)
 
-    def narrow(self, first: int, count: int) -> Stack:
+    def narrow(self, first: int, count: int) -> StackedWeights:
         """Return a stack of some of the networks, sharing their memory."""
         slots = slice(first, first + count)
         weights, velocities, scaling = (
             {name: one[slots] for name, one in arrays.items()}
             for arrays in (self.weights, self.velocities, self.scaling)
         )
-        return Stack(
+        return StackedWeights(
             self._candidate, self._inputs, self._rows, weights, velocities, scaling,
             self.loss[slots], self.delayed and self.delayed.narrow(slots),
         )  # fmt: skip
@@ -227,31 +229,37 @@ def _unfold_into(windows: torch.Tensor, images: torch.Tensor, inputs: Inputs, k:
     )  # fmt: skip
 
 
-def log_certainty(
-    weights: Mapping[str, torch.Tensor], rows: torch.Tensor, candidate: Candidate, inputs: Inputs
-) -> torch.Tensor:
-    """Return the logarithm of one network's softmax certainty.
+def first_weights(
+    candidate: Candidate,
+    inputs: Inputs,
+    generators: Sequence[np.random.Generator],
+    device: torch.device,
+) -> dict[str, torch.Tensor]:
+    """Return first weights of a stack of networks, one for each generator.
 
-    Parameters
-    ----------
-    weights : tensors of the shapes ``weight_shapes`` gives, by name
-    rows : float32 tensor of shape (n_rows, n_features), scaled
+    Uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
+    ``Conv2d`` begin; drawn by numpy, so that they are the same on every device.
 
     Returns
     -------
-    float32 tensor of shape (n_rows, n_classes)
+    float32 tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
     """
     import torch
 
-    if candidate.network == "conv":
-        assert inputs.image_shape is not None
-        k = candidate.kernel_size
-        kernels = weights["conv.weight"]
-        images = rows.view(-1, 1, *inputs.image_shape)
-        rows = torch.nn.functional.conv2d(
-            images, kernels[:, :-1].reshape(-1, 1, k, k), kernels[:, -1]
-        )
-        rows = rows.relu_().flatten(1)
-    hidden = torch.addmm(weights["hidden.bias"], rows, weights["hidden.weight"]).relu_()
-    outputs = torch.addmm(weights["output.bias"], hidden, weights["output.weight"])
-    return torch.log_softmax(outputs, 1)
+    shapes = weight_shapes(candidate, inputs)
+    stacked = {
+        name: torch.empty(len(generators), *shape, device=device) for name, shape in shapes.items()
+    }
+    for slot, generator in enumerate(generators):
+        for name, shape in shapes.items():
+            bound = fan_in(name, shapes) ** -0.5
+            drawn = generator.random(shape, dtype=np.float32)
+            drawn *= 2 * bound
+            drawn -= bound
+            stacked[name][slot].copy_(torch.from_numpy(drawn))
+    return stacked
+
+
+def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return ``rows`` in the order of one epoch, int64."""
+    return generator.permutation(rows).astype(np.int64)

@@ -1,0 +1,246 @@
+"""An image file -> pixels; one of the user's own -> a row in the form of a data set's images.
+
+Large data sets of digits were made in one way: the ink is brought to a box
+of fixed size with its proportions kept, and its centre of mass to the centre of
+the image (LeCun et al., Gradient-based learning applied to document recognition,
+1998). An own image gets the same treatment; the size of the box, and the
+brightest pixel, are those of the training images. Photographs are resized and cropped as those
+of the data set were.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipelines.data.dataset import Dataset, channels_height_width
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# torchvision's, which are here as well so that nobody need wait for it.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
+MOST_PIXELS = 80_000_000
+ORIENTATION = 0x0112  # of Exif
+
+
+def open_image(path: str | Path) -> Image.Image:
+    """Return an image of 8 bits, gray ("L") or coloured ("RGB"), as a viewer shows it.
+
+    A camera's note on its orientation is followed; palettes, CMYK and 16 bits become RGB or gray;
+    transparent parts become white, as most such images are drawn for a light page.
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read as an image; the message says why.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(
+                    f"it has {image.width} x {image.height} pixels, of {MOST_PIXELS:,} at most"
+                )
+            image.load()
+            upright = ImageOps.exif_transpose(image) if ORIENTATION in image.getexif() else image
+            return _eight_bits(upright)
+    except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or "it is no image that can be read"
+        raise ValueError(reason) from None
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    if image.mode.startswith("I") or image.mode == "F":  # 16 bits, 32 bits, numbers
+        values = np.asarray(image, np.float64)
+        most = next((most for most in (1, 255, 65535) if values.max() <= most), values.max())
+        most = 65535 if image.mode.startswith("I;16") else most
+        return Image.fromarray(np.rint(values.clip(0) * (255 / most)).astype(np.uint8))
+    if image.has_transparency_data:
+        paper = Image.new("RGBA", image.size, "white")
+        paper.alpha_composite(image.convert("RGBA"))
+        image = paper
+    return image.convert("L" if image.mode in ("1", "L", "LA") else "RGB")
+
+
+def decode(path: str | Path, size: int | None = None, gray: bool = False) -> np.ndarray:
+    """Return the pixels of an image, uint8 of shape (height, width), or (3, height, width).
+
+    Parameters
+    ----------
+    path : file that Pillow reads
+    size : resize the shorter side to so many pixels and crop the centre, as
+        ``torchvision.transforms.v2`` does; None leaves the image as it is
+    gray : drop the colours
+
+    Raises
+    ------
+    ValueError
+        It cannot be read as an image.
+    """
+    image = open_image(path).convert("L" if gray else "RGB")
+    if size is not None and image.size != (size, size):
+        from torchvision.transforms.v2 import functional
+
+        image = functional.center_crop(functional.resize(image, [size]), [size, size])
+    pixels = np.asarray(image)
+    return pixels if gray else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+@dataclass(frozen=True)
+class ImageFormat:
+    """The form of a data set's images, as a run records it.
+
+    Attributes
+    ----------
+    height, width : int, in pixels
+    brightest : float
+        Value of the brightest pixel.
+    ink_side : int
+        Longer side of the box around the ink, the median over the images; None of photographs,
+        which are resized and cropped.
+    channels : int, 1 or 3
+    """
+
+    height: int
+    width: int
+    brightest: float
+    ink_side: int | None
+    channels: int = 1
+
+    @classmethod
+    def of(cls, data: Dataset) -> ImageFormat | None:
+        """Return the form of a data set's images; None of a table."""
+        if data.image_shape is None:
+            return None
+        channels, height, width = channels_height_width(data.image_shape)
+        X = data.X_train
+        if not data.ink:
+            return cls(height, width, 255.0, None, channels)
+        images = X.reshape(len(X), height, width)
+        brightest = float(images.max())
+        is_ink = images > INK * brightest
+        sides = np.maximum(_extent(is_ink.any(axis=2)), _extent(is_ink.any(axis=1)))
+        ink_side = int(np.median(sides[sides > 0])) if sides.any() else height
+        return cls(height, width, brightest, ink_side)
+
+
+def _extent(lines: Any) -> np.ndarray:
+    """Return the length from the first to the last True of each row, shape (n,); 0 if none."""
+    first, last = lines.argmax(axis=1), lines.shape[1] - lines[:, ::-1].argmax(axis=1)
+    return np.where(lines.any(axis=1), last - first, 0)
+
+
+def files_of(images: Iterable[Path]) -> list[Path]:
+    """Return files of images, those of a folder in the order of their names.
+
+    Raises
+    ------
+    InputError
+        A folder has none.
+    """
+    files: list[Path] = []
+    for image in images:
+        if not image.is_dir():
+            files.append(image)
+            continue
+        found = sorted(one for one in image.rglob("*") if one.name.lower().endswith(SUFFIXES))
+        if not found:
+            raise InputError(
+                f"{opt('image')} must be images or folders of them, '{image}' has none; its files "
+                f"must end in {', '.join(SUFFIXES)}"
+            )
+        files += found
+    return files
+
+
+def read_image(path: Path, form: ImageFormat) -> np.ndarray:
+    """Return an image in the form of a data set's images.
+
+    A photograph is decoded as those of the data set were. What is drawn in ink becomes gray;
+    where its border is light it is inverted, as ink is bright in the data. The border's level is
+    taken away and the rest stretched to the data's range. The ink is cut out, scaled to
+    the data's box with its proportions kept, and its centre of mass put in the centre.
+
+    Parameters
+    ----------
+    path : Path of a file that Pillow reads
+
+    Returns
+    -------
+    float32 array of shape (channels * height * width,), whole numbers from 0 to ``form.brightest``
+
+    Raises
+    ------
+    InputError
+        The file cannot be read as an image, or it is of one colour where ink is looked for.
+    """
+    try:
+        if form.ink_side is None:
+            return _photograph(path, form).astype(np.float32).ravel()
+        grey = np.asarray(open_image(path).convert("L"), dtype=np.float64)
+    except ValueError as error:
+        raise InputError(
+            f"{opt('image')} must be an image such as a .png or .jpg file, got {path}: {error}; "
+            "check the path, or save the image again as .png"
+        ) from None
+    border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
+    background = float(np.median(border))
+    ink = background - grey if background > 127.5 else grey - background
+    ink = np.clip(ink, 0, None)
+    if ink.max() < 8:
+        raise InputError(
+            f"{opt('image')} must show something darker or lighter than its border, got {path}, "
+            "which is nearly of one colour; give another image"
+        )
+    ink *= 255 / ink.max()
+    return _place(_cut_out(ink), form, form.ink_side).ravel()
+
+
+def _photograph(path: Path, form: ImageFormat) -> np.ndarray:
+    """Decode as the data set's images were; those that are not square were taken as they are."""
+    gray = form.channels == 1
+    pixels = decode(path, form.height if form.height == form.width else None, gray)
+    if pixels.shape[-2:] != (form.height, form.width):
+        raise ValueError(
+            f"it has {pixels.shape[-1]} x {pixels.shape[-2]} pixels, and the run's images "
+            f"{form.width} x {form.height}"
+        )
+    return pixels
+
+
+def _cut_out(ink: np.ndarray) -> np.ndarray:
+    rows, columns = (np.flatnonzero((ink > INK * 255).any(axis=axis)) for axis in (1, 0))
+    return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+
+
+def _place(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.ndarray:
+    from PIL import Image
+
+    height, width = ink.shape
+    scale = min(ink_side / max(height, width), form.height / height, form.width / width)
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    small = Image.fromarray(ink.astype(np.float32)).resize(size, Image.Resampling.BOX)
+    pixels = np.asarray(small, dtype=np.float64)
+    pixels *= form.brightest / pixels.max()
+    top = _start(pixels.sum(axis=1), form.height)
+    left = _start(pixels.sum(axis=0), form.width)
+    image = np.zeros((form.height, form.width), dtype=np.float32)
+    image[top : top + size[1], left : left + size[0]] = np.rint(pixels)
+    return image
+
+
+def _start(mass: np.ndarray, length: int) -> int:
+    """Return where to place a line of pixels so that its centre of mass is in the middle."""
+    centre = float((np.arange(len(mass)) + 0.5) @ mass / mass.sum())
+    return int(np.clip(round(length / 2 - centre), 0, length - len(mass)))

@@ -1,0 +1,148 @@
+"""Augmentation of images on their device: each image has draws of its own, from one generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import InputError, opt
+
+if TYPE_CHECKING:
+    import torch
+
+AUTOMATIC = {
+    "randaugment": "RandAugment", "trivialaugment": "TrivialAugmentWide", "augmix": "AugMix"
+}  # fmt: skip
+NAMES = ("none", "light", *AUTOMATIC)
+
+
+@dataclass(frozen=True)
+class Light:
+    """Bounds of the draws for an image.
+
+    Attributes
+    ----------
+    shift : share of the image's sides
+    degrees : of rotation
+    scale : share of the size by which an image grows or shrinks
+    flips : whether left and right may be changed
+    padding : of what comes in at the sides, as ``torch.nn.functional.grid_sample`` names it
+    """
+
+    shift: float
+    degrees: float
+    scale: float
+    flips: bool
+    padding: str
+
+
+LIGHT = {
+    # A digit turned further, or mirrored, is another digit or none.
+    "digits": Light(2 / 28, 10, 0.1, False, "border"),
+    "photographs": Light(4 / 32, 0, 0, True, "reflection"),
+}
+
+
+def check_augment(name: str) -> str | None:
+    """Return the rule that a name of an augmentation breaks, or None."""
+    if name in NAMES or ":" in name:
+        return None
+    return f"one of {', '.join(NAMES)}, or module:function"
+
+
+def chosen(name: str, is_image: bool, is_ink: bool) -> str:
+    """Return the augmentation for a data set: ``light`` is one of digits or of photographs.
+
+    Raises
+    ------
+    InputError
+        The data are a table, or the user's function cannot be imported.
+    """
+    if name == "none":
+        return name
+    if not is_image:
+        raise InputError(f"{opt('augment')} needs images, and the data are a table; leave it out")
+    if ":" in name:
+        from pipelines.nn.networks import load_object
+
+        load_object("augment", name)
+    return name if name != "light" else "digits" if is_ink else "photographs"
+
+
+def augmented(
+    images: torch.Tensor, name: str, generators: Sequence[torch.Generator], brightest: float
+) -> torch.Tensor:
+    """Return images, each changed at random.
+
+    Draws are made on the CPU and are the same on every device.
+
+    Parameters
+    ----------
+    images : float32 tensor of shape (n_networks, n, channels, height, width)
+        From 0 to ``brightest``.
+    name : as ``chosen`` returned it; ``module:function`` is called with images from 0 to 1 of
+        shape (n, channels, height, width) and a ``torch.Generator``, and returns such images
+    generators : of each network, on the CPU
+    """
+    import torch
+
+    if name in LIGHT:
+        flat = images.flatten(0, 1)
+        matrices = torch.cat([_matrices(LIGHT[name], images.shape[1], g) for g in generators])
+        grid = torch.nn.functional.affine_grid(
+            matrices.to(images.device), list(flat.shape), align_corners=False
+        )
+        moved = torch.nn.functional.grid_sample(
+            flat, grid, padding_mode=LIGHT[name].padding, align_corners=False
+        )
+        return moved.view_as(images)
+    change = _automatic if name in AUTOMATIC else _users
+    scaled = images / brightest
+    return torch.stack([
+        change(name, one, generator) for one, generator in zip(scaled, generators, strict=True)
+    ]).mul_(brightest)  # fmt: skip
+
+
+def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
+    """Return a 2 x 3 matrix for each image, which says where each pixel comes from."""
+    import torch
+
+    x, y, turn, growth, flip = torch.rand(5, n, generator=generator).mul_(2).sub_(1)
+    angle, scale = turn * math.radians(light.degrees), 1 / (1 + light.scale * growth)
+    cosine, sine = angle.cos() * scale, angle.sin() * scale
+    side = torch.where(flip < 0, -1.0, 1.0) if light.flips else torch.ones(n)
+    # An image reaches from -1 to 1.
+    return torch.stack([
+        torch.stack([cosine * side, -sine, 2 * light.shift * x], 1),
+        torch.stack([sine * side, cosine, 2 * light.shift * y], 1),
+    ], 1)  # fmt: skip
+
+
+def _automatic(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Apply a policy of torchvision to each image, which draws once for all that it is given."""
+    from importlib import import_module
+
+    import torch
+
+    from pipelines.nn.networks import drawing
+
+    transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
+    pixels = images.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with drawing, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return torch.stack([transform(one) for one in pixels]).float().div_(255)
+
+
+def _users(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    from pipelines.nn.networks import load_object
+
+    made: torch.Tensor = load_object("augment", name)(images, generator)
+    if made.shape != images.shape:
+        raise InputError(
+            f"{opt('augment')} must return images of the shape it is given, {tuple(images.shape)}, "
+            f"got {tuple(made.shape)} of {name}"
+        )
+    return made

@@ -1,0 +1,201 @@
+"""Fixed features of images: histograms of gradients, or the last layers of a known network.
+
+Dalal and Triggs (2005), Histograms of oriented gradients for human detection. Of a network of
+``torchvision.models`` the input of its last linear layer is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.dataset import ImageShape, channels_height_width
+from pipelines.data.images import need_torchvision
+from pipelines.errors import InputError, opt
+
+HOG, RANDOM = "hog", "random"
+ORIENTATIONS, CELLS_OF_A_BLOCK = 9, 2  # of hog
+CELLS = (7, 4)  # along the shorter side; of two scales, which err a seventh less than one on MNIST
+AT_ONCE = 64  # images that a network takes
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """A map from images to features that learns nothing from them; it goes to every worker.
+
+    Attributes
+    ----------
+    name : "hog", or a network of ``torchvision.models``
+    size : side to which a network's images are resized; None for that of its weights
+    weights : SHA-256, in hex, of the file of weights; "random", or "" for what has none
+    content : of that file
+    weights_name : of the weights in torchvision, which says how images are brought to a network
+    """
+
+    name: str
+    size: int | None = None
+    weights: str = ""
+    content: bytes = field(default=b"", repr=False, compare=False)
+    weights_name: str = ""
+
+    @classmethod
+    def of(cls, name: str, size: int | None = None, weights: str | None = None) -> Extractor:
+        """Return the extractor of that name, with its weights in memory.
+
+        Parameters
+        ----------
+        weights : a file, "random", or None for one that lies where ``torch.hub`` keeps them
+
+        Raises
+        ------
+        InputError
+            There is none of that name, a package is missing, or no file of weights is there.
+        """
+        if name == HOG:
+            if find_spec("skimage") is None:
+                raise InputError(
+                    f"{opt('features', HOG)} needs scikit-image, which is not installed; install "
+                    "the extra images: pip install 'pleasingly[images]'"
+                )
+            if weights is not None or size is not None:
+                given = "feature_size" if weights is None else "weights"
+                raise InputError(f"{opt(given)} is for a network, hog has none; leave it out")
+            return cls(HOG)
+        need_torchvision(opt("features", name))
+        from torchvision import models
+
+        if name not in models.list_models(module=models):
+            near = get_close_matches(name, [HOG, *models.list_models(module=models)], n=1)
+            hint = f"did you mean {near[0]}?" if near else "check the spelling"
+            raise InputError(
+                f"{opt('features')} must be hog, a network of torchvision.models such as resnet18, "
+                f"or an .npy file, got {name!r}; {hint}"
+            )
+        known = models.get_model_weights(name)
+        default = known.DEFAULT
+        if weights == RANDOM:
+            return cls(name, size, RANDOM, weights_name=default.name)
+        if weights is None:
+            default, path = _weights_at_hand(name, default, list(known))
+        else:
+            path = Path(weights).expanduser()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{opt('weights')} must be a file that can be read, got '{path}': "
+                f"{error.strerror}; check the path"
+            ) from None
+        made = cls(name, size, hashlib.sha256(content).hexdigest(), content, default.name)
+        _network(made, "cpu")  # whatever is wrong with the file is said before there are workers
+        return made
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the features depend on, for ``run.json`` and the name of the cache."""
+        return {
+            "name": self.name, "size": self.size, "weights": self.weights,
+            "weights_name": self.weights_name,
+        }  # fmt: skip
+
+    def features(self, X: np.ndarray, shape: ImageShape, device: str = "cpu") -> np.ndarray:
+        """Return the features of images.
+
+        Parameters
+        ----------
+        X : uint8 array of shape (n, channels * height * width)
+        shape : ``Dataset.image_shape``
+        device : {"cpu", "gpu"}, where a network computes
+
+        Returns
+        -------
+        float32 array of shape (n, n_features)
+        """
+        images = X.reshape(len(X), *channels_height_width(shape))
+        return _hog(images) if self.name == HOG else _of_network(self, images, device)
+
+
+def _weights_at_hand(name: str, default: Any, known: list[Any]) -> tuple[Any, Path]:
+    import torch
+
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    for one in [default, *known]:
+        path = folder / one.url.rpartition("/")[2]
+        if path.is_file():
+            return one, path
+    raise InputError(
+        f"{opt('features', name)} needs its weights, which are not in '{folder}'; fetch "
+        f"{default.url} into it, name a file with {opt('weights')}, or take "
+        f"{opt('weights', RANDOM)}"
+    )
+
+
+def _hog(images: np.ndarray) -> np.ndarray:
+    from skimage.feature import hog
+
+    sides = sorted({max(2, min(images.shape[2:]) // cells) for cells in CELLS})
+    block = (CELLS_OF_A_BLOCK, CELLS_OF_A_BLOCK)
+    return np.stack(
+        [
+            np.concatenate(
+                [hog(image, ORIENTATIONS, (side, side), block, channel_axis=0) for side in sides]
+            )
+            for image in images
+        ]
+    ).astype(np.float32)
+
+
+def _of_network(extractor: Extractor, images: np.ndarray, device: str) -> np.ndarray:
+    import torch
+
+    place = "cuda" if device == "gpu" else "cpu"
+    network, transform = _network(extractor, place)
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(images), AT_ONCE):
+            batch = torch.from_numpy(np.ascontiguousarray(images[start : start + AT_ONCE]))
+            batch = transform(batch.to(place).expand(-1, 3, -1, -1))
+            found.append(network(batch).flatten(1).float().cpu().numpy())
+    return np.concatenate(found)
+
+
+@lru_cache(maxsize=1)
+def _network(extractor: Extractor, place: str) -> tuple[Any, Any]:
+    """Return the network without its last layer, and what brings images to it."""
+    import torch
+    from torchvision import models
+    from torchvision.transforms._presets import ImageClassification
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = models.get_model(extractor.name, weights=None)
+    if extractor.weights != RANDOM:
+        try:
+            state = torch.load(io.BytesIO(extractor.content), "cpu", weights_only=True)
+            network.load_state_dict(state)
+        except Exception as error:  # whatever unpickling a damaged file raises
+            raise InputError(
+                f"{opt('weights')} must be a state_dict of {extractor.name}, this file is none "
+                f"({' '.join(str(error).split())[:200]}); fetch it again"
+            ) from None
+    linear = [name for name, part in network.named_modules() if isinstance(part, torch.nn.Linear)]
+    if not linear:
+        raise InputError(
+            f"{opt('features')} must be a network that ends in a linear layer, {extractor.name} "
+            "has none; take resnet18"
+        )
+    parent, _, last = linear[-1].rpartition(".")
+    setattr(network.get_submodule(parent), last, torch.nn.Identity())
+    preset = models.get_model_weights(extractor.name)[extractor.weights_name].transforms()
+    if extractor.size is not None:
+        preset = ImageClassification(
+            crop_size=extractor.size, resize_size=extractor.size, mean=preset.mean, std=preset.std
+        )
+    return network.eval().to(place), preset

@@ -1,0 +1,321 @@
+"""What a task fits: the folds of a candidate, or members on their whole samples."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipelines.data.bootstrap import Bootstrap
+from pipelines.data.dataset import rows_of
+from pipelines.data.placement import FoldedData, cached
+from pipelines.data.preparation import Preparation
+from pipelines.nn.device_rows import place_images, place_parts, place_rows, relative_scaling
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.member import Member
+from pipelines.nn.settings import Training
+from pipelines.nn.size import networks_at_once, training_bytes
+from pipelines.nn.space import Candidate
+from pipelines.nn.stack import OK, Part, ProgressCallback, Score, Stack, Tensors, Trained
+from pipelines.nn.tasks import (
+    CandidateTask,
+    RefitTask,
+    Row,
+    Task,
+    generators_of,
+    redraw_sample,
+)
+from pipelines.nn.train import train
+
+Drawn = tuple[np.ndarray, np.ndarray]  # the rows of a sample, and those that it left out
+GIB = 2**30
+DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
+
+
+def sample_of(data: FoldedData, task: Task) -> Bootstrap:
+    """Return the bootstrap of a task, drawn again, and kept."""
+    key = f"bootstrap {task.run_seed} {task.member} {task.n_folds}"
+    return cached(
+        (data.token, key),
+        lambda: redraw_sample(data.y, task.n_folds, task.run_seed, task.member, data.weights),
+    )
+
+
+def cross_validate_candidate(
+    data: FoldedData,
+    task: CandidateTask,
+    inputs: Inputs,
+    training: Training,
+    on_progress: ProgressCallback = lambda share: None,
+) -> list[Row]:
+    """Train and score the folds of one candidate; the task of the random search.
+
+    Each fold's network is trained on the bootstrap's samples of the other folds, and
+    scored on the rows of its own fold, each once. Where the device has no room for all
+    folds at once they are trained in turns, with the same result.
+
+    Returns
+    -------
+    list of dict
+        One row for each fold; the caller adds ``worker``. A candidate whose loss ceases to
+        be a number has the status ``diverged``, one that does not fit the device a status
+        that says so; both have no error.
+    """
+    sample = sample_of(data, task)
+    at_once = networks_that_fit(data, task, inputs, training, task.n_folds)
+    if at_once == 0:
+        reason = does_not_fit(data, task, inputs, training)
+        return failed_rows(data, task, reason)
+    generators = generators_of(task.seed, task.n_folds)
+    n_rows = min(len(sample.train(fold)) for fold in range(task.n_folds))
+    found: list[Row] = []
+    for first in range(0, task.n_folds, at_once):
+        folds = range(first, min(first + at_once, task.n_folds))
+        drawn = [(sample.train(fold), sample.out_of_bag(fold)) for fold in folds]
+        stack = place(
+            data, task.candidate, drawn, [generators[fold] for fold in folds], inputs, training,
+            n_rows,
+        )  # fmt: skip
+
+        def score(slot: int, weights: Tensors, first: int = first, stack: Stack = stack) -> Score:
+            return stack.score(slot, sample.validation(first + slot), weights)
+
+        def told_of_turn(share: float, first: int = first, n: int = len(folds)) -> None:
+            on_progress((first + share * n) / task.n_folds)
+
+        trained = train(stack, training, score, told_of_turn)
+        for fold, part, one in zip(folds, stack.parts, trained, strict=True):
+            n_validation = len(sample.validation(fold))
+            found.append(row_of(task, fold, len(part.rows), n_validation, one))
+    return found
+
+
+def failed_rows(data: FoldedData, task: CandidateTask, reason: str) -> list[Row]:
+    """Return the rows of a task whose task gave none."""
+    sample = sample_of(data, task)
+    return [
+        empty_row(task, fold, len(sample.train(fold)), len(sample.validation(fold)), reason)
+        for fold in range(task.n_folds)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """The result of a refit.
+
+    Attributes
+    ----------
+    row : dict
+        The columns of a candidate's row, ``fold`` -1; errors and loss are of the distinct
+        training rows that the sample left out, a third of them.
+    member : Member or None
+        None where training diverged or did not fit the device.
+    test_proba : float32 array of shape (n_test, n_classes), or None
+    train_error : float or None
+        Part of the distinct rows it was trained on that it gets wrong.
+    out_of_bag : int32 array of shape (n_left_out,), or None
+        The training rows that its sample left out.
+    out_of_bag_proba : float32 array of shape (n_left_out, n_classes), or None
+    """
+
+    row: Row
+    member: Member | None
+    test_proba: np.ndarray | None
+    train_error: float | None
+    out_of_bag: np.ndarray | None = None
+    out_of_bag_proba: np.ndarray | None = None
+
+
+def refit(
+    data: FoldedData,
+    task: RefitTask,
+    inputs: Inputs,
+    training: Training,
+    on_progress: ProgressCallback = lambda share: None,
+) -> Refitted:
+    """Train the candidate on the bootstrap's whole sample, and test it; the task of a refit."""
+    (one,) = refit_together(data, [task], inputs, training, on_progress)
+    return one
+
+
+def refit_together(
+    data: FoldedData,
+    tasks: Sequence[RefitTask],
+    inputs: Inputs,
+    training: Training,
+    on_progress: ProgressCallback = lambda share: None,
+) -> list[Refitted]:
+    """Return the same of several bootstraps; all take the candidate of the first task.
+
+    Where the device has no room for all of them at once they are trained in turns.
+    """
+    candidate, n = tasks[0].candidate, len(tasks)
+    at_once = networks_that_fit(data, tasks[0], inputs, training, n)
+    if 0 < at_once < n:
+        return [
+            one
+            for first in range(0, n, at_once)
+            for one in refit_together(data, tasks[first : first + at_once], inputs, training)
+        ]
+    samples = [sample_of(data, task) for task in tasks]
+    drawn = [(sample.everything(), sample.out_of_bag()) for sample in samples]
+    if at_once == 0:
+        reason = does_not_fit(data, tasks[0], inputs, training)
+        return [
+            Refitted(empty_row(task, -1, len(own[0]), len(own[1]), reason), None, None, None)
+            for task, own in zip(tasks, drawn, strict=True)
+        ]
+    generators = [generators_of(task.seed, 1)[0] for task in tasks]
+    stack = place(
+        data, candidate, drawn, generators, inputs, training, min(len(rows) for rows, _ in drawn)
+    )
+
+    def collect(slot: int, weights: Tensors) -> tuple[Score, Score, dict[str, np.ndarray]]:
+        rows, out_of_bag = drawn[slot]
+        # A copy: on a CPU, numpy() is a view. What a module only counts it need not remember.
+        numbers = {
+            name: np.array(one.cpu().numpy())
+            for name, one in weights.items()
+            if one.is_floating_point()
+        }
+        of_left_out = stack.score(slot, out_of_bag, weights)
+        return of_left_out, stack.score(slot, np.unique(rows), weights), numbers
+
+    trained = train(stack, training, collect, on_progress)
+    return [
+        _refitted(data, task, inputs, training, own, one)
+        for task, own, one in zip(tasks, drawn, trained, strict=True)
+    ]
+
+
+def _refitted(
+    data: FoldedData, task: RefitTask, inputs: Inputs, training: Training,
+    drawn: Drawn, one: Trained[tuple[Score, Score, dict[str, np.ndarray]]],
+) -> Refitted:  # fmt: skip
+    of_left_out, of_drawn, weights = one.result
+    rows, out_of_bag = drawn
+    row = row_of(task, -1, len(rows), len(out_of_bag), Trained(
+        of_left_out, one.losses, one.status, one.seconds))  # fmt: skip
+    row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
+    if one.status != OK:
+        return Refitted(row, None, None, None)
+    member = Member(task.candidate, inputs, weights, data.scaling_for(rows))
+    proba = member.predict_proba(data.X_test, training)
+    out_of_bag_proba = member.predict_proba(rows_of(data.X, out_of_bag), training)
+    return Refitted(
+        row, member, proba, of_drawn.n_errors / of_drawn.n_rows, out_of_bag, out_of_bag_proba
+    )
+
+
+def place(
+    data: FoldedData,
+    candidate: Candidate,
+    drawn: Sequence[Drawn],
+    generators: Sequence[np.random.Generator],
+    inputs: Inputs,
+    training: Training,
+    n_rows: int,
+) -> Stack:
+    """Place what a stack is trained on: for each of its networks the rows drawn, and left out.
+
+    Images for a module stay as they came, so that they can be augmented, and are scaled batch
+    by batch.
+    """
+    trios = [(*rows, own) for rows, own in zip(drawn, generators, strict=True)]
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
+    if isinstance(data.scaling, Preparation):
+        n, each = len(data.y), [rows for rows, _, _ in trios]
+        placed = place_parts(data, each, inputs.n_classes, training.device)
+        return Stack(candidate, inputs, placed, [
+            Part(slot * n + rows, own, None, slot * n + out_of_bag, weights[out_of_bag])
+            for slot, (rows, out_of_bag, own) in enumerate(trios)
+        ], n, n_rows)  # fmt: skip
+    as_they_came = training.optimizer is not None and inputs.image_shape is not None
+    scaling: Any = data.scaling_for if as_they_came else partial(relative_scaling, data)
+    parts = [
+        Part(rows, own, scaling(rows), out_of_bag, weights[out_of_bag])
+        for rows, out_of_bag, own in trios
+    ]
+    rows = (place_images if as_they_came else place_rows)(data, inputs.n_classes, training.device)
+    return Stack(candidate, inputs, rows, parts, 0, n_rows)
+
+
+def networks_that_fit(
+    data: FoldedData, task: Task, inputs: Inputs, training: Training, n: int
+) -> int:
+    """Return how many of n networks fit into the device's memory together."""
+    return networks_at_once(
+        task.candidate, inputs, n, training.batch_size, len(data.y), memory_of(training)
+    )
+
+
+def memory_of(training: Training) -> int | None:
+    """Return bytes that training may take of its device; None for no limit.
+
+    On a GPU what is free now, and what torch keeps of it unused: another worker, a desktop
+    or another library may hold the rest. The rows, which a process places once, are
+    counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
+    """
+    if training.memory_bytes is not None or training.device == "cpu":
+        return training.memory_bytes
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(DATA_SHARE * (free + unused))
+
+
+def does_not_fit(data: FoldedData, task: Task, inputs: Inputs, training: Training) -> str:
+    """Return the error message for a task of which not even one network fits."""
+    needed = training_bytes(task.candidate, inputs, 1, training.batch_size, len(data.y))
+    limit = memory_of(training) or 0
+    return f"needs {needed / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB"
+
+
+def row_of(
+    task: Task, fold: int, n_train: int, n_validation: int,
+    trained: Trained[Score],
+) -> Row:  # fmt: skip
+    """Return a row of results, ``fold`` -1 for a refit."""
+    row = empty_row(task, fold, n_train, n_validation, "")
+    one = trained.result
+    row |= {
+        "n_epochs": len(trained.losses),
+        "fit_seconds": trained.seconds,
+        "score_seconds": one.seconds,
+        "status": trained.status,
+    }
+    if trained.status != OK:
+        return row
+    error = one.n_errors / n_validation if n_validation else None
+    return row | {
+        "n_errors": one.n_errors,
+        "error": error,
+        "score": None if error is None else 1 - error,
+        "loss": one.loss,
+    }
+
+
+def empty_row(task: Task, fold: int, n_train: int, n_validation: int, reason: str) -> Row:
+    """Return the same where nothing was trained."""
+    return {
+        "member": task.member,
+        "candidate": task.number,
+        "fold": fold,
+        **task.candidate.parameters(),
+        "n_train": n_train,
+        "n_validation": n_validation,
+        "n_errors": None,
+        "error": None,
+        "score": None,
+        "loss": None,
+        "n_epochs": None,
+        "fit_seconds": None,
+        "score_seconds": None,
+        "status": f"failed: {reason}",
+    }

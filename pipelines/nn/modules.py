@@ -1,0 +1,314 @@
+"""Train any module: the networks of a stack side by side by ``torch.vmap``, where that goes.
+
+All networks take their steps together: a pass forward and back of all is one of a module whose
+weights have the networks as their first axis, and torch's optimiser works on those. Each has
+rows, orders and draws of its own, so that it does not depend on which others are beside it, nor
+on whether any is.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, stack_module_state
+from torch.nn import functional
+
+from pipelines.nn.augment import augmented
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.networks import Layer, as_network_takes, drawing, make_network
+from pipelines.nn.settings import Training
+from pipelines.nn.stack import DIVERGED, OK, Part, ProgressCallback, Result, Trained
+
+if TYPE_CHECKING:
+    from pipelines.nn.stack import Stack
+
+Tensors = dict[str, torch.Tensor]
+# Rows of a batch up to which a CPU gains by vmap; larger ones fill it, one network at a time.
+MOST_TOGETHER = 32
+WARM_UP = 0.3  # share of a one-cycle schedule in which the rate rises
+STEPS_BETWEEN = 16  # of which the share done is told
+
+
+def train_modules(
+    stack: Stack,
+    training: Training,
+    collect: Callable[[int, Tensors], Result],
+    on_progress: ProgressCallback,
+) -> list[Trained[Result]]:
+    """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
+
+    Every network takes equally many steps an epoch, on batches of equal size; the rows that are
+    left over, fewer than a batch, are others each time.
+    """
+    networks = [
+        make_network(stack.candidate, stack.inputs, seed_from(part.generator))
+        for part in stack.parts
+    ]
+    together = len(networks) > 1 and (
+        training.device != "cpu" or training.batch_size <= MOST_TOGETHER
+    )
+    together = together and why_alone(networks[0], stack.inputs) is None
+    turns = [list(range(len(networks)))] if together else [[n] for n in range(len(networks))]
+    trained: list[Trained[Result]] = []
+    for slots in turns:
+
+        def told(share: float, first: int = slots[0], n: int = len(slots)) -> None:
+            on_progress((first + share * n) / len(networks))
+
+        trainer = _Trainer(stack, training, slots, [networks[slot] for slot in slots])
+        trained += trainer.train(collect, told)
+    return trained
+
+
+def why_alone(network: nn.Module, inputs: Inputs) -> str | None:
+    """Return why networks like this cannot be trained side by side; None if they can."""
+    rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+    network = copy.deepcopy(network).train()
+    if _draws(network, rows):
+        return "it draws random numbers at each step"
+    try:
+        forward = _Networks([network, copy.deepcopy(network)], torch.device("cpu"), None)
+        outputs = forward(torch.stack([rows, rows], 1))
+        outputs.sum().backward()
+    except Exception as error:  # whatever vmap cannot do
+        return f"torch.vmap cannot: {(str(error).splitlines() or [type(error).__name__])[0]}"
+    return None
+
+
+def outputs_of(network: nn.Module, inputs: Inputs) -> torch.Tensor:
+    """Return what a network makes of two rows."""
+    with torch.no_grad():
+        outputs: torch.Tensor = copy.deepcopy(network).eval()(
+            as_network_takes(torch.zeros(2, inputs.n_features), inputs)
+        )
+    return outputs
+
+
+def _draws(network: nn.Module, rows: torch.Tensor) -> bool:
+    with drawing, torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
+        network(rows)
+        return not torch.equal(before, torch.get_rng_state())
+
+
+def seed_from(generator: np.random.Generator) -> int:
+    """Draw a seed for torch's generators."""
+    return int(generator.integers(0, 2**62))
+
+
+class _Networks:
+    """Networks of one architecture as one function of their batches.
+
+    Attributes
+    ----------
+    weights, buffers : tensors of shape (n_networks, *shape), by name
+    """
+
+    def __init__(
+        self, networks: Sequence[nn.Module], device: torch.device, dtype: torch.dtype | None
+    ) -> None:
+        weights, self.buffers = stack_module_state([one.to(device) for one in networks])
+        self.weights = {name: _channels_last(one) for name, one in weights.items()}
+        self._dtype, self._device = dtype, device.type
+        self._one = copy.deepcopy(networks[0]).to("meta").train()
+        self._alone = len(networks) == 1
+        for module in self._one.modules():
+            if isinstance(module, Layer):
+                module.stacked = not self._alone
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Return outputs, (n_networks, n_rows, n_classes), of X, (n_rows, n_networks, ...)."""
+        if self._alone:
+            weights, buffers = (
+                {name: one[0] for name, one in arrays.items()}
+                for arrays in (self.weights, self.buffers)
+            )
+            return self._call(weights, buffers, X[:, 0])[None]
+        outputs: torch.Tensor = torch.vmap(self._call, (0, 0, 1))(self.weights, self.buffers, X)
+        return outputs
+
+    def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(self._device, self._dtype, enabled=self._dtype is not None):
+            outputs: torch.Tensor = functional_call(self._one, (weights, buffers), (X,))
+        return outputs.float()
+
+
+def _channels_last(weights: torch.Tensor) -> torch.Tensor:
+    """Return weights to train; of a convolution laid out as a CPU and tensor cores take them."""
+    weights = weights.detach()
+    if weights.ndim == 5:
+        weights = weights.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+    return weights.requires_grad_()
+
+
+class _Trainer:
+    """The training of networks that take their steps together."""
+
+    def __init__(
+        self, stack: Stack, training: Training, slots: list[int], networks: list[nn.Module]
+    ) -> None:
+        self._stack, self._training, self._slots = stack, training, slots
+        rows, self._parts = stack.rows, [stack.parts[slot] for slot in slots]
+        self._networks = _Networks(
+            networks, rows.device, torch.bfloat16 if training.precision == "bf16" else None
+        )
+        self._draws = False
+        if len(slots) == 1:
+            example = as_network_takes(torch.zeros(2, stack.inputs.n_features), stack.inputs)
+            self._draws = _draws(copy.deepcopy(networks[0]).cpu().train(), example)
+        self._seeds = [np.random.default_rng(seed_from(part.generator)) for part in self._parts]
+        self._generators = [
+            torch.Generator().manual_seed(seed_from(part.generator)) for part in self._parts
+        ]
+        self._classes = rows.one_hot.argmax(1)
+        self._scaling = _scaling_of(self._parts, rows.device)
+        self._batch_size = min(training.batch_size, stack.n_rows)
+        self._n_steps = stack.n_rows // self._batch_size
+        total = self._n_steps * training.max_epochs
+        self._optimizer = _optimizer(self._networks.weights, stack.candidate, training)
+        self._schedule = _schedule(self._optimizer, training, total)
+
+    def train(
+        self, collect: Callable[[int, Tensors], Result], on_progress: ProgressCallback
+    ) -> list[Trained[Result]]:
+        n, max_epochs, patience = (
+            len(self._slots),
+            self._training.max_epochs,
+            self._training.patience,
+        )
+        losses: list[list[float]] = [[] for _ in self._slots]
+        least, since = [math.inf] * n, [0] * n
+        kept = [self._weights_of(number) for number in range(n)] if patience else []
+        started = time.perf_counter()
+        for epoch in range(max_epochs):
+            running = [number for number in range(n) if not patience or since[number] < patience]
+            running = [x for x in running if not losses[x] or math.isfinite(losses[x][-1])]
+            if not running:
+                break
+
+            def told(share: float, epoch: int = epoch) -> None:
+                on_progress((epoch + share) / max_epochs)
+
+            of_epoch = self._epoch(told)
+            for number in running:
+                losses[number].append(of_epoch[number])
+                if patience:
+                    loss = self._out_of_bag_loss(number, of_epoch[number])
+                    since[number] += 1
+                    if loss < least[number]:
+                        least[number], since[number] = loss, 0
+                        kept[number] = {
+                            name: one.clone() for name, one in self._weights_of(number).items()
+                        }
+        seconds = (time.perf_counter() - started) / n
+        made = []
+        for number, slot in enumerate(self._slots):
+            weights = kept[number] if patience else self._weights_of(number)
+            status = OK if all(map(math.isfinite, losses[number])) else DIVERGED
+            made.append(Trained(collect(slot, weights), tuple(losses[number]), status, seconds))
+        return made
+
+    def _weights_of(self, number: int) -> Tensors:
+        arrays = self._networks.weights | self._networks.buffers
+        return {name: one.detach()[number] for name, one in arrays.items()}
+
+    def _out_of_bag_loss(self, number: int, loss: float) -> float:
+        """Return the loss of the rows left out; of a network that has none, of those it drew."""
+        part, slot = self._parts[number], self._slots[number]
+        if part.out_of_bag is None or not len(part.out_of_bag):
+            return loss
+        rows = part.out_of_bag - slot * self._stack.step
+        return self._stack.score(slot, rows, self._weights_of(number)).loss
+
+    def _epoch(self, on_progress: ProgressCallback) -> list[float]:
+        """Make the steps of one epoch; return the mean loss of each network."""
+        n_rows = self._n_steps * self._batch_size
+        orders = np.stack([part.generator.permutation(part.rows)[:n_rows] for part in self._parts])
+        index = torch.from_numpy(orders.astype(np.int64)).to(self._stack.rows.device)
+        total = torch.zeros(len(orders), device=index.device)
+        for step, batch in enumerate(index.split(self._batch_size, 1)):
+            if step % STEPS_BETWEEN == 0:
+                on_progress(step / self._n_steps)
+            total += self._step(batch)
+        return (total / self._n_steps).tolist()
+
+    def _step(self, batch: torch.Tensor) -> torch.Tensor:
+        n, size = batch.shape
+        flat = batch.reshape(-1)
+        X = self._stack.rows.X.index_select(0, flat).float().view(n, size, -1)
+        stack, augment = self._stack, self._training.augment
+        if augment != "none":
+            images = as_network_takes(X, stack.inputs)
+            X = augmented(images, augment, self._generators, stack.rows.brightest).view_as(X)
+        if self._scaling is not None:
+            X = X.sub_(self._scaling[0]).div_(self._scaling[1])
+        X = as_network_takes(X, stack.inputs)
+        if X.ndim == 5:  # the networks beside the channels, where vmap's convolution wants them
+            X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
+        outputs = self._forward(X.transpose(0, 1))
+        losses = functional.cross_entropy(
+            outputs.flatten(0, 1), self._classes.index_select(0, flat), reduction="none",
+            label_smoothing=self._training.label_smoothing,
+        ).view(n, size).mean(1)  # fmt: skip
+        losses.sum().backward()
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self._schedule.step()
+        return losses.detach()
+
+    def _forward(self, X: torch.Tensor) -> torch.Tensor:
+        if not self._draws:
+            return self._networks(X)
+        devices = [X.device] if X.is_cuda else []
+        with drawing, torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed_from(self._seeds[0]))
+            return self._networks(X)
+
+
+def _scaling_of(parts: Sequence[Part], device: torch.device) -> tuple[torch.Tensor, ...] | None:
+    """Return centers and scales of the networks' rows, (n_networks, 1, n_features or 1) each."""
+    if any(part.scaling is None for part in parts):
+        return None
+    return tuple(
+        torch.from_numpy(
+            np.stack([np.atleast_1d(getattr(part.scaling, name)) for part in parts])
+        ).to(device, torch.float32)[:, None]
+        for name in ("center", "scale")
+    )
+
+
+def _optimizer(weights: Tensors, candidate: Any, training: Training) -> torch.optim.Optimizer:
+    """Return torch's optimiser; weights of one dimension, biases and norms, do not decay."""
+    groups = [
+        {"params": [one for name, one in weights.items() if _decays(name, one) is decays],
+         "weight_decay": training.weight_decay * decays}
+        for decays in (True, False)
+    ]  # fmt: skip
+    groups = [group for group in groups if group["params"]]
+    rate, momentum = candidate.learning_rate, candidate.momentum
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(groups, rate, momentum, nesterov=momentum > 0, fused=True)
+    return torch.optim.AdamW(groups, rate, (momentum, 0.999), fused=True)
+
+
+def _decays(name: str, weights: torch.Tensor) -> bool:
+    return weights.ndim > 2 and not name.endswith("bias")
+
+
+def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:
+    schedulers = torch.optim.lr_scheduler
+    if training.schedule == "onecycle":
+        rates = [group["lr"] for group in optimizer.param_groups]
+        return schedulers.OneCycleLR(
+            optimizer, rates, total_steps=n_steps + 1, pct_start=WARM_UP, cycle_momentum=False
+        )
+    if training.schedule == "cosine":
+        return schedulers.CosineAnnealingLR(optimizer, n_steps)
+    return schedulers.ConstantLR(optimizer, 1.0)

@@ -1,0 +1,373 @@
+"""Networks as ``torch.nn.Module``: our own, ``torchvision.models`` by name, and the user's."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import importlib.util
+import inspect
+import math
+import threading
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from pipelines.data.dataset import channels_height_width
+from pipelines.errors import InputError, opt
+from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
+from pipelines.nn.settings import BY_HAND, Training
+from pipelines.nn.space import OWN, WHOLE, Candidate
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+drawing = threading.Lock()  # torch has one generator for all threads
+SMALLEST = 7  # pixels on a side of the last convolutions of a CNN
+
+
+def make_network(candidate: Candidate, inputs: Inputs, seed: int = 0) -> nn.Module:
+    """Return a candidate's network with first weights that the seed decides, on the CPU.
+
+    It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
+    and gives one of shape (n, n_classes), before softmax.
+
+    Raises
+    ------
+    InputError
+        There is no such network, or it does not go with these rows.
+    """
+    with drawing, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if candidate.network in BY_HAND:
+            return StudyNetwork(candidate, inputs)
+        if candidate.network == "cnn":
+            return CNN(candidate.n_conv_layer, inputs)
+        if inputs.module is not None or ":" in candidate.network:
+            return _users(candidate, inputs)
+        return _torchvisions(candidate.network, inputs)
+
+
+def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
+    """Return rows of shape (..., n_features) as images where they are some: a view."""
+    if inputs.image_shape is None:
+        return rows
+    return rows.unflatten(-1, channels_height_width(inputs.image_shape))
+
+
+def network_to_ask(candidate: Candidate, inputs: Inputs, device: torch.device) -> nn.Module:
+    """Return a candidate's network for ``log_certainty``, which brings the weights."""
+    if candidate.network in BY_HAND:
+        with torch.device("meta"):  # first weights of a large one would take seconds
+            return make_network(candidate, inputs).eval()
+    return make_network(candidate, inputs).eval().to(device)
+
+
+def log_certainty(
+    network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
+) -> torch.Tensor:
+    """Return the logarithm of one network's softmax certainty.
+
+    Parameters
+    ----------
+    network : of ``network_to_ask``
+    weights : parameters and buffers by name
+    rows : float32 tensor of shape (n_rows, n_features), scaled
+
+    Returns
+    -------
+    float32 tensor of shape (n_rows, n_classes)
+    """
+    outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
+    return torch.log_softmax(outputs.float(), 1)
+
+
+class StudyNetwork(nn.Module):
+    """Convolution (or none), ReLU, hidden layer, ReLU, outputs; see ``weight_shapes``."""
+
+    def __init__(self, candidate: Candidate, inputs: Inputs) -> None:
+        super().__init__()
+        self._inputs, self._kernel_size = inputs, candidate.kernel_size
+        shapes = weight_shapes(candidate, inputs)
+        for name, shape in shapes.items():
+            layer, _, part = name.partition(".")
+            if layer not in self._modules:
+                self.add_module(layer, nn.Module())
+            bound = fan_in(name, shapes) ** -0.5
+            weight = torch.empty(shape).uniform_(-bound, bound)
+            self._modules[layer].register_parameter(part, nn.Parameter(weight))  # type: ignore[union-attr]
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return outputs before softmax."""
+        weights: Any = self
+        rows = X.flatten(1)
+        if "conv" in self._modules:
+            height, width = self._inputs.image_shape  # type: ignore[misc]
+            k, kernels = self._kernel_size, weights.conv.weight
+            images = rows.view(-1, 1, height, width)
+            rows = functional.conv2d(images, kernels[:, :-1].reshape(-1, 1, k, k), kernels[:, -1])
+            rows = rows.relu().flatten(1)
+        hidden = torch.addmm(weights.hidden.bias, rows, weights.hidden.weight).relu()
+        return torch.addmm(weights.output.bias, hidden, weights.output.weight)
+
+
+class CNN(nn.Sequential):
+    """A small network for images of 20 to 64 pixels: 3 x 3 convolutions, each normalised.
+
+    One convolution on the whole image, two on each halved one, down to about ``SMALLEST``
+    pixels on a side, with twice the channels each time; then the mean over the positions.
+
+    Parameters
+    ----------
+    n_channels : of the first convolution
+    """
+
+    def __init__(self, n_channels: int, inputs: Inputs) -> None:
+        if inputs.image_shape is None:
+            raise InputError(
+                f"{opt('network', 'cnn')} needs images, and these rows are a table; use "
+                f"{opt('network', 'mlp')}"
+            )
+        n_inputs, height, width = channels_height_width(inputs.image_shape)
+        n_halvings = min(max(round(math.log2(min(height, width) / SMALLEST)), 1), 3)
+        layers: list[nn.Module] = [Convolution(n_inputs, n_channels)]
+        for _ in range(n_halvings):
+            layers += [
+                MaxPool2d(),
+                Convolution(n_channels, 2 * n_channels),
+                Convolution(2 * n_channels, 2 * n_channels),
+            ]
+            n_channels *= 2
+        super().__init__(*layers, Mean(), nn.Linear(n_channels, inputs.n_classes))
+
+
+class Mean(nn.Module):
+    """The mean over an image's positions."""
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of shape (n, channels)."""
+        return X.mean((-2, -1))
+
+
+class Layer(nn.Module):
+    """A layer of ``CNN`` that says itself how it is computed for several networks at once.
+
+    Attributes
+    ----------
+    stacked : bool
+        Whether it is called by ``torch.vmap``.
+    """
+
+    stacked = False
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        """Return the outputs for images whose channels are those of all networks."""
+        raise NotImplementedError
+
+    def weights(self) -> tuple[torch.Tensor, ...]:
+        """Return what ``compute`` takes beside the images."""
+        return ()
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the layer's outputs."""
+        if not self.stacked:
+            return self.compute(1, X, *self.weights())
+        outputs: torch.Tensor = _BesideChannels.apply(self.compute, X, *self.weights())
+        return outputs
+
+
+class MaxPool2d(Layer):
+    """The largest of each 2 x 2 pixels."""
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        """Return images of half the size."""
+        return functional.max_pool2d(X, 2)
+
+
+class Convolution(Layer):
+    """A 3 x 3 convolution, batch normalisation, ReLU."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(n_inputs, n_outputs, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(n_outputs)
+
+    def weights(self) -> tuple[torch.Tensor, ...]:
+        """Return the kernels, and what the normalisation has."""
+        norm: Any = self.norm
+        return (
+            self.convolution.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var
+        )  # fmt: skip
+
+    def compute(self, n_networks: int, X: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        """Return the channels after ReLU."""
+        kernels, gain, bias, mean, variance = weights
+        outputs = functional.conv2d(X, kernels, padding=1, groups=n_networks)
+        outputs = functional.batch_norm(outputs, mean, variance, gain, bias, self.training)
+        return outputs.relu_()
+
+
+class _BesideChannels(torch.autograd.Function):
+    # vmap's own rules put the networks beside the images for a pooling, and scale and shift apart
+    # from the normalisation: twice the passes over all images. Here they stay where the
+    # convolution has them, beside the channels.
+    @staticmethod
+    def forward(compute: Any, X: torch.Tensor, *weights: torch.Tensor) -> Any:
+        return compute(1, X, *weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass  # autograd sees what vmap calls
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, compute: Any, X: torch.Tensor, *weights: Any) -> Any:
+        X = X.movedim(in_dims[1], 1)
+        own = [one.flatten(0, 1) for one in weights]  # the networks are their first axis
+        outputs = compute(info.batch_size, X.flatten(1, 2), *own)
+        return outputs.unflatten(1, (info.batch_size, -1)), 1
+
+
+class Coloured(nn.Module):
+    """A network for images of three channels that is given one."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return what the network makes of gray images."""
+        outputs: torch.Tensor = self.network(X.expand(-1, 3, -1, -1))
+        return outputs
+
+
+def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
+    models = _models(name)
+    if name not in (known := models.list_models(module=models)):
+        near = get_close_matches(name.lower(), [*OWN, *known], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(
+            f"{opt('network')} must be one of {', '.join(OWN)}, a name of torchvision.models, or "
+            f"your own, module:Class, got {name!r}{hint}"
+        )
+    if inputs.image_shape is None:
+        raise InputError(
+            f"{opt('network', name)} needs images, and these rows are a table; use "
+            f"{opt('network', 'mlp')}"
+        )
+    # The auxiliary outputs of two models are for training on the full ImageNet.
+    without = {"aux_logits": False, "init_weights": True}
+    if name not in ("googlenet", "inception_v3"):
+        without = {}
+    network: nn.Module = models.get_model(
+        name, weights=None, num_classes=inputs.n_classes, **without
+    )
+    gray = channels_height_width(inputs.image_shape)[0] == 1
+    return Coloured(network) if gray else network
+
+
+def _models(name: str) -> ModuleType:
+    try:
+        return importlib.import_module("torchvision.models")
+    except ImportError:
+        raise InputError(
+            f"{opt('network', name)} is looked for in torchvision, which is not installed; "
+            "install the nn extra: pip install -c constraints.txt '.[nn]'"
+        ) from None
+
+
+def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
+    made = inputs.module if inputs.module is not None else load_object("network", candidate.network)
+    if isinstance(made, nn.Module):
+        network = copy.deepcopy(made)
+        for one in network.modules():
+            if callable(reset := getattr(one, "reset_parameters", None)):
+                reset()
+        return network
+    shape = inputs.image_shape
+    offered = {
+        "n_features": inputs.n_features, "n_classes": inputs.n_classes, "image_shape": shape,
+        "in_channels": inputs.n_features if shape is None else channels_height_width(shape)[0],
+        **{name: value for name in WHOLE if (value := candidate.parameters()[name])},
+    }  # fmt: skip
+    try:
+        takes = inspect.signature(made).parameters
+        given = {name: value for name, value in offered.items() if name in takes}
+        network = made(**given)
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{opt('network')} must be a module that can be made, got {candidate.network} "
+            f"({type(error).__name__}: {error}); it is given those of {', '.join(offered)} that "
+            "it takes"
+        ) from None
+    if not isinstance(network, nn.Module):
+        raise InputError(
+            f"{opt('network')} must be a torch.nn.Module, got {candidate.network}, which gives a "
+            f"{type(network).__name__}"
+        )
+    return network
+
+
+@functools.lru_cache
+def load_object(option: str, name: str) -> Callable[..., Any]:
+    """Return what ``package.module:NAME`` or ``FILE.py:NAME`` names.
+
+    Raises
+    ------
+    InputError
+        It cannot be imported; ``option`` is the one that named it.
+    """
+    path, _, attribute = name.rpartition(":")
+    try:
+        if path.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(path).stem, Path(path).expanduser())
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(path)
+        found: Callable[..., Any] = getattr(module, attribute)
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{opt(option)} must be package.module:NAME or FILE.py:NAME that can be imported, got "
+            f"{name!r} ({type(error).__name__}: {error})"
+        ) from None
+    return found
+
+
+def network_lines(candidate: Candidate, inputs: Inputs, training: Training) -> list[str]:
+    """Return a line on a network's size, and on how its folds are trained, as a user reads it.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or does not give an output for each class.
+    """
+    from pipelines.nn.modules import MOST_TOGETHER, outputs_of, why_alone
+
+    network = make_network(candidate, inputs)
+    try:
+        shape = tuple(outputs_of(network, inputs).shape)
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{opt('network')} must take rows of this data set, got {candidate.network} "
+            f"({type(error).__name__}: {' '.join(str(error).split())})"
+        ) from None
+    if shape != (2, inputs.n_classes):
+        raise InputError(
+            f"{opt('network')} must give an output for each of {inputs.n_classes} classes, got "
+            f"{candidate.network}, which gives {shape} for two rows"
+        )
+    n_weights = sum(one.numel() for one in network.parameters())
+    how = "folds side by side"
+    if training.batch_size > MOST_TOGETHER:  # asking vmap takes seconds, which this saves
+        how += " on a GPU where torch.vmap can, else one after another"
+    elif (why := why_alone(network, inputs)) is not None:
+        how = f"one fold after another, as {why}"
+    return [f"network    {candidate.network}: {n_weights:,} weights, {how}"]

@@ -1,0 +1,36 @@
+"""Algorithms on features of images, which the workers of a cluster compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from pipelines.cross_validate import main
+from tests.command_runs import record
+
+
+def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
+    from sklearn.model_selection import cross_val_score
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from pipelines.data import load_dataset, make_folds
+    from pipelines.nn.features import Extractor
+
+    run = tmp_path / "run"
+    chosen = ["--limit", "120", "--features", "hog", "--data-dir", str(tmp_path / "data"),
+              "--estimator", "knn", "--folds", "3", "--cluster", "local", "--workers", "1",
+              "--quiet", "--results", str(run)]  # fmt: skip
+    assert main(chosen) == 0
+    assert record(run)["features"]["name"] == "hog"
+    assert record(run)["dataset"]["image_shape"] == [8, 8]
+    data = load_dataset("digits", limit=120)
+    hog = Extractor.of("hog").features(data.X_train, (8, 8))
+    expected = cross_val_score(
+        make_pipeline(StandardScaler(), KNeighborsClassifier()), hog, data.y_train,
+        cv=make_folds(data.y_train, 3, 0),
+    )  # fmt: skip
+    cells = pd.read_parquet(run / "cv_results.parquet").sort_values("fold")
+    assert cells["score"].round(9).tolist() == expected.round(9).tolist()

@@ -1,0 +1,240 @@
+"""Modules: trained as by a plain loop, side by side as alone, and of any kind."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.stacked_modules import fold_by_fold
+from pipelines.data.placement import FoldedData
+from pipelines.errors import InputError
+from pipelines.nn import modules
+from pipelines.nn.device_rows import place_images, place_rows
+from pipelines.nn.fit import cross_validate_candidate, refit
+from pipelines.nn.inputs import Inputs
+from pipelines.nn.modules import why_alone
+from pipelines.nn.networks import make_network, network_lines
+from pipelines.nn.settings import Training
+from pipelines.nn.space import Candidate
+from pipelines.nn.stack import Part, Stack, Tensors, Trained
+from pipelines.nn.tasks import generators_of, refit_task
+from pipelines.nn.train import train
+
+from .conftest import DIGITS, UNIT, WINE
+
+CNN = Candidate("cnn", 0, 0.05, 0.9, n_conv_layer=4)
+COLOURED = Inputs(3 * 32 * 32, 5, (3, 32, 32))
+
+
+class Mine(nn.Module):
+    """A user's network, with dropout."""
+
+    def __init__(self, n_features: int, n_classes: int, n_hidden_layer: int = 8) -> None:
+        super().__init__()
+        self.hidden, self.output = (
+            nn.Linear(n_features, n_hidden_layer),
+            nn.Linear(n_hidden_layer, n_classes),
+        )
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.output(self.dropout(self.hidden(X.flatten(1)).relu()))
+
+
+class Branching(nn.Module):
+    """One that vmap cannot call: what it does depends on the numbers."""
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(n_features, n_classes)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        outputs = self.output(X.flatten(1))
+        return outputs if outputs.sum().item() > 0 else outputs * 1.0
+
+
+def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+    return {name: one.numpy().copy() for name, one in weights.items()}
+
+
+def stack_of(data: FoldedData, candidate: Candidate, slots: slice = slice(None)) -> Stack:
+    chosen = np.random.default_rng(0)
+    parts = [
+        Part(
+            chosen.integers(0, len(data.y), size), own, data.scaling_for(None), np.arange(0, 300, 7)
+        )
+        for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
+    ]
+    rows = place_images(data, 10, "cpu")
+    return Stack(candidate, DIGITS, rows, parts[slots], n_rows=191)
+
+
+def trained(
+    data: FoldedData, training: Training, slots: slice = slice(None), candidate: Candidate = CNN
+) -> list[Trained]:
+    return train(stack_of(data, candidate, slots), training, copied)
+
+
+@pytest.mark.parametrize("batch_size", [16, 128])
+def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> None:
+    """By DataLoader, SGD and OneCycleLR; a CPU takes the larger batches one network at a time."""
+    training = Training.of("cnn", 191, batch_size=batch_size, max_epochs=3)
+    candidate = replace(CNN, learning_rate=0.01)
+    plain = fold_by_fold(stack_of(digits, candidate), training)
+    for one, losses in zip(trained(digits, training, candidate=candidate), plain, strict=True):
+        assert one.losses == pytest.approx(losses, rel=2e-3)
+        assert one.status == "ok"
+
+
+@pytest.mark.parametrize("augment", ["none", "digits", "trivialaugment"])
+def test_side_by_side_and_alone_give_the_same(digits: FoldedData, augment: str) -> None:
+    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
+    together = trained(digits, training)
+    for slot, one in enumerate(together):
+        (alone,) = trained(digits, training, slice(slot, slot + 1))
+        assert one.losses == pytest.approx(alone.losses, rel=2e-3)
+        assert one.result.keys() == alone.result.keys()
+        assert "0.norm.running_mean" in one.result
+    again = trained(digits, training)
+    for one, same in zip(together, again, strict=True):
+        for name, weights in one.result.items():
+            np.testing.assert_array_equal(weights, same.result[name])
+    if augment != "none":
+        plain = trained(digits, replace(training, augment="none"))
+        assert plain[0].losses != together[0].losses
+
+
+def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
+    """At a rate that spoils what was learned."""
+    candidate = replace(CNN, learning_rate=0.2, momentum=0.99)
+    training = Training.of("cnn", 191, batch_size=32, max_epochs=12, patience=2, schedule="none")
+    patient = replace(training, patience=None)
+    stack = stack_of(digits, candidate)
+    scores = {}
+    for name, settings in (("stopped", training), ("whole", patient)):
+        scores[name] = train(
+            stack_of(digits, candidate), settings,
+            lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
+        )  # fmt: skip
+    assert min(len(one.losses) for one in scores["stopped"]) < 12
+    for stopped, whole in zip(scores["stopped"], scores["whole"], strict=True):
+        assert stopped.result <= whole.result
+        assert stopped.losses == pytest.approx(whole.losses[: len(stopped.losses)], rel=1e-3)
+
+
+def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
+    candidate = replace(CNN, learning_rate=1e30)
+    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
+    assert {one.status for one in trained(digits, training, candidate=candidate)} == {"diverged"}
+
+
+def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
+    task = replace(UNIT, candidate=CNN)
+    training = Training.of("cnn", len(digits.y), batch_size=16, augment="digits")
+    rows = cross_validate_candidate(digits, task, DIGITS, training)
+    assert [row["status"] for row in rows] == ["ok"] * 3
+    assert np.mean([row["error"] for row in rows]) < 0.2
+    done = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), training), DIGITS, training)
+    assert done.member is not None
+    np.testing.assert_array_equal(done.test_proba, done.member.predict_proba(digits.X_test))
+    assert (done.test_proba.argmax(axis=1) != digits.y_test).mean() < 0.15
+
+
+@pytest.mark.parametrize("name", ["mlp", f"{__name__}:Mine", f"{__name__}:Branching"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
+    rate = 0.05 if optimizer == "sgd" else 0.01
+    task = replace(UNIT, candidate=Candidate(name, 16, rate, 0.9))
+    training = Training.of(
+        name, len(wine.y), batch_size=16, optimizer=optimizer, schedule="cosine", max_epochs=40
+    )
+    rows = cross_validate_candidate(wine, task, WINE, training)
+    assert [row["status"] for row in rows] == ["ok"] * 3
+    assert np.mean([row["error"] for row in rows]) < 0.12
+    assert rows[0]["loss"] == cross_validate_candidate(wine, task, WINE, training)[0]["loss"]
+
+
+def test_a_network_is_described_before_it_is_trained() -> None:
+    small, large = (Training.of("cnn", 300, batch_size=size) for size in (16, 64))
+    (line,) = network_lines(CNN, DIGITS, small)
+    assert "cnn: 1,030 weights, folds side by side" in line
+    assert "where torch.vmap can" in network_lines(CNN, DIGITS, large)[0]
+    mine = Candidate(f"{__name__}:Mine", 4, 0.1, 0.9)
+    assert "one fold after another, as it draws" in network_lines(mine, WINE, small)[0]
+    fixed = replace(WINE, module=nn.Linear(13, 4))
+    with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
+        network_lines(Candidate("x:Linear", 0, 0.1, 0.9), fixed, small)
+    with pytest.raises(InputError, match="must take rows of this data set"):
+        network_lines(
+            Candidate("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)), small
+        )
+
+
+def test_what_keeps_networks_from_training_side_by_side() -> None:
+    def why(name: str, inputs: Inputs = WINE) -> str | None:
+        return why_alone(make_network(Candidate(name, 4, 0.1, 0.9, 4), inputs), inputs)
+
+    assert why("cnn", DIGITS) is None
+    assert why("mlp") is None
+    assert why(f"{__name__}:Mine") == "it draws random numbers at each step"
+    assert "vmap cannot" in (why(f"{__name__}:Branching") or "")
+
+
+def test_networks_of_torchvision() -> None:
+    pytest.importorskip("torchvision")
+    for inputs in (COLOURED, Inputs(32 * 32, 5, (32, 32))):
+        network = make_network(Candidate("resnet18", 0, 0.1, 0.9), inputs)
+        assert why_alone(network, inputs) is None
+        images = torch.zeros(2, *COLOURED.image_shape)[:, : len(inputs.image_shape or ()) * 2 - 3]
+        assert network(images).shape == (2, 5)
+    with pytest.raises(InputError, match=r"torchvision.models.*did you mean 'resnet18'"):
+        make_network(Candidate("resnet81", 0, 0.1, 0.9), COLOURED)
+    with pytest.raises(InputError, match="needs images"):
+        make_network(Candidate("resnet18", 0, 0.1, 0.9), WINE)
+
+
+def test_members_of_a_module_have_first_weights_of_their_own() -> None:
+    mine = Mine(13, 3)
+    inputs = replace(WINE, module=mine)
+    first, same, other = (
+        make_network(Candidate("Mine", 0, 0.1, 0.9), inputs, seed).output.weight
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    assert not torch.equal(first, mine.output.weight)
+    hidden = make_network(Candidate("Mine", 5, 0.1, 0.9), replace(WINE, module=Mine)).hidden
+    assert hidden.out_features == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no.such.module:Net", "can be imported, got 'no.such.module:Net'"),
+        (f"{__name__}:nothing", "can be imported"),
+        (f"{__name__}:copied", "a module that can be made.*TypeError"),
+        (f"{__name__}:copy", "a module that can be made"),
+    ],
+)
+def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> None:
+    assert copy
+    with pytest.raises(InputError, match=message) as refused:
+        make_network(Candidate(name, 0, 0.1, 0.9), WINE)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
+    digits: FoldedData,
+) -> None:
+    task = replace(UNIT, candidate=Candidate("conv", 32, 0.05, 0.9, 4, 3))
+    training = Training.of("conv", len(digits.y), augment="digits", batch_size=16)
+    assert training.optimizer == "sgd"
+    rows = cross_validate_candidate(digits, task, DIGITS, training)
+    assert np.mean([row["error"] for row in rows]) < 0.25
+    assert modules.MOST_TOGETHER >= 16
+    assert place_rows(digits, 10, "cpu").X.dtype == torch.float32

@@ -1,0 +1,83 @@
+"""A run of a module: without a search, augmented, resumed, asked with augmented copies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.nn.member import Ensemble
+from pipelines.nn_bagging import main
+
+from .conftest import image
+
+OPTIONS = [
+    "--limit", "250", "--network", "cnn", "--augment", "light", "--n-bootstrap", "2",
+    "--n-tuning", "0", "--max-epochs", "12", "--batch-size", "32", "--cluster", "threads",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("networks") / "run"
+    assert main([*OPTIONS, "--results", str(folder), "--workers", "2"]) == 0
+    return folder
+
+
+def test_members_are_trained_without_a_search(run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    assert record["augment"] == "digits"
+    assert record["vote_test_error"] < 0.2
+    table = pd.read_parquet(run / "cv_results.parquet")
+    assert table["fold"].tolist() == [-1, -1]
+    assert set(table["network"]) == {"cnn"}
+
+
+def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    assert main([*OPTIONS, "--results", str(folder), "--workers", "1", "--quiet"]) == 0
+    (folder / "members" / "member-01.npy").unlink()
+    assert main(["--resume", str(folder), "--quiet"]) == 0
+    for number in range(2):
+        name = f"members/member-{number:02d}.safetensors"
+        own, other = (Ensemble.load(one / name).members[0].weights for one in (run, folder))
+        for array, weights in own.items():
+            np.testing.assert_array_equal(weights, other[array])
+
+
+def test_predict_averages_over_augmented_copies(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = image(tmp_path / "five.png", 5)
+    certainty = []
+    for copies in ("0", "6", "6"):
+        output = tmp_path / "answers.csv"
+        arguments = ["--image", str(asked), "--output", str(output), "--copies", copies]
+        assert main(["predict", str(run), *arguments]) == 0
+        certainty.append(pd.read_csv(output)["certainty"][0])
+        output.unlink()
+    assert certainty[0] != certainty[1] == certainty[2]
+    capsys.readouterr()
+    assert main(["predict", str(run), "--image", str(asked), "--copies", "-1"]) == 2
+    assert "--copies must be from 0 to 1000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--network", "resnet81"], "did you mean 'resnet18'"),
+        (["--network", "nowhere:Net"], "--network must be package.module:NAME or FILE.py:NAME"),
+        (["--network", "mlp", "--space", "small"], "--network must be that of --space small, conv"),
+        (["--augment", "heavy"], "--augment must be one of none, light"),
+    ],
+)
+def test_bad_input_is_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options, "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1

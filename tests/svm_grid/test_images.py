@@ -1,0 +1,208 @@
+"""Images in files and folders, and features of them, from the options to the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from pipelines.svm_grid import main
+from tests.command_runs import record
+
+SMALL = ["--n-c", "2", "--n-gamma", "2", "--folds", "2", "--cluster", "threads", "--quiet"]
+
+
+@pytest.fixture(scope="session")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty noisy images: red above, with lines across; or red below, with upright lines."""
+    folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
+    for i in range(30):
+        pixels = rng.integers(0, 100, (20, 28, 3)).astype(np.uint8)
+        pixels[slice(10) if i % 2 else slice(10, 20), :, 0] = 250
+        lines = (slice(None, None, 5),) if i % 2 else (slice(None), slice(None, None, 5))
+        pixels[lines] = 255
+        (folder / ("top", "bottom")[1 - i % 2]).mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(folder / ("top", "bottom")[1 - i % 2] / f"{i:02}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on their pixels, resized."""
+    folder = tmp_path_factory.mktemp("runs") / "coloured"
+    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
+               str(folder.parent / "data")]  # fmt: skip
+    assert main([*options, *SMALL, "--results", str(folder)]) == 0
+    return folder
+
+
+def ask(run: Path, *images: Path, output: Path) -> pd.DataFrame:
+    asked = ["predict", str(run), "--image", *map(str, images), "--output", str(output)]
+    assert main(asked) == 0
+    return pd.read_csv(output)
+
+
+def test_a_folder_is_learned_and_images_are_asked_about(
+    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = record(coloured)
+    assert about["dataset"]["image_shape"] == [3, 16, 16]
+    assert about["dataset"]["classes"] == ["bottom", "top"]
+    assert about["test_error"] == 0
+    answers = ask(
+        coloured, photographs / "top", photographs / "bottom" / "00.png", output=tmp_path / "a.csv"
+    )
+    assert answers["predicted"].tolist() == ["top"] * 15 + ["bottom"]
+    assert answers["image"].tolist()[-1] == str(photographs / "bottom" / "00.png")
+    said = capsys.readouterr().out
+    assert f"image      {photographs / 'bottom' / '00.png'}: bottom" in said
+
+
+def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
+    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.png").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    asked = ["predict", str(coloured), "--output", str(tmp_path / "a.csv"), "--image"]
+    assert main([*asked, str(tmp_path / "text.png"), str(photographs / "top" / "01.png")]) == 1
+    said = capsys.readouterr()
+    assert "--image must be an image" in said.err
+    assert "images     2, 1 that cannot be read left without an answer" in said.out
+    answers = pd.read_csv(tmp_path / "a.csv")
+    assert answers["predicted"].fillna("").tolist() == ["", "top"]
+    assert main([*asked, str(tmp_path / "text.png")]) == 2
+    assert main([*asked, str(tmp_path / "empty")]) == 2
+    assert "has none" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    from sklearn.datasets import load_digits
+
+    for number in (0, 4, 6):
+        drawn = 255 - np.kron(load_digits().images[number] * 15.9, np.ones((20, 20)))
+        drawn = np.pad(drawn, 40, constant_values=255).astype(np.uint8)
+        Image.fromarray(drawn).save(tmp_path / f"{number}.png")
+    answers = ask(finished[0], tmp_path, output=tmp_path / "a.csv")
+    assert answers["predicted"].tolist() == [0, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "n_features"),
+    [("hog", [], 2088), ("resnet18", ["--weights", "random", "--feature-size", "32"], 512)],
+)
+def test_features_are_computed_once_and_for_new_images(
+    name: str,
+    options: list[str],
+    n_features: int,
+    photographs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = ["--dataset", str(photographs), "--image-size", "16", "--features", name, *options,
+              "--data-dir", str(tmp_path / "data"), "--results"]  # fmt: skip
+    assert main([*chosen, str(tmp_path / "run"), *SMALL[:-1]]) == 0
+    said = capsys.readouterr().out
+    assert f"features   {name}: {n_features} of each image, computed in" in said
+    about = record(tmp_path / "run")
+    assert about["features"]["name"] == name
+    assert about["test_error"] == 0
+    assert about["dataset"]["image_shape"] == [3, 16, 16]
+    answers = ask(tmp_path / "run", photographs, output=tmp_path / "a.csv")
+    assert answers["predicted"].tolist() == ["bottom"] * 15 + ["top"] * 15
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("the features were computed before")
+
+    monkeypatch.setattr("pipelines.search.features.features_of_batch", refuse)
+    assert main([*chosen, str(tmp_path / "again"), *SMALL]) == 0
+    for table in ("cv_results.parquet", "test_predictions.parquet"):
+        names = ["C", "gamma", "fold", "n_errors"] if table[0] == "c" else ["row", "predicted"]
+        first, again = (
+            pd.read_parquet(tmp_path / run / table)[names].sort_values(names).reset_index(drop=True)
+            for run in ("run", "again")
+        )
+        pd.testing.assert_frame_equal(first, again)
+
+
+def test_weights_of_a_file_are_loaded_and_must_stay(
+    photographs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+    from torchvision import models
+
+    torch.manual_seed(3)
+    network = models.get_model("resnet18", weights=None)
+    torch.save(network.state_dict(), tmp_path / "own.pth")
+    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
+               str(tmp_path / "data"), "--features", "resnet18", "--feature-size", "32",
+               "--weights", str(tmp_path / "own.pth")]  # fmt: skip
+    run = tmp_path / "run"
+    assert main([*options, *SMALL, "--results", str(run)]) == 0
+    assert len(record(run)["features"]["weights"]) == 64
+    ask(run, photographs / "top", output=tmp_path / "a.csv")
+    (kept,) = (tmp_path / "data" / "features").iterdir()
+    assert np.load(kept / "train.npy").shape == (24, 512)
+
+    torch.save(models.get_model("resnet18", weights=None).state_dict(), tmp_path / "own.pth")
+    assert main(["predict", str(run), "--image", str(photographs)]) == 2
+    assert "weights of resnet18 that it was run with" in capsys.readouterr().err
+    content = json.loads((run / "run.json").read_text()) | {"status": "running"}
+    (run / "run.json").write_text(json.dumps(content))
+    assert main(["--resume", str(run)]) == 2
+    assert "--resume needs the --weights it began with" in capsys.readouterr().err
+
+
+def test_features_of_a_file(photographs: Path, tmp_path: Path) -> None:
+    own = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat([[0], [9]], 15, axis=0)
+    np.save(tmp_path / "own.npy", own)
+    options = ["--dataset", str(photographs), "--image-size", "16", "--data-dir",
+               str(tmp_path / "data"), "--features", str(tmp_path / "own.npy")]  # fmt: skip
+    assert main([*options, *SMALL, "--results", str(tmp_path / "run")]) == 0
+    assert record(tmp_path / "run")["test_error"] == 0
+    assert main(["predict", str(tmp_path / "run"), "--image", str(photographs)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--features", "resnet1"], "did you mean resnet18?"),
+        (["--features", "resnet18"], "fetch https://download.pytorch.org/models/resnet18"),
+        (["--features", "resnet18", "--weights", "none.pth"], "--weights must be a file"),
+        (["--features", "squeezenet1_0", "--weights", "random"], "ends in a linear layer"),
+        (["--features", "hog", "--weights", "random"], "hog has none"),
+        (["--features", "none.npy"], "cannot (No such file"),
+        (["--weights", "random"], "--weights is for --features of a network"),
+        (["--feature-size", "32"], "--feature-size is for --features of a network"),
+        (["--dataset", "TABLE", "--features", "hog"], "--features are of images"),
+    ],
+)
+def test_what_is_wrong_with_features_is_one_line(
+    options: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n" + "1,x\n2,y\n" * 20)
+    options = [str(table) if one == "TABLE" else one for one in options]
+    assert main([*options, *SMALL, "--results", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+
+
+def test_without_scikit_image_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pipelines.nn.features.find_spec", lambda name: None)
+    assert main(["--features", "hog", *SMALL, "--results", str(tmp_path / "run")]) == 2
+    assert "needs scikit-image, which is not installed" in capsys.readouterr().err
