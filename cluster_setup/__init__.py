@@ -136,7 +136,7 @@ def open_cluster(
     options, module = _resolve(kind, workers, more)
     if getattr(current_process(), "_inheriting", False):
         raise ClusterError(
-            "a cluster cannot be opened by a process that is only importing the script; put what "
+            "the script opens a cluster while it is being imported by a worker; put what "
             'opens it under a line of its own: if __name__ == "__main__":'
         )
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     sbatch.add_argument(
         "--script", metavar="FILE", help="what to write (default: COMMAND.sbatch; - for stdout)"
     )
-    sbatch.add_argument("--force", action="store_true", help="write over a script that is there")
+    sbatch.add_argument("--force", action="store_true", help="overwrite an existing script")
     sbatch.add_argument("command", help="such as svm_grid")
     sbatch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the command")
     return parser

@@ -59,8 +59,8 @@ def check(profile: str, device: str, tls: bool, echo: Callable[[str], None]) -> 
         echo(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
     if wrong:
         echo(
-            f"attention  {', '.join(wrong)} must be the same here and there: the python of the "
-            "profile is another installation"
+            f"warning    {', '.join(wrong)} differ between here and the job: the python of the "
+            "profile belongs to another installation"
         )
     return 1 if wrong else 0
 

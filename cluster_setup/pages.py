@@ -101,7 +101,7 @@ async def _serve_after_handshake(serve: Any, silent: list[Any], stream: Any, add
     """
     if len(silent) >= _room():
         silent.pop(0).close()
-        _warn_once("the scheduler has many connections that say nothing, the oldest are dropped")
+        _warn_once("the scheduler has many idle connections; the oldest are closed")
     silent.append(stream)
     try:
         await asyncio.wait_for(stream.wait_for_handshake(), SECONDS_OF_SILENCE)
@@ -120,4 +120,4 @@ def _room() -> int:
 
 @cache
 def _warn_once(what: str) -> None:
-    log.warning("attention  %s", what)
+    log.warning("warning    %s", what)

@@ -127,7 +127,7 @@ def status(last: dict[str, Any], seconds: float | None) -> str:
     if folds := last.get("folds"):
         parts.append(f"{folds} fold{'s' * (folds != 1)} done")
     if compiled := last.get("compiled"):
-        parts.append(f"compiling, {compiled} function{'s' * (compiled != 1)} by now")
+        parts.append(f"compiling ({compiled} function{'s' * (compiled != 1)} so far)")
     if seconds is not None:
         parts.append(f"{seconds:,.0f} s")
     return ", ".join(parts)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distributed import Security
 
 NO_TLS = (
-    "attention  --no-tls: whoever reaches the ports of this run may execute code as you, "
+    "warning    --no-tls: anybody who reaches the ports of this run can run code as you, "
     "and read what it sends"
 )
 

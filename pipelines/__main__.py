@@ -23,7 +23,7 @@ def usage() -> str:
     lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(
         ["usage: pleasingly COMMAND [options]", "", "commands:", *lines, "",
-         "pleasingly COMMAND --help lists its options; pleasingly --version says which this is."]
+         "pleasingly COMMAND --help lists its options; pleasingly --version prints the version."]
     )  # fmt: skip
 
 
@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             echo(f"pleasingly {pipelines.__version__}")
             return 0
         close = get_close_matches(command, COMMANDS, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
-        print_error("pleasingly", f"COMMAND must be one that there is, got {name!r}; {way_out}")
+        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
+        print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:
         flush_and_exit()

@@ -77,7 +77,7 @@ class Options(
         False, "fit the best candidate of each algorithm on shares of the training rows, too"
     )
     rope: float = option(
-        0.01, "a difference of scores up to this is none in practice", parse=float, check=_rope,
+        0.01, "score differences up to this count as equivalent", parse=float, check=_rope,
         metavar="WIDTH",
     )  # fmt: skip
     inner_jobs: str = option(

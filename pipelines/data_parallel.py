@@ -66,7 +66,7 @@ class DataParallel(job.Job[Options]):
         """Load the rows, and the network that is to learn them."""
         if kind == "threads":
             raise InputError(
-                f"{opt('cluster')} must be of processes, as each holds one rank of torch, got "
+                f"{opt('cluster')} must use worker processes, one for each torch rank, got "
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
@@ -107,7 +107,7 @@ class DataParallel(job.Job[Options]):
             ]
         if options.open_ranks:
             lines.append(
-                "attention  --open-ranks: whoever reaches the ranks' ports, or the network between "
+                "warning    --open-ranks: whoever reaches the ranks' ports, or the network between "
                 "their hosts, may read and disturb the training"
             )
         return [
@@ -140,8 +140,8 @@ class DataParallel(job.Job[Options]):
         options, plan = self.options, self.options.pipeline()
         if plan is not None and cluster.device != "cpu":
             raise InputError(
-                "--pipeline-stages is for workers on CPU cores, between GPUs it has not been "
-                "tried; take --cluster local, or leave it out"
+                "--pipeline-stages works on CPU cores only; on GPUs it has not been "
+                "tried; use --cluster local, or remove it"
             )
         there = max(
             len(cluster.workers), forecast_workers(cluster.client).wanted, options.workers or 1
@@ -196,7 +196,7 @@ class DataParallel(job.Job[Options]):
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
-                    raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
+                    raise RunStopped(f"the cluster no longer responds ({error})") from None
                 except Exception as error:  # of the network or its rows: a row says so
                     seconds = time.perf_counter() - clock
                     table = training.rows([], f"failed: {describe(error)}")
@@ -238,7 +238,8 @@ class DataParallel(job.Job[Options]):
                 self.restarts.append({"training": training.name, **found})
                 session.folder.update(restarts=self.restarts)
                 session.echo(
-                    f"restart    {message['reason']}; {message['ranks_after']} ranks go on at step "
+                    f"restart    {message['reason']}; {message['ranks_after']} ranks continue at "
+                    "step "
                     f"{message['step']:,}, {message['steps_lost']} steps lost, after "
                     f"{message['seconds']:.1f} s"
                 )
@@ -269,7 +270,7 @@ class DataParallel(job.Job[Options]):
         for one in record["trainings"]:
             label = f"{one['strategy']} on {one['ranks']}"
             if one["validation_loss"] is None:
-                lines.append(f"attention  {label}: {one['status']}")
+                lines.append(f"warning    {label}: {one['status']}")
                 continue
             lines.append(
                 f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
@@ -283,7 +284,7 @@ class DataParallel(job.Job[Options]):
             )
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)
-            lines.append(f"restarts   {len(restarts)}, {lost} steps done again")
+            lines.append(f"restarts   {len(restarts)}, {lost} steps repeated")
         if (error := record.get("test_error")) is not None:
             lines.append(f"test error {100 * error:.2f} % of {record['best']['training']}")
         elif (metric := record.get("test_metric")) is not None:

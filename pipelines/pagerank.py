@@ -42,7 +42,7 @@ class Options(RunOptions):
 
     edges: str | None = option(
         None,
-        "edge list: .csv or .tsv with a header line, .txt as of SNAP, .mtx (Matrix Market) or "
+        "edge list: .csv or .tsv with a header line, SNAP .txt, .mtx (Matrix Market) or "
         ".parquet; without it a random graph",
         metavar="PATH", path="file",
     )  # fmt: skip
@@ -214,7 +214,7 @@ class PageRank(job.Job[Options]):
                 if outcome.error is not None:
                     status = f"failed: {outcome.error}"
                     journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
-                    raise RunStopped(f"there are no ranks: {status}")
+                    raise RunStopped(f"no ranks were computed: {status}")
                 self.ranks: Ranks = outcome.result
                 journal_writer.record(outcome, [{"worker": outcome.worker, "status": "ok"}])
         return {}
@@ -277,7 +277,7 @@ class PageRank(job.Job[Options]):
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the highest ranks, how exact they are, the time."""
         top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
-        end = "" if record["converged"] else "; the iteration ended before --tol was reached"
+        end = "" if record["converged"] else "; not converged: --tol was not reached"
         return [
             f"highest    {top}",
             f"exact to   {record['bound']:.2g} (L1), residual {record['residual']:.2g}, after "

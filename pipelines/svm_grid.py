@@ -132,8 +132,8 @@ class Search(SearchJob[Options]):
 
     command = "svm_grid"
     description = (
-        "Find C and gamma of a kernel SVM by cross-validation on a grid, on every worker. To ask "
-        "the model of a run: python -m pipelines.svm_grid predict --help."
+        "Grid search of a kernel SVM over C and gamma, with cross-validation. To predict with "
+        "a finished run: pleasingly svm-grid predict --help."
     )
     kind_of_options = Options
     examples = (

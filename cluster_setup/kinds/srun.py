@@ -75,8 +75,8 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
 
     if "SLURM_JOB_ID" not in os.environ:
         raise ClusterError(
-            "--cluster srun needs an allocation of Slurm, this process is in none; "
-            "write the script of one with python -m cluster_setup sbatch, or use --cluster slurm"
+            "--cluster srun must run inside a Slurm allocation; "
+            "create a job script with python -m cluster_setup sbatch, or use --cluster slurm"
         )
     profile = load_profile(options.profile, "slurm")
     n_workers = options.workers or int(os.environ.get("SLURM_NTASKS", 1))

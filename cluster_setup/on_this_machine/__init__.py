@@ -178,8 +178,8 @@ def _start(
         cause = cause.__cause__
     reason = " ".join(str(cause).split()) or type(cause).__name__
     raise ClusterError(
-        f"--cluster {kind} needs workers that start, but they ended before they registered, "
-        f"{STARTS} times in a row ({reason}); is there memory enough for --workers?"
+        f"--cluster {kind} could not start its workers: they ended before they connected, "
+        f"{STARTS} times in a row ({reason}); is there enough memory for --workers?"
     )
 
 

@@ -154,7 +154,7 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         place = getattr(error, "problem_mark", None)
         why = str(error).partition("\n")[0]
         where = f" at line {place.line + 1}" if place else f" ({why})"
-        raise ClusterError(f"--profile {path} must be YAML, it is not{where}") from None
+        raise ClusterError(f"--profile {path} is not valid YAML{where}") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
     valid = ["base", *KEYS]

@@ -107,16 +107,16 @@ class Watchdog:
                 self._refusals += 1
                 if not cluster.registered or self._refusals >= REFUSALS_IN_A_ROW:
                     self._give_up(
-                        f"--cluster {kind}: {self._queue.submit} refused the job: {job.refused}; "
-                        "put the profile right, --dry-run shows the job script"
+                        f"--cluster {kind}: {self._queue.submit} rejected the job: {job.refused}; "
+                        "correct the profile (--dry-run shows the job script)"
                     )
             elif name not in cluster.registered:
                 self._deaths += 1
                 if self._deaths >= DEATHS_IN_A_ROW:
                     log = next(iter(sorted(self._logs.glob(f"*{job.job_id}*"))), None)
                     self._give_up(
-                        f"--cluster {kind}: {self._deaths} jobs in a row ended before their "
-                        f"worker registered; the last, {job.job_id}, said: {tail_of(log)}; "
+                        f"--cluster {kind}: {self._deaths} jobs in a row ended before their worker "
+                        f"connected; the last one, {job.job_id}, printed: {tail_of(log)}; "
                         f"its log is {log or 'not in ' + str(self._logs)}"
                     )
         if self.given_up is None and not self._adapts:
@@ -131,7 +131,7 @@ class Watchdog:
             if self._adapts:  # it would ask for ever
                 self._cluster._adaptive.stop()
             if self._present():
-                self._echo(f"attention  {reason}; the run goes on with the workers it has")
+                self._echo(f"warning    {reason}; the run goes on with the workers it has")
 
 
 def tail_of(log: Path | None) -> str:

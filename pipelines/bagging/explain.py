@@ -86,7 +86,7 @@ class Asked:
         """
         if record.get("images") not in (None, self._digest):
             raise InputError(
-                f"{opt('resume')} needs the images of {opt('image')} as they were, and one has "
+                f"{opt('resume')} needs the images of {opt('image')} unchanged, but one has "
                 f"changed; start a new run with {opt('results')}, or ask the ensemble with predict "
                 "when it is done"
             )

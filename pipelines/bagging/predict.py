@@ -126,7 +126,7 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     more = _columns(answers, assessed, deferred, classes)
     lines = rows.write(np.array(classes), answers.vote, check_output(output), more)
     n_deferred = int(np.sum(answers.deferred))
-    lines += [f"attention  {n_deferred} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_deferred > 0)
+    lines += [f"warning    {n_deferred} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_deferred > 0)
     return (
         lines
         if selective is None or assessed is None
@@ -159,7 +159,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list
     numbers = files.numbers()
     if not numbers:
         raise InputError(
-            f"RUN must hold members, got {run}, where none is finished yet; go on with "
+            f"RUN must hold a trained member, but none in {run} is finished; resume with "
             f"python -m pipelines.nn_bagging --resume {shlex.quote(str(run))}"
         )
     member_proba, classes = [], np.empty(0)
@@ -205,7 +205,7 @@ def _lines(
         f"median {middle:.2f}",
     ]
     return (
-        [*lines, f"attention  {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
+        [*lines, f"warning    {RULE[0].lower()}{RULE[1:]}"] if answers.deferred[number] else lines
     )
 
 

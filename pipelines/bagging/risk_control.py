@@ -59,12 +59,13 @@ class RiskControl:
         )
         if self.threshold is None:
             return (
-                f"{asked}, cannot be shown for any threshold by {self.n_out_of_bag:,} out-of-bag "
+                f"{asked}, cannot be proved for any threshold with {self.n_out_of_bag:,} "
+                "out-of-bag "
                 "rows: every sample is deferred to a human"
             )
         return (
-            f"{asked}, from certainty {self.threshold:.4f} on: there {self.n_wrong:,} of "
-            f"{self.n_kept:,} out-of-bag rows are wrong, of {self.n_out_of_bag:,} in all"
+            f"{asked}, at certainty {self.threshold:.4f} or above, where {self.n_wrong:,} of "
+            f"{self.n_kept:,} out-of-bag rows are wrong ({self.n_out_of_bag:,} in total)"
         )
 
 

@@ -193,18 +193,19 @@ def lines_of(
     """Return lines on one sample: its prediction set, the guarantee, whether it is novel."""
     inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
     lines = [
-        f"set        {', '.join(inside) or 'no class'}: {100 * selective.confidence:.4g} % of the "
-        "samples of each class have theirs in it"
+        f"set        {', '.join(inside) or 'no class'} ({100 * selective.confidence:.4g} % "
+        "prediction "
+        "set, for each class)"
     ]
     if assessed.is_novel[number]:  # nothing is promised of it
         return [*lines, (
-            f"attention  a novel sample (p = {assessed.p[number]:.2g}): unlike all training rows; "
-            "its answer means nothing"
+            f"warning    novel sample (p = {assessed.p[number]:.2g}), unlike all training rows: "
+            "do not use its answer"
         )]  # fmt: skip
     risk_control = selective.risk_control
     if risk_control is not None and assessed.kept is not None:
         if risk_control.threshold is None:
-            lines.append(f"attention  {risk_control.line}")
+            lines.append(f"warning    {risk_control.line}")
         elif assessed.kept[number]:
             lines.append(
                 f"guarantee  certainty {certainty:.4f} reaches {risk_control.threshold:.4f}: of "
@@ -212,7 +213,7 @@ def lines_of(
             )
         else:
             lines.append(
-                f"attention  defer to a human: certainty {certainty:.4f} is "
+                f"warning    defer to a human: certainty {certainty:.4f} is "
                 f"below {risk_control.threshold:.4f}, from which on at most "
                 f"{100 * risk_control.error:.4g} % are wrong"
             )
@@ -228,7 +229,8 @@ def lines_of_all(selective: SelectivePrediction, assessed: Assessment) -> list[s
             f"{selective.risk_control.line}"
         )
     if n := int(assessed.is_novel.sum()):
-        lines.append(f"attention  {n:,} rows are novel samples, unlike all training rows")
+        found = "row is a novel sample" if n == 1 else "rows are novel samples"
+        lines.append(f"warning    {n:,} {found}, unlike all training rows")
     return lines
 
 

@@ -46,7 +46,7 @@ def of_run(record: Mapping[str, Any]) -> list[str]:
         f"({record['n_vote_errors']:,} of {n_test:,}, {interval(record['n_vote_errors'], n_test)})",
         f"mean       test error {_percent(record['mean_test_error'])} of the mean probability, "
         f"calibration error {_percent(record['test_calibration_error'])}",
-        f"deferral   {n_test - kept:,} test samples are deferred to a human; "
+        f"deferral   {n_test - kept:,} of {n_test:,} test samples are deferred to a human; "
         f"error of the others {wrong}",
         *_of_guarantee(record),
         *baseline_lines(record),
@@ -65,8 +65,8 @@ def _of_lost_members(record: Mapping[str, Any]) -> list[str]:
     if not lost:
         return []
     return [
-        f"attention  the ensemble lacks {len(lost)} of {record['options']['n_bootstrap']} "
-        f"members, {', '.join(map(str, lost))}: {record['why_lost']}"
+        f"warning    {len(lost)} of {record['options']['n_bootstrap']} "
+        f"members could not be trained ({', '.join(map(str, lost))}): {record['why_lost']}"
     ]
 
 
@@ -77,16 +77,19 @@ def _of_guarantee(record: Mapping[str, Any]) -> list[str]:
         lines.append(f"guarantee  {proved['line']}")
         if proved["threshold"] is not None:
             share = _percent(wrong / kept) if kept else "none"
-            lines.append(f"           {kept:,} test samples reach it; {share} of them are wrong")
+            lines.append(
+                f"           {kept:,} test samples are at or above it; {share} of them are wrong"
+            )
     if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
         lines.append(
-            f"sets       {sets['mean_size']:.2f} classes on average; {_percent(sets['coverage'])} "
-            f"hold the true one, {_percent(sets['least_coverage'])} in the worst class, for "
-            f"{_percent(sets['confidence'])}"
+            f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, coverage "
+            f"{_percent(sets['coverage'])}, "
+            f"{_percent(sets['least_coverage'])} in the worst class (target "
+            f"{_percent(sets['confidence'])})"
         )
     if (novelty := record.get("novelty")) is not None and novelty["n_named"]:
         lines.append(
-            f"attention  {novelty['n_named']:,} test samples are unlike all training rows; "
-            "the table of the predictions names them"
+            f"warning    {novelty['n_named']:,} test samples are novel (unlike all training rows); "
+            "see test_predictions.parquet"
         )
     return lines

@@ -53,8 +53,8 @@ def train_members(
     todo = tasks_left(plan, rows, refitted)
     if rows:
         session.echo(
-            f"resumed    {len(rows):,} tasks of the search and {len(refits)} refits were done "
-            f"before, {len(todo)} tasks are left"
+            f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
+            f"finished, {len(todo):,} tasks remain"
         )
     why_lost, metadata = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))

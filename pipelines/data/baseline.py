@@ -127,7 +127,7 @@ def remarks_on(
     elif test_error is not None:
         remarks += better_on_test_rows(baseline, test_error)
     if len(known) > 1 and np.ptp(known) == 0:
-        remarks.append(f"all {len(known):,} candidates score the same: widen the search")
+        remarks.append(f"all {len(known):,} candidates have the same score; widen the search")
     share = baseline.get("share", 0.0)
     if share >= IMBALANCED and (baseline["scoring"] in (None, "accuracy")):
         rest = f": try {option}" if option else ""
@@ -137,8 +137,8 @@ def remarks_on(
         )
     for name in _telling_columns(data):
         remarks.append(
-            f"column {name} alone predicts the target: is it known before the target is? "
-            f"If not, --leave-out {name}"
+            f"column {name} alone predicts the target; does it leak the answer? "
+            f"If so, use --leave-out {name}"
         )
     return remarks
 
@@ -148,7 +148,7 @@ def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str
     if test_error < (error := baseline["test_error"]):
         return []
     return [
-        f"on the test rows the best is no better than {baseline['words']}, which errs on "
+        f"on the test rows the best is no better than {baseline['words']}, which is wrong on "
         f"{100 * error:.2f} %"
     ]
 

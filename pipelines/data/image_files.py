@@ -54,7 +54,7 @@ def open_image(path: str | Path) -> Image.Image:
             upright = ImageOps.exif_transpose(image) if ORIENTATION in image.getexif() else image
             return _eight_bits(upright)
     except (OSError, Image.DecompressionBombError, SyntaxError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or "it is no image that can be read"
+        reason = getattr(error, "strerror", None) or "not a readable image"
         raise ValueError(reason) from None
 
 
@@ -200,8 +200,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     ink = np.clip(ink, 0, None)
     if ink.max() < 8:
         raise InputError(
-            f"{opt('image')} must show something darker or lighter than its border, got {path}, "
-            "which is nearly of one colour; give another image"
+            f"{opt('image')} must contrast with its border, but {path} "
+            "has nearly one colour; give another image"
         )
     ink *= 255 / ink.max()
     return _place(_cut_out(ink), form, form.ink_side).ravel()

@@ -99,10 +99,10 @@ def load_folder(
     lines = [f"images     {counted(n, 'image')} of {first.shown} in '{path}'"]
     if any(part.is_new for part in parts):
         lines[0] += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
-    lines += [f"attention  {counted(len(bad), 'file')} cannot be read and are left out: "
+    lines += [f"warning    {counted(len(bad), 'file')} cannot be read and are left out: "
               f"{', '.join(bad[:10])}{', …' * (len(bad) > 10)}"] * bool(bad)  # fmt: skip
     if has_split and len(tests) > 1:
-        lines.append(f"attention  '{tests[1]}' is left out: the test set is '{test}'")
+        lines.append(f"warning    '{tests[1]}' is left out: the test set is '{test}'")
     shape = first.X.shape[1:]
     return Source(
         first.X.reshape(len(first.y), -1), first.y, PIXELS_0_255,

@@ -266,11 +266,12 @@ def open_edges(
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise InputError(
-            f"{opt('edges')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+            f"{opt('edges')} can read {', '.join(SUFFIXES)} files, got '{path}'; convert it to "
+            "one of these"
         )
     if not (os.path.isfile(path) or (os.path.isdir(path) and kind == ".parquet")):
         raise InputError(
-            f"{opt('edges')} must be an existing file, '{path}' is none; check the path"
+            f"{opt('edges')} must be an existing file, but '{path}' does not exist; check the path"
         )
     heads = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}
     try:

@@ -184,7 +184,7 @@ def _data_warning(runs: Runs) -> str:
         return ""
     return (
         f"These runs have different data ({'; '.join(sizes.values())}): errors on different data, "
-        "or on other rows of the same, say nothing of which run is better."
+        "or on other rows of the same data, do not show which run is better."
     )
 
 
@@ -322,7 +322,7 @@ def _ranks_chart(runs: Runs, page: Path) -> Chart | None:
     means, p, difference = rank_over_sets(scores)
     words = (
         f"Mean ranks of {len(means)} algorithms over {len(scores)} data sets, the best is "
-        f"{means.index[0]} with {means.iloc[0]:.2f}; Friedman p = {p:.3g}, mean ranks that are "
+        f"{means.index[0]} with {means.iloc[0]:.2f}; Friedman p = {p:.3g}, mean ranks less "
         f"less than {difference:.2f} apart are not told apart (Nemenyi, {LEVEL:g})"
     )
     draw = partial(draw_ranks, means, difference)

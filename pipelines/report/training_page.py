@@ -112,7 +112,7 @@ class TrainingReport(Report[TrainingRecord]):
             cards.append(Card("rows a second", f"{most['rows_a_second']:,.0f}", note))
         if restarts := self.record.restarts:
             lost = sum(one.steps_lost for one in restarts)
-            cards.append(Card("restarts", str(len(restarts)), f"{lost} steps done again"))
+            cards.append(Card("restarts", str(len(restarts)), f"{lost} steps repeated"))
         return cards
 
     def cell_name(self, cell: Any) -> str:

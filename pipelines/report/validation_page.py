@@ -264,7 +264,7 @@ class ValidationReport(Report[ValidationRecord]):
         ring = dots(VERMILLION, "o", 13, markerfacecolor="none", markeredgewidth=2)
         series.append(Series([first["seconds"]], [first["shown"]], look=ring))
         panel = Panel(
-            series, "seconds of a fit, what is shared dealt out", measure.name,
+            series, "seconds of a fit, shared work divided evenly", measure.name,
             scales=("log", "percent" if measure.is_error else "linear"),
         )  # fmt: skip
         alt = f"Seconds of a fit against {measure.name}, for every candidate."

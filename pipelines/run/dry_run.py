@@ -51,7 +51,7 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
         if not job.tasks_for(kind, 1):
             raise InputError(
                 f"{opt('pilot')} must go with a command that knows its tasks before it has "
-                f"workers, got {job.command}; leave it out"
+                f"workers, got {job.command}; remove it"
             )
         pilot = forecast.PilotRun.read(Path(options.pilot), job.command)
         best = forecast.most_workers(pilot, partial(job.tasks_for, kind), most=options.workers)
@@ -64,7 +64,7 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
     script = render(replace(asked, kind=kind))
     also = f", {backend}" if (backend := job.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.
-    echo(f"dry run    nothing was run; the cluster would be {kind}{also}")
+    echo(f"dry run    nothing was run; this run would use cluster {kind}{also}")
     if script:
         echo(f"job script of each worker:\n{script}")
 
@@ -83,7 +83,7 @@ def _first_rows(dataset: Data) -> Iterator[str]:
         targets, name = dataset.classes[targets], "class"
     shown.insert(0, name, targets, allow_duplicates=True)
     left = matrix.shape[1] - COLUMNS_SHOWN
-    more = f" ({left} more columns)" if left > 0 else ""
+    more = f" (and {left} more column{'s' * (left != 1)})" if left > 0 else ""
     yield f"rows       the first ones, as the solver will see them{more}"
     for line in shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines():
         yield f"           {line}"
@@ -93,13 +93,13 @@ def _line_of_what_is_left(job: Job[Any], session: Session, kind: str) -> str:
     """Return a line on a run to resume: its folder, what is done, what is left and its duration."""
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
     if session.record.get("status") == "finished":
-        return f"resume     {path} holds a finished run, {clock(spent)}"
+        return f"resume     {path} is finished; it took {clock(spent)}"
     fits = job.n_fits()
     if fits is None:
         return f"resume     {path}: {len(tasks)} tasks done in {clock(spent)}"
     done, total = fits
     if not done:
-        return f"resume     {path}: nothing finished yet, {total:,} fits left"
+        return f"resume     {path}: no fit is finished yet, {total:,} to do"
     left = f"{total - done:,} left"
     if done < total:
         # What was under way when the run was stopped is in its wall time, but not in its journal.
@@ -112,5 +112,5 @@ def _line_of_what_is_left(job: Job[Any], session: Session, kind: str) -> str:
         if None in costs or not 0 < done_cost < cost:
             done_cost, cost = done, total
         seconds = busy / n_workers * (cost - done_cost) / done_cost
-        left += f", about {clock(seconds)} on as many workers"
+        left += f", about {clock(seconds)} with the same number of workers"
     return f"resume     {path}: {done:,} of {total:,} fits done in {clock(spent)}, {left}"

@@ -55,7 +55,7 @@ class PilotRun:
         cost_model = CostModel.of(done)
         if cost_model is None:
             raise InputError(
-                f"{opt(option)} must name a run with tasks done whose costs it wrote down, got "
+                f"{opt(option)} needs a run with finished tasks and their costs, got "
                 f"{path}; make a new small run"
             )
         wall = folder.record.get("wall_seconds") or 0.0
@@ -139,10 +139,11 @@ def lines(best: RunEstimate, efficiency: float) -> Iterator[str]:
     """Return the lines that a dry run prints of its estimate."""
     many = "1 worker" if best.n_workers == 1 else f"{best.n_workers:,} workers"
     yield (
-        f"plan       {best.n_tasks:,} tasks, {clock(best.work_seconds)} of work: {many} are worth "
-        f"asking for, at work {best.efficiency:.0%} of the time (at least {efficiency:.0%})"
+        f"plan       {best.n_tasks:,} tasks, {clock(best.work_seconds)} of work: {many} would be "
+        f"busy {best.efficiency:.0%} of the time (target {efficiency:.0%})"
     )
     yield (
-        f"           {clock(best.seconds + best.around_seconds)} on them, the worst of {DRAWS} "
-        f"draws {clock(best.worst + best.around_seconds)}; walltime to ask for {best.walltime}"
+        f"           {clock(best.seconds + best.around_seconds)} in total, at worst "
+        f"{clock(best.worst + best.around_seconds)} ({DRAWS} simulations); request a walltime of "
+        f"{best.walltime}"
     )

@@ -47,8 +47,9 @@ class DataOptions:
         metavar="NAME|PATH", parse=_named_or_path,
     )  # fmt: skip
     data_dir: str = how(
-        "data", "folder that holds, or receives, the data sets", metavar="DIR", path="folder"
-    )
+        "data", "folder of the data sets; missing ones are downloaded to it",
+        metavar="DIR", path="folder",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,7 @@ class OwnDataOptions(LabelledOptions):
         "them, or merge them into one",
         choices=RARE,
     )  # fmt: skip
-    header: bool = option(
-        False, "the first line of the file names its columns, whatever it looks like"
-    )
+    header: bool = option(False, "the first line is a header, whatever it looks like")
     no_header: bool = option(False, "the first line of the file is a row, whatever it looks like")
     number: tuple[str, ...] | None = option(
         None, "columns of the file that are numbers to learn from, such as a year called id",
@@ -108,7 +107,7 @@ class OwnDataOptions(LabelledOptions):
         nargs="+", metavar="COLUMN",
     )  # fmt: skip
     leave_out: tuple[str, ...] | None = option(
-        None, "columns of the file that nothing is to be learned from", nargs="+", metavar="COLUMN"
+        None, "columns of the file to ignore", nargs="+", metavar="COLUMN"
     )
 
     def as_read(self) -> dict[str, Any]:
@@ -163,10 +162,12 @@ class PlaceOptions:
         parse=int, nargs=2, metavar=("MIN", "MAX"),
     )  # fmt: skip
     profile: str | None = how(
-        None, "what a site's queue wants to be told: a name such as generic-slurm, or a YAML file",
+        None, "settings of your site's queue: a name such as generic-slurm, or a YAML file",
         metavar="NAME|FILE",
     )  # fmt: skip
-    no_tls: bool = how(False, "leave the cluster open to whoever reaches its ports")
+    no_tls: bool = how(
+        False, "switch off encryption: anybody who reaches the ports can run code as you"
+    )
     device: str = how(
         "auto", "where a worker computes: auto takes the GPU if the workers have one",
         choices=("auto", "cpu", "gpu"),
@@ -191,9 +192,9 @@ class RunOptions(PlaceOptions):
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"
     )
     resume: str | None = how(
-        None, "finish the run in this folder; nothing that is done is done again", metavar="DIR"
+        None, "resume the run in this folder; only what is missing is computed", metavar="DIR"
     )
-    dry_run: bool = how(False, "say what would be run, and run nothing")
+    dry_run: bool = how(False, "show what would run, and stop")
     pilot: str | None = how(
         None, "folder of a smaller run: a dry run then says how many workers are worth asking "
         "for, how long the run takes on them, and the walltime of their jobs",
@@ -210,9 +211,11 @@ class RunOptions(PlaceOptions):
             Two of them exclude each other.
         """
         if self.results is not None and self.resume is not None:
-            raise InputError("--results and --resume exclude each other; --resume names the folder")
+            raise InputError(
+                "--results and --resume cannot be combined; --resume already names the folder"
+            )
         if self.pilot is not None and not self.dry_run:
-            raise InputError("--pilot must go with --dry-run; add that, or leave it out")
+            raise InputError("--pilot needs --dry-run; add --dry-run, or remove --pilot")
 
 
 def options_of_resumed_run(
@@ -236,8 +239,8 @@ def options_of_resumed_run(
             continue
         if name in given and given[name] != old:
             raise InputError(
-                f"{flag_of(name)} must stay {shown(old)} to resume {folder}, "
-                f"got {shown(given[name])}; leave it out, or start a new run with --results"
+                f"{flag_of(name)} must stay {shown(old)} when resuming {folder}, "
+                f"got {shown(given[name])}; remove it, or start a new run with --results"
             )
         merged[name] = old
     return _as_recorded(kind, merged, folder)

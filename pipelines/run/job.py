@@ -209,7 +209,7 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
             return session.path
         job.restore(session)
         for name, change in session.folder.changed.items():
-            write_line(f"attention  {name} is made again: {change}")
+            write_line(f"warning    {name} is made again: {change}")
         if session.folder.changed or not job.is_whole(session.record):
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
@@ -233,8 +233,8 @@ def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
         write_line(f"report     {write_report(session.path)}")
     except OSError as error:
         raise RunStopped(
-            f"the run is finished, its report is not: {error}; "
-            f"draw it with python -m pipelines.report {session.path}"
+            f"the run is finished, but its page could not be drawn: {error}; "
+            f"retry with python -m pipelines.report {session.path}"
         ) from None
     if write_line is quiet_echo:
         echo(str(session.path))
@@ -247,7 +247,9 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
         try:
             Path.cwd()
         except FileNotFoundError:
-            raise InputError("the working directory is gone; change to one that is there") from None
+            raise InputError(
+                "the working directory no longer exists; change to another one"
+            ) from None
         status = action()
         return status if isinstance(status, int) else 0
     except (InputError, ClusterError) as error:

@@ -128,8 +128,8 @@ class Session:
         recorded = self.record.get("dataset", {}).get("fingerprint")
         if recorded not in (None, data.fingerprint):
             raise InputError(
-                f"{opt('resume')} {self.path} needs the data it began with, but the content of "
-                f"{data.name} has changed since; start a new run with {opt('results')}"
+                f"{opt('resume')} {self.path} needs the data of the original run, but "
+                f"{data.name} has changed; start a new run with {opt('results')}"
             )
 
     def begin(
@@ -159,8 +159,8 @@ class Session:
             self.echo("dashboard  off")
         if self.journal.n_foreign:
             self.echo(
-                f"attention  {self.journal.n_foreign} records of the journal are of another run "
-                "and are not used"
+                f"warning    {self.journal.n_foreign} journal records belong to another run "
+                "and are ignored"
             )
         known = {worker["address"] for worker in workers}
         earlier = record.get("cluster", {}).get("workers", [])
@@ -257,7 +257,7 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
         if not folder.has_begun:
             raise RunStopped(f"{reason}; nothing was computed")
         if folder.record.get("status") == "finished":
-            raise RunStopped(f"{reason}; {folder.path} holds the finished run as it was")
+            raise RunStopped(f"{reason}; the finished run in {folder.path} is unchanged")
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
             files = digests_of(folder.path)
@@ -267,6 +267,6 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
             )
         kept = "finished rows are in" if journal.records else "nothing finished yet in"
         raise RunStopped(
-            f"{reason}; {kept} {folder.path}, go on with python -m "
+            f"{reason}; {kept} {folder.path}; resume with python -m "
             f"pipelines.{command} --resume {shlex.quote(str(folder.path))}"
         )

@@ -114,7 +114,8 @@ class ProgressState:
     @property
     def compiling(self) -> str:
         """Return a note that a task is compiling; empty if none is."""
-        return f"compiling, {self.compiled} functions by now" if self.compiled else ""
+        n = self.compiled
+        return f"compiling ({n} function{'s' * (n != 1)} so far)" if n else ""
 
     @property
     def at_work(self) -> str:
@@ -236,7 +237,7 @@ class _Lines(_View):
 
     def began_to_compile(self) -> None:
         if not self._has_compiled:
-            self._echo("compiling  the solver, once on this machine")
+            self._echo("compiling  the solver (first run on this machine only)")
         self._has_compiled = True
 
     def _print(self) -> None:

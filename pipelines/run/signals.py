@@ -37,7 +37,8 @@ def interrupted_once() -> Iterator[None]:
             raise KeyboardInterrupt
         if n_asked == 2:
             with suppress(OSError):  # the terminal may be gone
-                print("closing the workers; once more ends at once", file=sys.stderr, flush=True)
+                words = "stopping the workers; press Ctrl-C again to quit at once"
+                print(words, file=sys.stderr, flush=True)
         else:
             os._exit(1)
 

@@ -19,7 +19,7 @@ WORTH_SAYING = 0.5  # seconds of compilation
 def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
     """Return a line on the data set; ``form`` describes its samples."""
     n_train = len(dataset.y_train)
-    all_there_are = f" (all there are; --limit is {limit:,})" if limit and limit > n_train else ""
+    all_there_are = f" (all available; --limit is {limit:,})" if limit and limit > n_train else ""
     return (
         f"data       {dataset.name}: {n_train:,} training rows{all_there_are}, {form}, "
         + (f"{dataset.n_classes} classes" if len(dataset.classes) else "numbers")
@@ -42,7 +42,7 @@ def baseline_lines(record: Mapping[str, Any]) -> list[str]:
         parts.append(f"test {record['metric']} {metric:.4g}")
     return [
         f"baseline   {baseline['words']}: {', '.join(parts) or 'not scored'}",
-        *(f"attention  {remark}" for remark in record.get("remarks", ())),
+        *(f"warning    {remark}" for remark in record.get("remarks", ())),
     ]
 
 
@@ -50,8 +50,10 @@ def wall_time(record: Mapping[str, Any]) -> str:
     """Return how long the run took, and the share of it that its workers were busy."""
     busy, compiled = record.get("busy_share"), record.get("compile_seconds") or 0.0
     share = f", workers busy {busy * 100:.0f} %" if busy is not None else ""
-    once = f", {clock(compiled)} of it compiling, once" if compiled >= WORTH_SAYING else ""
-    return f"wall time  {clock(record['wall_seconds'])} to the answer{once}{share}"
+    once = ""
+    if compiled >= WORTH_SAYING:
+        once = f", of which {clock(compiled)} compiling (first run only)"
+    return f"wall time  {clock(record['wall_seconds'])}{once}{share}"
 
 
 def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
@@ -68,7 +70,7 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
         if more := failure["count"] - len(named):
             named.append(f"and {more} more")
         lines.append(
-            f"attention  {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}: "
+            f"warning    {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}: "
             + "; ".join(named)
         )
     return lines

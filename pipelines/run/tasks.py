@@ -148,7 +148,7 @@ class OnCluster(_Runner):
             with self._listening() if reports else nullcontext():
                 yield from self._rounds(work, shared, tasks, results)
         except OSError as error:
-            raise RunStopped(f"the cluster cannot be reached any more ({error})") from None
+            raise RunStopped(f"the cluster no longer responds ({error})") from None
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -313,7 +313,7 @@ class OnCluster(_Runner):
                     until = time.monotonic() + SECONDS_FOR_A_WORKER
                 # A worker may die between the two calls; its successor is worth waiting for.
                 if time.monotonic() > until or self.client.status != "running":
-                    raise RunStopped(f"the cluster has no worker left ({error})") from None
+                    raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
 
     def _copy_to_every_worker(self, data: Future) -> list[Future]:

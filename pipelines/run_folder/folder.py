@@ -89,12 +89,13 @@ class RunFolder:
         record, known = read_record(path, "--resume")
         if known.command != command:
             raise InputError(
-                f"--resume must be the folder of a {command} run, got {path}, which holds a run "
+                f"--resume must be the folder of a run of {command}, got {path}, a run "
                 f"of {known.command}; use python -m pipelines.{known.command} --resume {path}"
             )
         if "options" not in record:
             raise InputError(
-                f"--resume must be a run that has begun, got {path}, which was stopped before; "
+                f"--resume must be a run that has started, got {path}, which stopped before its "
+                "first task; "
                 "start a new run with --results"
             )
         if missing := known.missing():
@@ -250,8 +251,8 @@ def refuse_taken(path: Path) -> None:
         raise _unwritable(path, error) from None
     if RECORD in content:
         raise InputError(
-            f"--results must be a new or empty folder, got {path}, which holds a run; "
-            f"finish that one with --resume {path}, or name another folder"
+            f"--results must be a new or empty folder, but {path} already holds a run; "
+            f"continue it with --resume {path}, or name another folder"
         )
     if content:
         raise InputError(

@@ -156,8 +156,8 @@ def _locked(path: Path) -> FileIO:
         except BlockingIOError:
             file.close()
             raise InputError(
-                f"the folder of a run must be one that nobody is writing, got {path.parent}, "
-                "which another process has open; wait for it to end, or name another folder"
+                f"the run in {path.parent} is in use by another process"
+                "; wait for it to end, or name another folder"
             ) from None
         except OSError as error:
             # Some network file systems have no locks: better unlocked than not at all.

@@ -47,7 +47,8 @@ DRAW_OR_RESUME = "remove that file to draw the rest, or resume the run to write 
 def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUME) -> InputError:
     """Return the error of a file in the folder that breaks its rule."""
     return InputError(
-        f"RUN must hold in {path.name} {rule}, got {str(path)!r} ({one_line(problem)}): {way_out}"
+        f"{path.name} of a run must hold {rule}; {str(path)!r} is damaged ({one_line(problem)}): "
+        f"{way_out}"
     )
 
 

@@ -127,7 +127,9 @@ class SearchJob(job.Job[Chosen]):
         todo = [left for task in tasks if (left := task.without(self.rows)) is not None]
         done = sum(place in self.rows for task in tasks for place in task.places)
         if done:
-            session.echo(f"resumed    {done:,} fits were done before, {len(todo)} tasks are left")
+            session.echo(
+                f"resumed    {done:,} fits were already finished, {len(todo):,} tasks remain"
+            )
         best = BestSoFar(self.candidate_columns, self.scored_by)
         best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
         with session.journal_writer(cluster, todo) as journal_writer:

@@ -82,8 +82,9 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
         estimator = kind()
     except TypeError as error:
         raise InputError(
-            f"{opt('estimator')} must be a class that needs no argument, got {name}: {error}; "
-            f"write a subclass that gives it"
+            f"{opt('estimator')} must be a class whose arguments all have defaults, got {name}: "
+            f"{error}; "
+            f"write a subclass that sets them"
         ) from None
     is_other = is_regressor if task == CLASSIFICATION else is_classifier
     if is_other(estimator) or not hasattr(estimator, "predict"):

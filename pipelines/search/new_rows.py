@@ -123,8 +123,7 @@ class NewRows:
         metadata = record.dataset.table
         if metadata is None:
             raise InputError(
-                f"RUN must be a run on a table, got {run}, whose data are images; give a run on a "
-                "table"
+                f"RUN must be a run on a table, but {run} is a run on images; give a run on a table"
             )
         kinds = Kinds(tuple(metadata.numbers), tuple(metadata.categories))
         frame = _frame(path, metadata)

@@ -43,8 +43,8 @@ class SplitOptions:
         None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
     )
     nested: int | None = number(
-        None, "outer folds around the search: an estimate for the chosen candidate that the choice "
-        "has not made too good",
+        None, "outer folds around the search, for an unbiased estimate "
+        "of the chosen candidate",
         check=at_least(2),
     )  # fmt: skip
 

@@ -53,8 +53,9 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
 
         if preprocess == "none":
             raise InputError(
-                f"{opt('preprocess')} must not be none for a table with text or missing cells, as "
-                f"{data.name} is; use auto"
+                f"{opt('preprocess')} must not be none for a table with text or missing cells "
+                "such as "
+                f"{data.name}; use auto"
             )
         steps = [("table", make_preprocessor(kinds, scale=scale))]
     elif scale and data.image_shape is None:

@@ -83,13 +83,14 @@ def check_scoring(name: str, classes: np.ndarray) -> None:
     scorer = _scorer(name, known, OF_PREDICTIONS)
     if not methods_of(scorer) <= PREDICTIONS:
         raise InputError(
-            f"{opt('scoring')} must need predictions or decision values alone, got {name}, which "
+            f"{opt('scoring')} must work with predictions or decision values, but {name} "
             f"needs probabilities; {OF_PREDICTIONS}; {opt('probability')} gives the best "
             "candidate's"
         )
     if _is_of_numbers(scorer):
         raise InputError(
-            f"{opt('scoring')} must be a scorer of classes, got {name}, which is one of numbers; "
+            f"{opt('scoring')} must be a scorer for classification, got {name}, which is for "
+            "regression; "
             f"{OF_PREDICTIONS}"
         )
     truth = np.repeat(np.arange(len(classes)), 2)

@@ -162,8 +162,8 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
             raise ValueError(f"it gave {len(splits)} splits; at least 2 are compared")
     except Exception as error:  # whatever a function of the user's raises
         raise InputError(
-            f"{opt('cv')} must be a function of X, y and groups that gives (train, validation) "
-            f"rows, got {kind} ({type(error).__name__}: {error}); mend it"
+            f"{opt('cv')} must be a function of X, y and groups that returns (train, validation) "
+            f"rows, got {kind} ({type(error).__name__}: {error}); correct it"
         ) from None
     return splits
 

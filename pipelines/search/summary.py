@@ -32,7 +32,7 @@ def of_plan(
     return [
         *data.lines,
         f"data       {data.name}: {len(data.y_train):,} training rows, "
-        f"{data.X_train.shape[1]} columns; {len(data.y_test):,} test rows",
+        f"{data.X_train.shape[1]} features; {len(data.y_test):,} test rows",
         f"task       {data.task}: {what}; {'--cv ' + cv if cv != 'auto' else 'default folds'}, "
         f"scored by {', '.join(scoring)}",
         f"candidates {len(candidates):,} of {algorithms} x {n_splits} folds = {n:,} fits",
@@ -60,7 +60,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
         )
     lines += [*_nested(record, measure), *_test(record), *baseline_lines(record)]
     lines.append(
-        f"fits       {record['fits_asked']:,} asked for, {record['fits_made']:,} made"
+        f"fits       {record['fits_made']:,} computed for {record['fits_asked']:,} requested"
         + (
             f"; first steps {record['steps_asked']:,} asked for, {record['steps_made']:,} made"
             if record["steps_asked"]
@@ -69,7 +69,7 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
     )
     for failure in record["failures"]:
         lines.append(
-            f"attention  {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
+            f"warning    {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}"
         )
     return [*lines, wall_time(record)]
 
@@ -96,7 +96,8 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
     lines = [f"best       {', '.join(found)}"]
     if ends := on_grid_boundary(candidates, n_folds):
         lines += [
-            f"           {' and '.join(map(str, ends))} of the grid: a better one may lie beyond",
+            f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
+            "it. To widen it:",
             f"           {widen(record['argv'], options, ends)}",
         ]
     lines += _as_good(candidates, n_folds)
@@ -129,12 +130,12 @@ def _as_good(candidates: pd.DataFrame, n_folds: int) -> Iterator[str]:
     found = within_one_standard_error(candidates, n_folds, columns.SVM_CANDIDATE)
     if found is None or (n := int(found.within.sum())) == 1:
         return
-    tied = f", {more} of them tied with it" if (more := int(found.tied.sum()) - 1) else ""
-    others = "1 other is" if n == 2 else f"{n - 1:,} others are"
-    yield f"           {others} within one standard error{tied}"
+    tied = f" ({more} tied with it)" if (more := int(found.tied.sum()) - 1) else ""
+    others = "1 other candidate is" if n == 2 else f"{n - 1:,} other candidates are"
+    yield f"           {others} within one standard error of the best{tied}"
     if found.has_simpler:
         C, gamma = found.simplest["C"], found.simplest["gamma"]
-        yield f"simplest   of all these: C = {C:.3g}, gamma = {gamma:.3g}"
+        yield f"simplest   of these: C = {C:.3g}, gamma = {gamma:.3g}"
 
 
 def _cv_line(measure: Measure, mean: float, std: float | None) -> str:

@@ -96,4 +96,4 @@ def _must_end_as_told(
 
 
 def _without_closing(complaint: str) -> str:
-    return complaint.replace("closing the workers; once more ends at once\n", "")
+    return complaint.replace("stopping the workers; press Ctrl-C again to quit at once\n", "")

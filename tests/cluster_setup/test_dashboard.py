@@ -124,7 +124,7 @@ def test_idle_connections_are_bounded_and_said_once(
         while sum(is_closed(one) for one in idle) < 2 * few_connections:
             pass
         assert [record.message for record in caplog.records] == [
-            "attention  the dashboard has 8 connections, more are refused"
+            "warning    the dashboard has 8 connections, more are refused"
         ]
         assert one_worker.submit(sum, (1, 2), pure=False).result() == 3
     finally:
@@ -152,7 +152,7 @@ def test_who_shows_no_certificate_takes_no_room(
         for one in silent:
             one.close()
     assert [record.message for record in caplog.records] == [
-        "attention  the scheduler has many connections that say nothing, the oldest are dropped"
+        "warning    the scheduler has many idle connections; the oldest are closed"
     ]
 
 

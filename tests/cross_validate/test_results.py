@@ -156,7 +156,7 @@ def test_a_candidate_that_fails_is_a_row(
     failed = cells["status"].str.startswith("failed").tolist()
     assert failed == [False, False, True, True] * 2
     said = capsys.readouterr().out
-    assert "attention  2 of 8 fits failed" in said
+    assert "warning    2 of 8 fits failed" in said
     assert "max_depth" in said
 
 

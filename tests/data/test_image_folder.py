@@ -151,7 +151,7 @@ def test_files_that_are_no_images_are_named_and_refused_or_skipped(
     refused(lambda: load(folder), "--dataset", *words)
     source = load(folder, unreadable="skip")
     assert len(source.X) == len(source.y) == 10
-    assert source.lines[1].startswith("attention  2 files cannot be read and are left out")
+    assert source.lines[1].startswith("warning    2 files cannot be read and are left out")
     assert "a/cut.png" in source.lines[1]
 
 

@@ -134,7 +134,7 @@ def test_a_header_may_be_said(file, refused):
     assert (table.target, len(table.y)) == ("kind", 3)
     refused(
         lambda: read_raw_table(path, header=True, no_header=True),
-        "--header and --no-header say opposite things of the first line; leave one out",
+        "--header and --no-header contradict each other about the first line; leave one out",
     )
 
 

@@ -203,7 +203,7 @@ def test_ranks_on_several_hosts_need_consent(tmp_path, capsys, monkeypatch):
     assert "got 2 (10.0.0.1, 10.0.0.2); add --open-ranks where nobody else" in line
     assert not folder.exists()
     assert main([*short, "--results", str(tmp_path / "open"), "--open-ranks"]) == 0
-    assert "attention  --open-ranks: whoever reaches" in capsys.readouterr().out
+    assert "warning    --open-ranks: whoever reaches" in capsys.readouterr().out
 
 
 def test_a_replacement_from_another_host_stops_a_run_that_did_not_consent(

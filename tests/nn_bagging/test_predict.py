@@ -61,7 +61,7 @@ def test_what_divides_the_members_is_referred_to_a_person(
     ask = ["predict", str(undisturbed), "--image", str(tmp_path / "noise.png")]
     assert main([*ask, "--output", str(tmp_path / "figures")]) == 0
     said = capsys.readouterr().out
-    assert "attention  defer to a human: fewer than three in four members" in said
+    assert "warning    defer to a human: fewer than three in four members" in said
     assert (tmp_path / "figures" / "noise-certainty.svg").exists()
 
 
@@ -119,7 +119,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert "set        0" in of_zero
     assert "guarantee  certainty" in of_zero
     assert "novel sample" not in of_zero
-    assert "attention  a novel sample (p = 0.00" in of_bars
+    assert "warning    a novel sample (p = 0.00" in of_bars
 
 
 def test_an_ensemble_of_before_is_asked_as_before(

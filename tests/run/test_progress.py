@@ -172,7 +172,8 @@ def test_without_a_terminal_compiling_is_said_once(
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for compiled in (1, 7, 0, 3):
             shown.update(task("a", 3.0), 0.0, compiled=compiled)
-    assert capsys.readouterr().out.count("compiling  the solver, once on this machine\n") == 1
+    line = "compiling  the solver (first run on this machine only)\n"
+    assert capsys.readouterr().out.count(line) == 1
 
 
 def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(

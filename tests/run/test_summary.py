@@ -46,7 +46,7 @@ def test_the_first_cells_of_a_failure_are_named() -> None:
     cells = [{"C": 1 / 3, "fold": fold} for fold in range(1000, 1000 + CELLS_NAMED + 2)]
     record = {"n_cells": 9, "failures": [{"status": "failed", "count": 7, "cells": cells}]}
     (line,) = failed_fits(record, ["C", "fold"])
-    assert line.startswith("attention  7 of 9 fits failed: C=0.333 fold=1000; C=0.333 fold=1001; ")
+    assert line.startswith("warning    7 of 9 fits failed: C=0.333 fold=1000; C=0.333 fold=1001; ")
     assert line.endswith("; C=0.333 fold=1004; and 2 more")
 
 

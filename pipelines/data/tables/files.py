@@ -49,12 +49,14 @@ def read_frame(
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(
-            f"{opt('dataset')} must be a {', '.join(SUFFIXES)} file, got '{path}'; convert it"
+            f"{opt('dataset')} can read {', '.join(SUFFIXES)} files, got '{path}'; convert it to "
+            "one of these"
         )
     # A data set written in parts by Dask or Spark is a folder named *.parquet.
     if not (os.path.isfile(path) or (os.path.isdir(path) and suffix == ".parquet")):
         raise InputError(
-            f"{opt('dataset')} must be an existing file, '{path}' is none; check the path"
+            f"{opt('dataset')} must be an existing file, but '{path}' does not exist; check the "
+            "path"
         )
     if suffix == ".npz":
         return read_npz(path, label), None

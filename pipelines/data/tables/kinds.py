@@ -218,8 +218,9 @@ def _finite_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
     if len(bad):
         raise InputError(
             f"{opt('dataset')} must have numbers in column {short(column.name)}, '{path}' has "
-            f"{short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; mend the cell, or "
-            f"empty it, which means missing"
+            f"{short(column.iloc[int(bad[0])])} in data row {int(bad[0]) + 1}; correct the cell, "
+            "or "
+            f"leave it empty (missing)"
         )
     large = np.flatnonzero(np.abs(numbers) > LARGEST)
     if len(large):

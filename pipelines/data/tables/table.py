@@ -45,7 +45,8 @@ class Reading:
         """
         if self.header and self.no_header:
             raise InputError(
-                f"{opt('header')} and {opt('no_header')} say opposite things of the first line; "
+                f"{opt('header')} and {opt('no_header')} contradict each other about the first "
+                "line; "
                 "leave one out"
             )
         return True if self.header else False if self.no_header else None
@@ -110,11 +111,11 @@ class RawTable:
             )
             more = len(self.kinds.categories) - 10
             kinds.append(
-                f"{len(self.kinds.categories)} of categories with levels: {levels}"
+                f"{len(self.kinds.categories)} of categories, with numbers of levels: {levels}"
                 + (f" and {more} more" if more > 0 else "")
             )
         if self.n_missing:
-            kinds.append(f"{counted(self.n_missing, 'missing cell')}, to be imputed")
+            kinds.append(f"{counted(self.n_missing, 'missing cell')}, imputed")
         left_out = ", ".join(f"{short(name)[1:-1]} ({why})" for name, why in self.kinds.left_out)
         kinds.append(f"left out: {left_out or 'nothing'}")
         return [
@@ -196,8 +197,9 @@ def read_raw_table(
     if not kinds.numbers and not kinds.categories:
         left_out = ", ".join(f"{short(name)} ({why})" for name, why in kinds.left_out)
         raise InputError(
-            f"{opt('dataset')} must have a column to learn from, '{path}' has none: left out are "
-            f"{left_out}; take one with {opt('number')} or {opt('category')}"
+            f"{opt('dataset')} must have a feature column, but all columns of '{path}' were "
+            "ignored: "
+            f"{left_out}; use one with {opt('number')} or {opt('category')}"
         )
     X, outcome = columns_of(features, kinds, path), frame[name]
     n_rows = len(X)
@@ -209,7 +211,8 @@ def read_raw_table(
         outcome = outcome[whole.to_numpy()]
         if X.empty:
             raise InputError(
-                f"{opt('missing', 'drop')} must leave a row, every row of '{path}' has a missing "
+                f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
+                "missing "
                 f"cell; use {opt('missing', 'impute')}, or leave out columns"
             )
     y, task = values_of(outcome, path, task)

@@ -43,7 +43,7 @@ def choose_target(
         why = _offers_itself(frame[last], task)
         if not why or len(names) == 1:
             raise InputError(
-                f"{opt('target')} must name the column of labels in '{path}', it was not given; "
+                f"{opt('target')} must name the column to predict in '{path}'; "
                 f"choose one of {listed(names)}"
             )
         return last, f"the last column, {why}"

@@ -32,7 +32,8 @@ def counted(n: int, word: str, words: str | None = None) -> str:
 def empty(path: Path) -> InputError:
     """Return a file without a row."""
     return InputError(
-        f"{opt('dataset')} must hold at least one row of data, '{path}' has none; check that it "
+        f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
+        "it "
         f"was written in full"
     )
 
@@ -41,7 +42,7 @@ def unreadable(path: Path, why: object) -> InputError:
     """Return a file that no reader takes."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return InputError(
-        f"{opt('dataset')} must be a readable {path.suffix.lower()} file, '{path}' is not "
+        f"{opt('dataset')} cannot be read: '{path}' is no valid {path.suffix.lower()} file "
         f"({reason}); repair it or write it again"
     )
 

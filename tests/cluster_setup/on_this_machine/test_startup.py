@@ -42,7 +42,7 @@ def test_workers_that_never_start_are_one_line() -> None:
         pass
     assert start.call_count == STARTS
     assert str(caught.value) == (
-        "--cluster local needs workers that start, but they ended before they registered, 3 times "
+        "--cluster local could not start its workers: they ended before they connected, 3 times "
         "in a row (no more); is there memory enough for --workers?"
     )
 
