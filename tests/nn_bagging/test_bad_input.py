@@ -19,7 +19,7 @@ BAD = {
     "row": (["--explain", "360"], "--explain must be rows of the test set, 0 to 359, got 360"),
     "image": (["--image", "none.png"], "--image .*none.png: No such file"),
     "space": (["--space", "smal"], "--space .*did you mean 'small'"),
-    "precision": (["--precision", "bf16"], "--precision"),
+    "precision": (["--precision", "fp16"], "--precision"),
     "folds": (["--folds", "1"], "--folds must be at least 2, got 1"),
     "batch": (["--batch-size", "0"], "--batch-size must be at least 1"),
     "memory": (["--memory", "0"], "--memory must be above 0"),
