@@ -226,14 +226,15 @@ def gaps(place: Path) -> str:
 
 
 def svm_grid_local(place: Path) -> dict[str, Any]:
-    options = "--limit 500 --n-c 4 --n-gamma 4 --cluster local --workers 2"
+    options = "--limit 500 --n-c 4 --n-gamma 4 --log-gamma -6 -2 --cluster local --workers 2"
     return command(place, "svm_grid", *options.split())
 
 
 def svm_grid_threads(place: Path) -> dict[str, Any]:
     options = (
-        "--limit 300 --n-c 3 --n-gamma 3 --folds 3 --cluster threads --scoring f1_macro "
-        "--probability --kernel poly --coef0 1 --decision ovr --class-weight balanced"
+        "--limit 300 --n-c 3 --n-gamma 3 --log-gamma -6 -2 --folds 3 --cluster threads "
+        "--scoring f1_macro --probability --kernel poly --coef0 1 --decision ovr "
+        "--class-weight balanced"
     )
     return command(place, "svm_grid", *options.split())
 
@@ -245,7 +246,10 @@ def svm_grid_gaps(place: Path) -> dict[str, Any]:
 
 def svm_grid_resumed(place: Path) -> dict[str, Any]:
     # A solver that shares nothing, so that there are many tasks to come between.
-    options = "--limit 400 --n-c 4 --n-gamma 4 --cluster local --workers 2 --solver sklearn"
+    options = (
+        "--limit 400 --n-c 4 --n-gamma 4 --log-gamma -6 -2 --cluster local --workers 2 "
+        "--solver sklearn"
+    )
     results = place / "run"
     with patch.dict(os.environ, _environment()):
         program = start("svm_grid", *options.split(), "--results", str(results))
