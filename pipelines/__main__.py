@@ -28,7 +28,7 @@ def usage() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out a command; its exit status, 2 where there is none of that name."""
+    """Run a command; return its exit status, 2 for an unknown command."""
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]

@@ -63,6 +63,7 @@ def read_idx(path: str | Path, ndim: int | None = None) -> NDArray[Any]:
 
 
 def _content(path: Path) -> bytes:
+    """Return the bytes of an IDX file, decompressed where it is gzipped."""
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content

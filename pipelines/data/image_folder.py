@@ -270,7 +270,7 @@ def _together(batch: list[tuple[Any, int]]) -> list[Any]:
 
 
 def _shape(found: Any, reading: ImageReading) -> tuple[int, ...]:
-    """Return the shape of all images: the one asked for, or that of the first that is read."""
+    """Return the shape of all images: the size asked for, else that of the first readable one."""
     if reading.size is not None:
         return (reading.size,) * 2 if reading.gray else (3, reading.size, reading.size)
     images = (found.loader(path) for path, _ in found.samples)

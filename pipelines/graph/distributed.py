@@ -299,6 +299,7 @@ def _remove_checkpoint(graph: Partitioning, iteration: int) -> None:
 
 
 def _read(path: Path) -> Any:
+    """Return the content of a JSON file; None where there is none."""
     return json.loads(path.read_text()) if path.is_file() else None
 
 

@@ -109,6 +109,7 @@ def read_nodes(folder: str, n_nodes: int, first: int | None) -> pd.Index:
 
 @lru_cache(maxsize=1)
 def _cached_nodes(path: Path, written: int) -> pd.Index:
+    """Return the names of all nodes from a file, read again once it was written anew."""
     if path.name == WHOLE_NUMBERS:
         return pd.Index(np.load(path))
     return pd.Index(pd.read_parquet(path)["node"])

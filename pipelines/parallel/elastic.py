@@ -168,4 +168,5 @@ class _Listener:
 
 
 def _step_of(content: bytes | None) -> int:
+    """Return the step of a checkpoint, -1 where there is none."""
     return -1 if content is None else progress_of(content).step

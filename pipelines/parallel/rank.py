@@ -284,4 +284,5 @@ class Rank:
 
 
 def _finite(value: float) -> float | None:
+    """Return a number that JSON can hold: None for NaN and infinities."""
     return value if math.isfinite(value) else None

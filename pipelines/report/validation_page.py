@@ -352,6 +352,7 @@ class ValidationReport(Report[ValidationRecord]):
         return curves
 
     def _curve(self, algorithm: str, parameter: str, table: pd.DataFrame) -> Panel:
+        """Return the panel of an algorithm: the score against the values of one parameter."""
         mean = self.measure.of(table["score_mean"].to_numpy(float))
         std, ticks, scale = table["score_std"].to_numpy(float), None, "linear"
         x = pd.to_numeric(table["value"], errors="coerce").to_numpy(float)

@@ -115,7 +115,7 @@ def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
 
 
 def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """Begin and end of what lies between the pauses."""
+    """Return start and end of each period of work between two idle periods."""
     if not tasks:
         return []
     parts, start = [], min(task.started for task in tasks)

@@ -205,6 +205,7 @@ def _most_components(step: Step, rows: Rows) -> int | None:
 
 
 def _fit(step: Step, rows: Rows, y: Any, most: int | None) -> tuple[Any, Rows]:
+    """Fit a step with at most ``most`` components; return it and the rows as it transforms them."""
     from sklearn.base import clone
 
     transformer = clone(step.transformer)
