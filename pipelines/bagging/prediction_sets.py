@@ -43,27 +43,27 @@ def prediction_sets(
             # It misses the other classes, which are what each turn leaves out.
             warnings.filterwarnings("ignore", message=".*conformalization dataset has less labels")
             classifier = SplitConformalClassifier(
-                _AsSaid(n_classes), confidence_level=confidence, conformity_score="lac",
-                prefit=True,
+                _PrecomputedProbabilities(n_classes), confidence_level=confidence,
+                conformity_score="lac", prefit=True,
             ).conformalize(own, np.full(len(own), code))  # fmt: skip
         inside[:, code] = classifier.predict_set(new)[1][:, code, 0]
     return inside
 
 
 def _sums_to_one(probabilities: np.ndarray) -> np.ndarray:
-    """Return whether rows sum to 1, to within the rounding of single precision."""
+    """Return rows divided by their sums, which single precision has rounded."""
     wide = probabilities.astype(np.float64)
     whole: np.ndarray = wide / wide.sum(axis=1, keepdims=True)
     return whole
 
 
-class _AsSaid(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose rows are its own probabilities."""
+class _PrecomputedProbabilities(ClassifierMixin, BaseEstimator):
+    """A fitted classifier that takes class probabilities for ``X`` and predicts just them."""
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> _AsSaid:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> _PrecomputedProbabilities:
         """Do nothing: part of scikit-learn's interface."""
         return self
 
@@ -75,7 +75,7 @@ class _AsSaid(ClassifierMixin, BaseEstimator):
         return True
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the rows."""
+        """Return ``X`` itself, of shape (n_samples, n_classes)."""
         return X
 
     def predict(self, X: np.ndarray) -> np.ndarray:

@@ -282,7 +282,7 @@ def _models(name: str) -> ModuleType:
 
 
 def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
-    """Return a new network of the user's own class, or a copy of their module with fresh weights."""
+    """Return a network of the user's class, or a copy of their module with fresh weights."""
     made = inputs.module if inputs.module is not None else load_object("network", candidate.network)
     if isinstance(made, nn.Module):
         network = copy.deepcopy(made)
