@@ -39,7 +39,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert "candidates 7 of knn, forest x 3 folds = 21 fits" in said
     assert f"best       {best['algorithm']}: " in said
     assert f"cv error   {100 * (1 - best['score_mean']):.2f} % ±" in said
-    assert "fits       21 asked for, 9 made" in said
+    assert "fits       9 computed for 21 requested" in said
     assert f"report     {folder / 'report.html'}" in said
 
 

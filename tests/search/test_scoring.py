@@ -71,9 +71,12 @@ def test_rows_that_cannot_be_scored_say_why() -> None:
     [
         ("f1_marco", r"must be a scorer .* got 'f1_marco'; did you mean f1_macro\?"),
         ("zzz", "got 'zzz'; use for instance balanced_accuracy"),
-        ("neg_log_loss", "got neg_log_loss, which needs probabilities"),
-        ("roc_auc_ovr", "got roc_auc_ovr, which needs probabilities"),
-        ("neg_mean_squared_error", "must be a scorer of classes, got neg_mean_squared_error"),
+        ("neg_log_loss", "but neg_log_loss needs probabilities"),
+        ("roc_auc_ovr", "but roc_auc_ovr needs probabilities"),
+        (
+            "neg_mean_squared_error",
+            "must be a scorer for classification, got neg_mean_squared_error",
+        ),
     ],
 )
 def test_a_scoring_that_cannot_be_used_is_one_line(name: str, words: str) -> None:

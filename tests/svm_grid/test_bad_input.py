@@ -114,7 +114,8 @@ BAD = {
         lambda t: ["--scoring", "f1_marco"], r"--scoring .* got 'f1_marco'; did you mean f1_macro\?"
     ),
     "scoring of probabilities": (
-        lambda t: ["--scoring", "neg_log_loss"], "--scoring must need predictions or decision"
+        lambda t: ["--scoring", "neg_log_loss"],
+        "--scoring must work with predictions or decision values, but neg_log_loss needs",
     ),
     "scoring of two classes": (
         lambda t: ["--scoring", "roc_auc"], "--scoring roc_auc cannot score these 10 classes"
@@ -143,9 +144,9 @@ def test_a_folder_that_holds_another_run_is_refused(
 ) -> None:
     folder, _ = finished
     assert main([*SMALL, "--results", str(folder)]) == 2
-    assert "which holds a run; finish that one with --resume" in capsys.readouterr().err
+    assert f"but {folder} already holds a run; continue it with --resume" in capsys.readouterr().err
     assert main(["--resume", str(folder), "--n-c", "4"]) == 2
-    assert f"--n-c must stay 3 to resume {folder}, got 4" in capsys.readouterr().err
+    assert f"--n-c must stay 3 when resuming {folder}, got 4" in capsys.readouterr().err
 
 
 def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,4 +158,4 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["--dataset", str(path), "--target", "y", *grid, "--results", folder]) == 0
     path.write_text("a,b,y\n" + "\n".join(["9,9,0", *rows[1:]]))
     assert main(["--resume", folder]) == 2
-    assert "the content of t.csv has changed since" in capsys.readouterr().err
+    assert "needs the data of the original run, but t.csv has changed;" in capsys.readouterr().err

@@ -109,7 +109,7 @@ def test_features_are_computed_once_and_for_new_images(
               "--data-dir", str(tmp_path / "data"), "--results"]  # fmt: skip
     assert main([*chosen, str(tmp_path / "run"), *SMALL[:-1]]) == 0
     said = capsys.readouterr().out
-    assert f"features   {name}: {n_features} of each image, computed in" in said
+    assert f"features   {name}: {n_features:,} of each image, computed in" in said
     about = record(tmp_path / "run")
     assert about["features"]["name"] == name
     assert about["test_error"] == 0

@@ -121,7 +121,7 @@ def test_a_second_resumption_changes_nothing(
     (folder / "run.json").write_text(json.dumps(about))
     with Journal(folder / "journal.jsonl"):
         assert main(["--resume", str(folder), "--workers", "1"]) == 2
-    assert "which another process has open; wait for it to end" in capsys.readouterr().err
+    assert "is in use by another process; wait for it to end" in capsys.readouterr().err
     assert record(folder) == about
 
 
@@ -148,22 +148,23 @@ def test_a_dry_run_says_what_is_left_of_a_run(
         return line
 
     done, left = (sum(one["cost"] for one in part) for part in (some, records[25:]))
-    assert said([]).endswith(f"75 left, about {clock(120 / 2 * left / done)} on as many workers")
+    about_left = f"about {clock(120 / 2 * left / done)} with the same number of workers"
+    assert said([]).endswith(f"75 left, {about_left}")
     for one in some:
         del one["cost"]  # of a journal without predictions
     write()
     before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     assert said([]) == (
         f"resume     {folder}: 25 of 100 fits done in 1:30 min, 75 left, "
-        "about 3:00 min on as many workers"
+        "about 3:00 min with the same number of workers"
     )
     with Journal(folder / "journal.jsonl"):  # while another process goes on with it
         assert said([]).startswith("resume")
     assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
     (folder / "journal.jsonl").unlink()
-    assert said([]) == f"resume     {folder}: nothing finished yet, 100 fits left"
+    assert said([]) == f"resume     {folder}: no fit is finished yet, 100 to do"
     (folder / "run.json").write_text(json.dumps(about | {"status": "finished"}))
-    assert said([]) == f"resume     {folder} holds a finished run, 1:30 min"
+    assert said([]) == f"resume     {folder} is finished; it took 1:30 min"
 
 
 def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(

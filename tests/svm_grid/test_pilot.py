@@ -38,7 +38,7 @@ def test_a_larger_run_is_forecast(pilot, capsys):
     planned = forecast(pilot, capsys, "--n-gamma", "30", "--workers", "40")
     n_tasks = int(planned[0].split()[1])
     assert 30 <= n_tasks <= 90  # each gamma whole, or its three folds, where workers would idle
-    assert "walltime to ask for 0:" in planned[1]
+    assert "request a walltime of 0:" in planned[1]
 
 
 def test_more_rows_take_longer(pilot, capsys):
@@ -57,4 +57,4 @@ def test_what_is_no_run_is_refused_in_one_line(capsys):
 
 def test_a_pilot_goes_with_a_dry_run(pilot, capsys):
     assert svm_grid.main([*SMALL, "--pilot", pilot]) == 2
-    assert "--pilot must go with --dry-run" in capsys.readouterr().err
+    assert "--pilot needs --dry-run" in capsys.readouterr().err

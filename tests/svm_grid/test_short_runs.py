@@ -78,7 +78,7 @@ def test_more_than_a_short_run_has_processes(
     more: list[str], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--dry-run", *more]) == 0
-    assert f"the cluster would be {kind}" in capfd.readouterr().out
+    assert f"this run would use cluster {kind}" in capfd.readouterr().out
 
 
 def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
@@ -115,4 +115,4 @@ def test_threads_are_not_ranks() -> None:
         command_line("data_parallel", "--cluster", "threads"), capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "--cluster must be of processes" in done.stderr
+    assert "--cluster must use worker processes" in done.stderr

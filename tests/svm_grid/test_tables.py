@@ -162,7 +162,7 @@ def test_runs_that_cannot_answer(
     metadata["dataset"].pop("table")
     (tmp_path / "run.json").write_text(json.dumps(metadata))
     assert main(["predict", str(tmp_path), str(table)]) == 2
-    assert "whose data are images" in capsys.readouterr().err
+    assert "is a run on images" in capsys.readouterr().err
 
 
 def test_rows_of_a_table_without_a_header_line(
@@ -218,7 +218,8 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     assert main(["--dataset", str(run.parent / "pay.csv"), *GRID, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in said
-    assert "columns    1 column of numbers; 2 of categories with levels: sex (2), grade (3)" in said
+    levels = "2 of categories, with numbers of levels: sex (2), grade (3)"
+    assert f"columns    1 column of numbers; {levels}" in said
     header = next(line for line in said.splitlines() if "sex=F" in line)
     names = "class age age missing sex=F sex=M sex missing grade=1 grade=2 grade=x"
     assert header.split() == names.split()

@@ -49,7 +49,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     done = in_shell(f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"', *DRY,
                     PYTHONPATH=os.getcwd())  # fmt: skip
     assert done.returncode == 2
-    assert "the working directory is gone" in done.stderr
+    assert "the working directory no longer exists" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
