@@ -58,7 +58,7 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
     assert found.bound == pytest.approx(
         beta.ppf(1 - 0.05 / len(STARTS), found.n_wrong + 1, found.n_kept - found.n_wrong)
     )
-    assert "at most 1 % wrong, with confidence 95 %, from certainty" in found.line
+    assert "at most 1 % wrong, with confidence 95 %, at certainty" in found.line
     nothing = find_threshold(certainty[:50], is_wrong[:50], 0.01)
     assert nothing.threshold is None
     assert not nothing.keeps(certainty).any()

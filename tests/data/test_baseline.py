@@ -63,7 +63,7 @@ def test_a_search_that_beats_nothing_is_named(tmp_path: Path) -> None:
     mean = baseline["score_mean"]
     (first, second) = remarks_on(data, baseline, [mean, mean], baseline["test_error"])
     assert first.startswith(f"no candidate beats always answering 'no' (accuracy {mean:.4f})")
-    assert second.startswith("all 2 candidates score the same")
+    assert second.startswith("all 2 candidates have the same score")
     assert remarks_on(data, baseline, [mean, mean + 0.01], baseline["test_error"] - 0.01) == []
     (only,) = remarks_on(data, baseline, [mean, mean + 0.01], baseline["test_error"])
     assert only.startswith("on the test rows the best is no better than always answering 'no'")

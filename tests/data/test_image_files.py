@@ -116,8 +116,8 @@ def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> No
     ("name", "content", "says"),
     [
         ("none.png", None, "No such file"),
-        ("text.png", b"hello", "no image"),
-        ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "no image"),
+        ("text.png", b"hello", "not a readable image"),
+        ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a readable image"),
     ],
 )
 def test_a_file_that_is_no_picture_is_one_line(

@@ -193,8 +193,9 @@ def test_kinds_of_columns(pay):
     assert table.kinds.left_out == (("id", "id"), ("since", "date"))
     first, second = table.lines()
     assert "120 rows, target 'pay': 2 classes: high (" in first
-    assert "2 columns of numbers; 2 of categories with levels: sex (2), grade (3)" in second
-    assert "missing cells, to be imputed; left out: id (id), since (date)" in second
+    levels = "sex (2), grade (3)"
+    assert f"2 columns of numbers; 2 of categories, with numbers of levels: {levels};" in second
+    assert "missing cells, imputed; left out: id (id), since (date)" in second
 
 
 @pytest.mark.parametrize(

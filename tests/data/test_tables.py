@@ -170,24 +170,24 @@ def test_truncated(suffix, tmp_path, refused):
     else:
         save(FRAME, path)
     path.write_bytes(path.read_bytes()[:-40])
-    refused(lambda: read_table(path, "species"), "--dataset", "readable", str(path))
+    refused(lambda: read_table(path, "species"), "--dataset", "cannot be read", str(path))
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n3,4,5\n", "a,b\n1,2,3\n4,5,6\n", 'a,b\n1,"2\n'])
 def test_ragged_csv(text, csv, refused):
-    refused(lambda: read_table(csv(text), "b"), "--dataset", "readable", "fruit.csv")
+    refused(lambda: read_table(csv(text), "b"), "--dataset", "cannot be read", "fruit.csv")
 
 
 def test_csv_in_another_encoding(csv, refused):
     path = csv("größe,art\n1,süß\n", encoding="latin-1")
-    refused(lambda: read_table(path, "art"), "--dataset", "readable", "utf-8")
+    refused(lambda: read_table(path, "art"), "--dataset", "cannot be read", "utf-8")
 
 
 def test_parquet_with_two_columns_of_one_name(tmp_path, refused):
     path = tmp_path / "twice.parquet"
     columns = [pa.array([i]) for i in range(3)]
     pq.write_table(pa.Table.from_arrays(columns, names=["a", "b", "b"]), path)
-    refused(lambda: read_table(path, "a"), "--dataset", "readable", "twice.parquet")
+    refused(lambda: read_table(path, "a"), "--dataset", "cannot be read", "twice.parquet")
 
 
 def test_two_columns_whose_names_print_alike(tmp_path, monkeypatch, refused):
@@ -195,7 +195,7 @@ def test_two_columns_whose_names_print_alike(tmp_path, monkeypatch, refused):
     monkeypatch.setattr(pd, "read_parquet", lambda *args, **kwargs: frame)
     path = tmp_path / "twice.parquet"
     path.touch()
-    refused(lambda: read_table(path, "a"), "--dataset", "readable", "two columns", "'1'")
+    refused(lambda: read_table(path, "a"), "--dataset", "cannot be read", "two columns", "'1'")
 
 
 # The target
@@ -212,7 +212,9 @@ def test_the_last_column_is_the_target_where_it_has_few_values(write, refused):
     many = pd.DataFrame({"width": np.arange(60) / 7, "stars": np.arange(60) % 5})
     assert read_raw_table(write(many)).target == "stars"
     other = many[["stars", "width"]]
-    refused(lambda: read_raw_table(write(other)), "--target", "not given", "'stars', 'width'")
+    refused(
+        lambda: read_raw_table(write(other)), "--target", "column to predict", "'stars', 'width'"
+    )
     assert read_raw_table(write(other), task="regression").target == "width"
 
 
@@ -328,7 +330,7 @@ def test_a_column_without_a_value_is_left_out(write):
         ({"X": EXPECTED, "y": np.array([1, "a", 2, 3], object)}, ["'y'", "Python objects"]),
         (
             {"X": EXPECTED * np.nan, "y": np.arange(4)},
-            ["a column to learn from", "'x0' (no value)"],
+            ["must have a feature column", "'x0' (no value)"],
         ),
         ({"X": EXPECTED, "y": np.array([0, 1, np.nan, 1])}, ["--target", "1 of 4", "row 3"]),
     ],
@@ -407,4 +409,4 @@ def test_what_cudf_cannot_read_pandas_reads_or_explains(csv, fake_cudf, refused)
 
     fake_cudf[0].read_csv = fail
     assert read_table(csv("a,b\n1,2\n"), "b", device="gpu")[1].tolist() == [2]
-    refused(lambda: read_table(csv("a,b\n1,2\n3,4,5\n"), "b", device="gpu"), "readable")
+    refused(lambda: read_table(csv("a,b\n1,2\n3,4,5\n"), "b", device="gpu"), "cannot be read")

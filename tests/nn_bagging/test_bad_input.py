@@ -64,4 +64,4 @@ def test_changed_pictures_are_refused(
     (folder / "run.json").write_text(json.dumps(about))
     image(own, 5)
     assert main(["--resume", str(folder)]) == 2
-    assert "needs the images of --image as they were" in capsys.readouterr().err
+    assert "needs the images of --image unchanged, but one has changed" in capsys.readouterr().err

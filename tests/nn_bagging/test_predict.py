@@ -47,7 +47,7 @@ def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
     assert f"image      {own}\nclass      0\n" in said.out
     assert said.out.count("image ") == 1
     of_blank, of_none = said.err.splitlines()
-    assert f"got {blank}, which is nearly of one colour" in of_blank
+    assert f"but {blank} has nearly one colour" in of_blank
     assert "No such file" in of_none
     assert main(["predict", str(undisturbed), "--image", str(blank), str(blank)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
@@ -72,17 +72,21 @@ def test_predict_refuses_in_one_line(
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "run.json").write_text(json.dumps(
-        record(undisturbed) | {"status": "running"}))  # fmt: skip
+        record(undisturbed) | {"status": "running", "files": {}}))  # fmt: skip
     broken = tmp_path / "broken"
     shutil.copytree(undisturbed, broken)
     (broken / "members" / "member-01.safetensors").write_bytes(b"garbage")
+    undigested = tmp_path / "undigested"  # as an earlier version left it
+    shutil.copytree(broken, undigested)
+    (undigested / "run.json").write_text(json.dumps(record(undisturbed) | {"files": {}}))
     for argv, says in (
         ([str(undisturbed)], "--image"),
-        ([str(undisturbed), "--image", str(tmp_path / "text.png")], "no image"),
+        ([str(undisturbed), "--image", str(tmp_path / "text.png")], "not a readable image"),
         ([str(undisturbed), "--image", str(tmp_path / "none.png")], "No such file"),
         ([str(tmp_path / "none"), "--image", own], "RUN must be a run folder"),
-        ([str(tmp_path / "empty"), "--image", own], "none is finished yet"),
-        ([str(broken), "--image", own], "member-01.safetensors must be"),
+        ([str(tmp_path / "empty"), "--image", own], "RUN must hold a trained member"),
+        ([str(broken), "--image", own], "member-01.safetensors of a run must hold what"),
+        ([str(undigested), "--image", own], "member-01.safetensors must be"),
         ([str(undisturbed), "--image", own, "--output", own], "--output must be a folder"),
     ):
         assert main(["predict", *argv]) == 2
@@ -119,7 +123,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert "set        0" in of_zero
     assert "guarantee  certainty" in of_zero
     assert "novel sample" not in of_zero
-    assert "warning    a novel sample (p = 0.00" in of_bars
+    assert "warning    novel sample (p = 0.00" in of_bars
 
 
 def test_an_ensemble_of_before_is_asked_as_before(
@@ -128,6 +132,8 @@ def test_an_ensemble_of_before_is_asked_as_before(
     folder, own = tmp_path / "old", image(tmp_path / "zero.png", 0)
     shutil.copytree(guaranteed[0], folder)
     (folder / "selective_prediction.safetensors").unlink()
+    of_before = {name: value for name, value in record(folder).items() if name != "files"}
+    (folder / "run.json").write_text(json.dumps(of_before))
     assert main(["predict", str(folder), "--image", str(own)]) == 0
     said = capsys.readouterr().out
     assert "class      0" in said

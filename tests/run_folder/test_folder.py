@@ -32,7 +32,7 @@ def test_the_default_folder_is_new_each_time(
 
 def test_a_folder_with_a_run_is_refused(tmp_path: Path) -> None:
     RunFolder.create(str(tmp_path), "svm_grid").update(seed=1)
-    with pytest.raises(InputError, match="which holds a run; finish that one with --resume"):
+    with pytest.raises(InputError, match="already holds a run; continue it with --resume"):
         RunFolder.create(str(tmp_path), "svm_grid")
 
 
@@ -61,7 +61,7 @@ def test_only_a_run_of_the_same_command_is_opened(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--resume must be the folder of a run.*no run\.json"):
         RunFolder.open(tmp_path, "svm_grid")
     RunFolder.create(str(tmp_path), "nn_bagging").update(seed=1)
-    with pytest.raises(InputError, match="holds a run of nn_bagging"):
+    with pytest.raises(InputError, match=r"a run of svm_grid, got .*, a run of nn_bagging"):
         RunFolder.open(tmp_path, "svm_grid")
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json, which is damaged|which is damaged"):
