@@ -247,7 +247,7 @@ class Coloured(nn.Module):
 
 
 def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
-    models = _models(name)
+    models = torchvision_models(name)
     if name not in (known := models.list_models(module=models)):
         near = get_close_matches(name.lower(), [*OWN, *known], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -271,7 +271,14 @@ def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
     return Coloured(network) if gray else network
 
 
-def _models(name: str) -> ModuleType:
+def torchvision_models(name: str) -> ModuleType:
+    """Return ``torchvision.models``, in which the network ``name`` is looked for.
+
+    Raises
+    ------
+    InputError
+        torchvision is not installed.
+    """
     try:
         return importlib.import_module("torchvision.models")
     except ImportError:

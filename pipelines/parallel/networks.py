@@ -132,9 +132,15 @@ def refuse_unknown(name: str) -> str:
         There is no such network, or no such file.
     """
     path, colon, function = name.rpartition(":")
-    if name in NETWORKS or not colon:  # a name of torchvision's, which it knows
+    if name in NETWORKS:
         return ""
-    if not function.isidentifier():
+    if not colon:
+        from pipelines.nn.networks import torchvision_models
+
+        known = name in (models := torchvision_models(name)).list_models(module=models)
+    else:
+        known = function.isidentifier()
+    if not known:
         raise InputError(
             f"{opt('network')} must be one of {', '.join(NETWORKS)}, a name of "
             f"torchvision.models, module:Class or FILE.py:FUNCTION, got {name!r}"

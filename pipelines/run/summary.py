@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.data.dataset import Dataset
 from pipelines.run.progress import clock
 from pipelines.run_folder.measures import measure_of
-
-if TYPE_CHECKING:
-    pass
 
 CELLS_NAMED = 5
 WORTH_SAYING = 0.5  # seconds of compilation

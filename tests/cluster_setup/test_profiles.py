@@ -88,17 +88,17 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: slurm\nworkers: 100000000000", "workers must be a whole number from 1 to 10000"),
         ("queue: slurm\nmemory: 1e400", "memory must be a size such as 32 GiB, got '1e400'"),
         ("queue: slurm\nwalltime: 0:00:00", "walltime must be HH:MM:SS or D-HH:MM:SS"),
-        ("queue: slurm\naccount: 2026-99-99", "must be YAML, it is not (month must be in 1..12)"),
-        ("queue: slurm\ncores: " + 5000 * "1", "must be YAML, it is not (Exceeds the limit"),
+        ("queue: slurm\naccount: 2026-99-99", "is not valid YAML (month must be in 1..12)"),
+        ("queue: slurm\ncores: " + 5000 * "1", "is not valid YAML (Exceeds the limit"),
         (
             "queue: slurm\nshared_folder: ~no-such-user/x",
             "must be a folder, with ~USER",
         ),
-        ("queue: " + 10**5 * "[", "must be YAML, it is not (maximum recursion depth exceeded"),
-        ("queue: " + 3000 * "{a: ", "must be YAML, it is not"),
+        ("queue: " + 10**5 * "[", "is not valid YAML (maximum recursion depth exceeded"),
+        ("queue: " + 3000 * "{a: ", "is not valid YAML"),
         ("- queue", "must hold lines of 'key: value'"),
-        ("queue: [", "must be YAML, it is not at line"),
-        ("queue: !!python/object/apply:os.getcwd []", "must be YAML, it is not at line 1"),
+        ("queue: [", "is not valid YAML at line"),
+        ("queue: !!python/object/apply:os.getcwd []", "is not valid YAML at line 1"),
     ],
 )
 def test_a_wrong_profile_is_refused_in_one_line(own: Path, text: str, words: str) -> None:

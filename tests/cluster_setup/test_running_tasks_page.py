@@ -76,7 +76,7 @@ def test_a_task_that_has_told_nothing_is_shown(one_worker: Client) -> None:
     [
         ({"share": 0.999}, None, "99 %"),
         ({"share": 0.2, "folds": 1}, 75.4, "20 %, 1 fold done, 75 s"),
-        ({"share": 0.0, "compiled": 12}, 3.0, "0 %, compiling, 12 functions by now, 3 s"),
+        ({"share": 0.0, "compiled": 12}, 3.0, "0 %, compiling (12 functions so far), 3 s"),
         ({}, 4000.0, "nothing reported yet, 4,000 s"),
     ],
 )

@@ -36,7 +36,7 @@ def test_without_tls_is_warned_of() -> None:
     with open_cluster("local", 1, tls=False, echo=said.append) as client:
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert len(said) == 1
-    assert said[0].startswith("warning    --no-tls: whoever reaches the ports")
+    assert said[0].startswith("warning    --no-tls: anybody who reaches the ports")
 
 
 def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:

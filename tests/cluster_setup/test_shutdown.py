@@ -81,4 +81,4 @@ def test_a_cluster_that_cannot_start_is_one_line(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     (said,) = ended.stdout.splitlines()
-    assert said.startswith("--cluster local needs workers that start, but they ended before they")
+    assert said.startswith("--cluster local could not start its workers: they ended before they")

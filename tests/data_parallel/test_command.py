@@ -137,7 +137,8 @@ BAD = {
     "two": (["--sync", "never,average"], "--sync must be one strategy"),
     "both": (["--sync", "never", "--compare", "never"], "--sync and --compare exclude each other"),
     "twice": (["--compare", "never,never"], "--compare must name each strategy once"),
-    "network": (["--network", "cnn"], "--network must be one of approximator, bagging, mlp"),
+    "network": (["--network", "rnn"], "--network must be one of approximator, bagging, mlp, cnn"),
+    "other's": (["--network", "conv"], "--network must be one of approximator, bagging, mlp, cnn"),
     "file": (["--network", "none.py:make"], "--network must name a file that can be read"),
     "rows": (["--dataset", "mnist"], "--dataset is for a network that learns from rows"),
     "limit": (["--limit", "50"], "--limit is for a network that learns from rows"),
@@ -184,7 +185,8 @@ BAD = {
 def test_bad_input_is_one_line_and_status_2(name, tmp_path, capsys):
     options, message = BAD[name]
     folder = tmp_path / "run"
-    small = [one for one in SMALL if name not in ("network", "file", "rows") or one != "--points"]
+    rows = name in ("network", "other's", "file", "rows")
+    small = [one for one in SMALL if not rows or one != "--points"]
     if small != SMALL:
         small.remove("600")
     assert main([*small, *options, "--results", str(folder)]) == 2

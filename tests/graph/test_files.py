@@ -126,7 +126,7 @@ def test_columns_are_chosen_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("edges.xml", "", "edges must be a .csv, .tsv, .txt, .mtx, .parquet file, got"),
+        ("edges.xml", "", "edges can read .csv, .tsv, .txt, .mtx, .parquet files, got"),
         ("none.csv", None, "edges must be an existing file"),
         ("edges.csv", "", "edges must hold at least one edge"),
         ("edges.csv", "a,b\n", "edges must hold at least one edge, got none"),

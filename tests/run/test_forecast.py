@@ -63,5 +63,5 @@ def test_as_many_workers_as_stay_at_work():
     few = forecast.estimate_run(pilot, lambda n: tasks, 10)
     assert (few.seconds, few.work_seconds, few.walltime) == (600, 6000, "0:20:00")
     said = "\n".join(forecast.lines(few, 0.9))
-    assert "10 workers are worth asking for" in said
-    assert "10:30 min on them" in said
+    assert "10 workers would be busy 100% of the time (target 90%)" in said
+    assert "10:30 min in total, at worst" in said

@@ -24,7 +24,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
     with open_session("svm_grid", options_of(path), quiet_echo) as first:
         for _ in range(2):
             with (
-                pytest.raises(InputError, match="which another process has open"),
+                pytest.raises(InputError, match="is in use by another process"),
                 open_session("svm_grid", options_of(path), quiet_echo),
             ):
                 raise AssertionError("it has the folder, too")
@@ -109,7 +109,7 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
         )  # fmt: skip
     assert "reason" not in session.record
     with (
-        pytest.raises(RunStopped, match="holds the finished run as it was"),
+        pytest.raises(RunStopped, match=r"the finished run in .* is unchanged"),
         open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo),
     ):
         raise KeyboardInterrupt
@@ -128,6 +128,6 @@ def test_a_full_disk_does_not_make_a_run_look_finished(
             monkeypatch.setattr("os.fsync", full)
             session.finish({"n_cells": 1})
 
-    with pytest.raises(RunStopped, match=r"No space left on device; .* go on with .* --resume"):
+    with pytest.raises(RunStopped, match=r"No space left on device; .* resume with .* --resume"):
         finish(tmp_path / "run")
     assert RunFolder.open(tmp_path / "run", "svm_grid").record["status"] == "running"

@@ -64,7 +64,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--n-gamma", "2000000000"], "--n-gamma must be at most 10,000, got 2000000000"),
         (["--tol", "1e-320"], "--tol must be at least 1e-12 and below 1, got 1e-320"),
         (["--log-c", "299", "300"], "--log-c must be between -30 and 30"),
-        (["--results", "a", "--resume", "b"], "--results and --resume exclude each other"),
+        (["--results", "a", "--resume", "b"], "--results and --resume cannot be combined"),
     ],
 )
 def test_a_broken_rule_is_one_line_that_names_it(argv: list[str], words: str) -> None:
@@ -108,7 +108,7 @@ def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
 
 
 def test_a_resumed_run_refuses_a_changed_option() -> None:
-    with pytest.raises(InputError, match="--folds must stay 5 to resume r, got 3; leave it out"):
+    with pytest.raises(InputError, match="--folds must stay 5 when resuming r, got 3; remove it"):
         options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
 
 

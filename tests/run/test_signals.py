@@ -18,7 +18,7 @@ def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-    assert "once more ends at once" in capsys.readouterr().err
+    assert "press Ctrl-C again to quit at once" in capsys.readouterr().err
     assert signal.signal(number, before) == signal.SIG_DFL
 
 

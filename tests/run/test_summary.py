@@ -13,7 +13,7 @@ from pipelines.run.summary import CELLS_NAMED, failed_fits, of_data, wall_time
     [
         (None, "1,200 training rows, a table"),
         (1200, "1,200 training rows, a table"),
-        (9000, "1,200 training rows (all there are; --limit is 9,000), a table"),
+        (9000, "1,200 training rows (all available; --limit is 9,000), a table"),
     ],
 )
 def test_the_data(limit: int | None, rows: str) -> None:
@@ -27,14 +27,14 @@ def test_the_data(limit: int | None, rows: str) -> None:
 @pytest.mark.parametrize(
     ("record", "line"),
     [
-        ({"wall_seconds": 4.21}, "wall time  4.2 s to the answer"),
+        ({"wall_seconds": 4.21}, "wall time  4.2 s"),
         (
             {"wall_seconds": 185, "busy_share": 0.994},
-            "wall time  3:05 min to the answer, workers busy 99 %",
+            "wall time  3:05 min, workers busy 99 %",
         ),
         (
             {"wall_seconds": 72, "busy_share": 0.994, "compile_seconds": 64.6},
-            "wall time  1:12 min to the answer, 1:05 min of it compiling, once, workers busy 99 %",
+            "wall time  1:12 min, of which 1:05 min compiling (first run only), workers busy 99 %",
         ),
     ],
 )

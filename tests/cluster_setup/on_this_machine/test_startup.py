@@ -43,7 +43,7 @@ def test_workers_that_never_start_are_one_line() -> None:
     assert start.call_count == STARTS
     assert str(caught.value) == (
         "--cluster local could not start its workers: they ended before they connected, 3 times "
-        "in a row (no more); is there memory enough for --workers?"
+        "in a row (no more); is there enough memory for --workers?"
     )
 
 
