@@ -105,7 +105,7 @@ def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile: Profile) -
     nowhere = profile(partition="nowhere")
     with pytest.raises(ClusterError) as caught, open_cluster("slurm", 2, profile=nowhere):
         pass
-    assert "sbatch refused the job: sbatch: error: invalid partition" in str(caught.value)
+    assert "sbatch rejected the job: sbatch: error: invalid partition" in str(caught.value)
 
 
 def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
