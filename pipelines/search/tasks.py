@@ -152,7 +152,8 @@ def make_tasks(
     only : of a split, the candidates that are wanted; by default all of every split
     """
     n_splits = len(problem.splits[stage, share])
-    shape = getattr(problem.data.X, "shape", (len(problem.data.y), 1))
+    X = problem.data.X
+    shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     tasks = []
     for number, group in enumerate(problem.groups):
         estimators = [problem.candidates[i].final for i in group.members]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed import Client
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
@@ -150,3 +151,14 @@ def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:
     assert search.cv_results_["mean_test_score"].tolist() == [3, 7]
     assert set(seen) == {RandomForestClassifier}
     assert search.fits == (4, 2)
+
+
+def test_a_search_without_a_target() -> None:
+    X, _ = load_iris(return_X_y=True)
+    grid, estimator = {"n_clusters": [2, 3, 4]}, KMeans(n_init=1, random_state=0)
+    ours = GridSearch(estimator, grid).fit(X)
+    theirs = GridSearchCV(estimator, grid).fit(X)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
