@@ -19,6 +19,7 @@ from pipelines.bagging.selective_prediction import (
 )
 from pipelines.console import echo, print_error
 from pipelines.data.image_files import ImageFormat
+from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
@@ -125,8 +126,8 @@ def predict_table(run: Path, table: Path, output: Path | None = None) -> list[st
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
     more = _columns(answers, assessed, deferred, classes)
     lines = rows.write(np.array(classes), answers.vote, check_output(output), more)
-    n_deferred = int(np.sum(answers.deferred))
-    lines += [f"warning    {n_deferred} rows: {RULE[0].lower()}{RULE[1:]}"] * (n_deferred > 0)
+    if n_deferred := int(np.sum(answers.deferred)):
+        lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
     return (
         lines
         if selective is None or assessed is None

@@ -88,12 +88,14 @@ class Network:
         """Return convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
         from torch import nn
 
+        from pipelines.data.dataset import channels_height_width
+
         assert self.image_shape is not None
-        height, width = self.image_shape
+        channels, height, width = channels_height_width(self.image_shape)
         n_features = CHANNELS * (height - KERNEL + 1) * (width - KERNEL + 1)
         return nn.Sequential(
-            nn.Unflatten(1, (1, height, width)),
-            nn.Conv2d(1, CHANNELS, KERNEL),
+            nn.Unflatten(1, (channels, height, width)),
+            nn.Conv2d(channels, CHANNELS, KERNEL),
             nn.ReLU(),
             nn.Flatten(),
             nn.Linear(n_features, HIDDEN),
