@@ -97,7 +97,7 @@ def test_jobs_that_die_at_once_end_the_run_in_one_line(
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "jobs in a row ended before their worker connected" in done.stderr
-    assert "said: module: cuda/99 is not here" in done.stderr
+    assert "printed: module: cuda/99 is not here" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
