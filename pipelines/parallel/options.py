@@ -167,7 +167,8 @@ class TrainingOptions(StageOptions, NetworkOptions):
     @property
     def base_rate(self) -> float:
         """The learning rate of one rank."""
-        return self.learning_rate or USUAL.get(self.network, USUAL["mlp"])[1]
+        usual = USUAL.get(self.network, USUAL["mlp"])[1]
+        return usual if self.learning_rate is None else self.learning_rate
 
     def rate(self, step: int, n_ranks: int) -> float:
         """Return the learning rate of a step, counted from 1.

@@ -41,7 +41,7 @@ def test_sbatch_writes_a_job_that_runs_everything(
 def test_srun_outside_of_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with (
-        pytest.raises(ClusterError, match="--cluster srun needs an allocation of Slurm"),
+        pytest.raises(ClusterError, match="--cluster srun must run inside a Slurm allocation"),
         open_cluster("srun"),
     ):
         pass

@@ -80,13 +80,15 @@ def test_a_rank_without_the_secret_is_refused_by_name():
 
 
 def test_ranks_on_one_host_listen_on_its_loopback_alone():
-    def work(group):
+    def listening() -> set[tuple[str, int]]:
         return {
-            one.laddr.ip for one in psutil.Process().net_connections("tcp")
+            tuple(one.laddr) for one in psutil.Process().net_connections("tcp")
             if one.status == psutil.CONN_LISTEN
         }  # fmt: skip
 
-    assert on_ranks(2, work) == [{"127.0.0.1"}] * 2
+    before = listening()  # of what other tests left open in this process
+    found = on_ranks(2, lambda group: {host for host, _ in listening() - before})
+    assert found == [{"127.0.0.1"}] * 2
 
 
 def test_an_address_has_an_interface():

@@ -141,6 +141,8 @@ def compiling(heard: threading.Event, longest: float) -> None:
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> threading.Event:
     monkeypatch.setattr(compiled_module.announcement, "_said", False)
+    # numba does not tell the end of a compilation that an earlier test interrupted.
+    monkeypatch.setattr(compiled_module.announcement, "_depth", 0)
     event = threading.Event()
     monkeypatch.setattr(caplog.handler, "emit", lambda record: event.set())
     return event
