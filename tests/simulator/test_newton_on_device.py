@@ -194,7 +194,8 @@ def test_fewer_members_than_rows():
 def test_every_definite_kernel_with_folds_and_weights(kernel, Cs):
     X, y = noisy(60, seed=3)
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
-    options = {"kernel": kernel, "coef0": 1.0, "class_weight": {0: 2.0}}
+    # Each is within tol of the optimum, which at the largest C is 2e-4 of it for the usual 1e-3.
+    options = {"kernel": kernel, "coef0": 1.0, "class_weight": {0: 2.0}, "tol": 1e-4}
     agree(X, y, 0.5, Cs, folds, **options)
 
 
