@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,13 +141,20 @@ def compiling(heard: threading.Event, longest: float) -> None:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> threading.Event:
-    monkeypatch.setattr(compiled_module.announcement, "_said", False)
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Set when the announcement is logged, whatever earlier tests left of it and of its logger."""
+    event, handler = threading.Event(), logging.Handler()
+    logger = logging.getLogger(compiled_module.__name__)
+    for name, value in (("handlers", [handler]), ("filters", []), ("disabled", False)):
+        monkeypatch.setattr(logger, name, value)
+    monkeypatch.setattr(handler, "emit", lambda record: event.set())
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
     # numba does not tell the end of a compilation that an earlier test interrupted.
-    monkeypatch.setattr(compiled_module.announcement, "_depth", 0)
-    event = threading.Event()
-    monkeypatch.setattr(caplog.handler, "emit", lambda record: event.set())
-    return event
+    for name, value in (("_said", False), ("_depth", 0), ("_timer", None)):
+        monkeypatch.setattr(compiled_module.announcement, name, value)
+    logger.setLevel(logging.WARNING)
+    yield event
+    logger.setLevel(logging.NOTSET)
 
 
 def test_compiling_is_said_once_and_only_where_it_takes_long(
