@@ -1,8 +1,7 @@
 """What ranks bring to one network: ``python -m benchmarks.data_parallel``.
 
 Runs of ``pipelines.data_parallel`` on a local cluster, read from what they leave: speed-up and
-communication of two ranks, gradients shared at each tenth step against each step, stages of a wide
-network and of the study's small one by every schedule.
+communication of two ranks, gradients shared at each tenth step against each step.
 """
 
 from __future__ import annotations
@@ -17,15 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import add_count, add_results, exit_status
-from benchmarks.keep import keep, markdown_table, stamped
+from benchmarks.keep import keep, stamped
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.data_parallel"
-PARTS = ("speed-up", "every-k", "stages")
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
-# Micro-batches of 64 rows through eight equal layers: 5 ms and more on a rank.
-WIDE = ("--network", "mlp", "--hidden", ",".join(["1024"] * 7), "--batch-size", "512")
-SMALL = ("--network", "approximator", "--points", "8000", "--batch-size", "512")
+PARTS = ("speed-up", "every-k")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +42,7 @@ def _parser() -> OneLineParser:
 def _run(options: argparse.Namespace) -> None:
 
     parts = options.only or PARTS
-    measured = {"speed-up": _speed_up, "every-k": _every_k, "stages": _stages}
+    measured = {"speed-up": _speed_up, "every-k": _every_k}
     record = stamped(
         "data_parallel",
         limit=options.limit,
@@ -115,37 +110,6 @@ def _every_k(options: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds, "ratio": float(middle["every-k=10"] / middle["every-step"])}
 
 
-def _stages(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A wide network and a small one: on one rank, as copies on two, as stages on two."""
-    rows = []
-    epochs = ("--epochs", str(options.epochs))
-    for name, network in (("wide", (*WIDE, *_mnist(options))), ("small", SMALL)):
-        for ranks in (1, 2):
-            # Two ranks share the batch of one, so that all do the same step.
-            batch = str(512 // ranks)
-            table, _ = _left_by(*network, *epochs, "--ranks", str(ranks), "--batch-size", batch)
-            rows.append({"network": name, "how": f"copies on {ranks}", **_step_of(table)})
-        for schedule in SCHEDULES:
-            table, run = _left_by(
-                *network, *epochs, "--pipeline-stages", "2", "--micro-batches", "8", "--schedule",
-                schedule,
-            )  # fmt: skip
-            (found,) = run["pipelines"]
-            kept = ("ideal", "measured", "imbalance", "communication", "kept", "stages")
-            rows.append(
-                {"network": name, "how": schedule, **_step_of(table),
-                 "micro_batch_ms": 1000 * found["compute"] / found["micro_batches"],
-                 **{one: found[one] for one in kept}}
-            )  # fmt: skip
-    return rows
-
-
-def _step_of(table: Any) -> dict[str, float]:
-    epochs = _seconds_of_epochs(table)
-    steps = table["step"].max() / table["epoch"].max()
-    return {"step_ms": 1000 * float(epochs["all"].median() / steps)}
-
-
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     from benchmarks.machine import in_words
@@ -169,32 +133,8 @@ def page(record: dict[str, Any]) -> str:
             f"repeats: gradients shared at each step {bands['every-step']}, at each tenth "
             f"{bands['every-k=10']}, {found['ratio']:.2f} of that."
         )
-    if found := record.get("stages"):
-        parts += [
-            "Steps of 512 rows: as copies, which share the rows, and as two stages with eight "
-            "micro-batches. The bubble is the share of the ranks' time in which they compute "
-            "nothing.",
-            _table_of_stages(found),
-        ]
     parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n")
     return "\n\n".join(parts)
-
-
-def _table_of_stages(rows: list[dict[str, Any]]) -> str:
-    shares = ("ideal", "measured", "imbalance", "communication")
-    return markdown_table(
-        ["network", "how", "ms a step", "ms a micro-batch", *(f"{one} %" for one in shares),
-         "micro-batches kept"],
-        [
-            [
-                row["network"], row["how"], f"{row['step_ms']:.1f}",
-                f"{row['micro_batch_ms']:.1f}" if "ideal" in row else "–",
-                *(f"{100 * row[one]:.1f}" if "ideal" in row else "–" for one in shares),
-                ", ".join(str(one["micro_batches"]) for one in row.get("kept", ())) or "–",
-            ]
-            for row in rows
-        ],
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

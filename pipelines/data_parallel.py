@@ -91,33 +91,23 @@ class DataParallel(job.Job[Options]):
     def plan(self, data: Problem) -> list[str]:
         """Plan the trainings: data, architecture, strategies and number of repetitions."""
         options, self.problem = self.options, data
-        network = data.network.make(0)  # an error of the user's file shows now
+        data.network.make(0)  # an error of the user's file shows now
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = chosen(options.augment, image_shape is not None, ink)
         self.options = options = replace(options, augment=augment)
-        plan = options.pipeline()
-        lines = []
-        if plan is not None:
-            from pipelines.parallel.stages.cuts import blocks_of
-
-            blocks_of(network, options.network, plan.n_stages)
-            lines = [
-                f"stages     {plan.n_stages} on {plan.n_ranks} ranks, {plan.schedule}, "
-                f"{plan.n_micro} micro-batches; ideal bubble {plan.ideal_bubble:.1%}"
-            ]
-        if options.open_ranks:
-            lines.append(
-                "warning    --open-ranks: whoever reaches the ranks' ports, or the network between "
-                "their hosts, may read and disturb the training"
-            )
-        return [
+        lines = [
             f"data       {data.name}: {data.n_train:,} training rows, "
             f"{len(data.validation['y']):,} held out, {len(data.test['y']):,} test rows",
             f"training   {options.network}, {options.chosen_optimizer} at {options.base_rate:g}, "
             f"batches of {options.batch_size} on each rank, at most {options.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
-            *lines,
         ]
+        if options.open_ranks:
+            lines.append(
+                "warning    --open-ranks: whoever reaches the ranks' ports, or the network between "
+                "their hosts, may read and disturb the training"
+            )
+        return lines
 
     def restore(self, session: Session) -> None:
         """Read the trainings that ended before."""
@@ -127,9 +117,6 @@ class DataParallel(job.Job[Options]):
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
         self.restarts: list[dict[str, Any]] = list(session.record.get("restarts", []))
-        self.staged: dict[str, Any] = {
-            one["training"]: one for one in session.record.get("pipelines", [])
-        }
 
     def configure(self, cluster: Cluster) -> dict[str, Any]:
         """Choose the number of ranks."""
@@ -137,24 +124,12 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.answer import Training
         from pipelines.parallel.elastic import refuse_several_hosts
 
-        options, plan = self.options, self.options.pipeline()
-        if plan is not None and cluster.device != "cpu":
-            raise InputError(
-                "--pipeline-stages works on CPU cores only; on GPUs it has not been "
-                "tried; use --cluster local, or remove it"
-            )
+        options = self.options
         there = max(
             len(cluster.workers), forecast_workers(cluster.client).wanted, options.workers or 1
         )
         # A resumed run goes on with the numbers it began with.
         ranks = options.ranks or tuple(self.record.get("ranks", ())) or (there,)
-        if plan is not None:
-            ranks = (plan.n_ranks,)
-            if plan.n_ranks > there:
-                raise InputError(
-                    f"--pipeline-stages must be at most {there}, the number of workers, got "
-                    f"{plan.n_ranks}; take --workers {plan.n_ranks}"
-                )
         if max(ranks) > there:
             raise InputError(
                 f"--ranks must be at most {there}, the number of workers, got {max(ranks)}; take "
@@ -181,18 +156,11 @@ class DataParallel(job.Job[Options]):
                 self.ended.pop(training.name, None)
         refuse_unshared(cluster.client, session.path, opt("results"))
         todo = [training for training in self.trainings if training.name not in self.ended]
-        shared = self.problem
-        rows = session.path / names.ROWS_ON_DISK
-        if self.options.storage == "parquet" and todo:
-            from pipelines.data.batches import write_rows
-
-            write_rows(rows, self.problem.train)
-            shared = self.problem.without_train()
         with session.journal_writer(cluster, todo) as journal_writer:
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    done = self._train(session, cluster, training, shared)
+                    done = self._train(session, cluster, training)
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
@@ -210,12 +178,9 @@ class DataParallel(job.Job[Options]):
                     outcome = Outcome(training, None, None, workers, started, done.seconds)
                 self.ended[training.name] = table
                 journal_writer.record(outcome, table)
-        rows.unlink(missing_ok=True)
-        return {"restarts": self.restarts, "pipelines": list(self.staged.values())}
+        return {"restarts": self.restarts}
 
-    def _train(
-        self, session: Session, cluster: Cluster, training: Training, problem: Problem
-    ) -> Trained:
+    def _train(self, session: Session, cluster: Cluster, training: Training) -> Trained:
         from pipelines.nn.device_rows import torch_device
         from pipelines.parallel.elastic import train_on
         from pipelines.parallel.rank import TrainingPlan
@@ -232,8 +197,6 @@ class DataParallel(job.Job[Options]):
                     f"epoch      {message['epoch']:,} of {training.name}"
                     + ("" if loss is None else f": validation loss {loss:.4g}")
                 )
-            if message["kind"] == "stages":
-                self.staged[training.name] = {"training": training.name, **found}
             if message["kind"] == "restart":
                 self.restarts.append({"training": training.name, **found})
                 session.folder.update(restarts=self.restarts)
@@ -249,10 +212,10 @@ class DataParallel(job.Job[Options]):
         of_training = {name: getattr(self.options, name) for name in names_of_options}
         order = TrainingPlan(
             TrainingOptions(**of_training), training.strategy, training.seed(self.options.seed),
-            None, str(checkpoint.resolve()), str((session.path / names.ROWS_ON_DISK).resolve()),
+            None, str(checkpoint.resolve()),
         )  # fmt: skip
         return train_on(
-            cluster.client, problem, order, training.ranks, on_message,
+            cluster.client, self.problem, order, training.ranks, on_message,
             device=torch_device(cluster.device), threads=cluster.threads,
             open_ranks=self.options.open_ranks or self.options.no_tls,
         )  # fmt: skip
@@ -276,11 +239,6 @@ class DataParallel(job.Job[Options]):
                 f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
                 f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
                 f"{one['steps']:,} steps, {one['seconds']:.1f} s"
-            )
-        for one in record.get("pipelines", ()):
-            lines.append(
-                f"bubble     {one['measured']:.1%} of the ranks' time: {one['ideal']:.1%} ideal, "
-                f"{one['imbalance']:.1%} imbalance, {one['communication']:.1%} communication"
             )
         if restarts := record.get("restarts"):
             lost = sum(one["steps_lost"] for one in restarts)

@@ -1,1 +1,1 @@
-"""Train one network on many ranks: strategies, pipeline stages, and lost ranks."""
+"""Train one network on many ranks: strategies, and lost ranks."""

@@ -13,7 +13,6 @@ from pipelines.errors import InputError
 from pipelines.parallel.checkpoint import Progress, progress_of, read
 from pipelines.parallel.problem import Problem
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
-from pipelines.parallel.stages.rank import StagedRank
 from pipelines.process_group.group import Group, ProcessGroupError
 from pipelines.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
@@ -57,8 +56,7 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     ProcessGroupError
         Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
     """
-    staged = order.options.pipeline_stages is not None and group.n_ranks > 1
-    rank = (StagedRank if staged else Rank)(problem, order, group, send)
+    rank = Rank(problem, order, group, send)
     try:
         return rank.train()
     except ProcessGroupError as error:
@@ -86,8 +84,7 @@ def train_on(
     """
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
-    staged = ["torch.distributed.pipelining"] if order.options.pipeline_stages else []
-    load_on_workers(client, ["torch", *staged])
+    load_on_workers(client, ["torch"])
     listener, failures = _Listener(on_message), 0
     patience, whole = SECONDS_TO_BEGIN, True
     while True:

@@ -24,8 +24,8 @@ class FlatModel:
     Attributes
     ----------
     weights : float32 tensor of shape (n_weights,)
-    shared : float32 tensor of shape (n_weights + 2,)
-        The gradient, and after it places for its square and the loss, which travel with it.
+    shared : float32 tensor of shape (n_weights + 1,)
+        The gradient, and after it a place for the loss, which travels with it.
     gradient : the first n_weights of these
     buffers : tensors by name, those of the network that are floating-point numbers
     """
@@ -38,8 +38,8 @@ class FlatModel:
         self.network = network.to(device=device, dtype=torch.float32)
         parameters = list(self.network.parameters())
         self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
-        self.shared = torch.zeros(len(self.weights) + 2, device=device)
-        self.gradient = self.shared[:-2]
+        self.shared = torch.zeros(len(self.weights) + 1, device=device)
+        self.gradient = self.shared[:-1]
         first = 0
         for one in parameters:
             last = first + one.numel()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipelines.errors import InputError, flag_of
+from pipelines.errors import InputError
 from pipelines.nn.augment import check_augment
-from pipelines.parallel.stages.schedules import SCHEDULES, Plan
 from pipelines.parallel.strategies import is_strategy
 from pipelines.run.options import at_least, finite, number, option, positive, share
 
@@ -19,10 +18,9 @@ USUAL = {
     "cnn": ("sgd", 0.05),
 }
 ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
-MICRO_BATCHES, SCHEDULE = 8, "1f1b"
 OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
-STORAGES = ("device", "host", "parquet")
+STORAGES = ("device", "host")
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
@@ -68,41 +66,14 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True)
-class StageOptions:
-    """Options that divide one network among ranks."""
-
-    group: ClassVar[str] = "stages"
-
-    pipeline_stages: int | None = number(
-        None, "in place of copies: cut the network into stages for so many workers, at least 2",
-        check=at_least(2, 1000), metavar="P",
-    )  # fmt: skip
-    micro_batches: int | None = number(
-        None, f"into which each batch is cut on its way through them (default: {MICRO_BATCHES})",
-        metavar="M",
-    )  # fmt: skip
-    schedule: str = option(
-        SCHEDULE, "in which order stages work through them; interleaved and zero-bubble give each "
-        "worker two",
-        choices=SCHEDULES,
-    )  # fmt: skip
-
-    def pipeline(self) -> Plan | None:
-        """Return the plan of stages, or None where there are none."""
-        if self.pipeline_stages is None:
-            return None
-        return Plan(self.schedule, self.pipeline_stages, self.micro_batches or MICRO_BATCHES)
-
-
-@dataclass(frozen=True)
-class TrainingOptions(StageOptions, NetworkOptions):
+class TrainingOptions(NetworkOptions):
     """Options of the training and of its ranks."""
 
     group: ClassVar[str] = "training"
 
     sync: str = option(
         "every-step", "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
-        "never, average=K (models each K epochs), post-local=K, diloco=K (steps)",
+        "never, average=K (models each K epochs)",
         check=lambda text: "one strategy" if "," in text else is_strategy(text),
         metavar="NAME[=K]",
     )  # fmt: skip
@@ -137,13 +108,8 @@ class TrainingOptions(StageOptions, NetworkOptions):
         None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
     )
     storage: str = option(
-        "device", "where the rows lie: in the device's memory, the host's, or in a Parquet file of "
-        "the run's folder, of which workers hold a part at a time and which is shuffled less",
-        choices=STORAGES,
+        "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
     )  # fmt: skip
-    prefetch: int = number(
-        0, "batches that a thread gathers ahead", check=at_least(0, 1000), changes_results=False
-    )
     checkpoint_seconds: float = option(
         10.0, "between checkpoints on disk", parse=float, check=positive, metavar="S",
         changes_results=False,
@@ -196,45 +162,9 @@ class TrainingOptions(StageOptions, NetworkOptions):
                 f"--momentum is for --optimizer sgd, got {self.momentum:g} with {optimizer}; leave "
                 "it out"
             )
-        if self.optimizer == "sgd" and any(one.startswith("diloco") for one in self.strategies()):
-            raise InputError("--optimizer must be adamw with diloco, got sgd; leave it out")
-        self._refuse_of_stages()
         for name, network in (("hidden", "mlp"), ("points", "approximator")):
             if getattr(self, name) is not None and self.network != network:
                 raise InputError(
                     f"--{name} is for --network {network}, got --network {self.network}; leave it "
                     "out"
                 )
-
-    def _refuse_of_stages(self) -> None:
-        plan = self.pipeline()
-        if plan is None:
-            for name, usual in (("micro_batches", None), ("schedule", SCHEDULE)):
-                if (value := getattr(self, name)) != usual:
-                    raise InputError(
-                        f"{flag_of(name)} is for --pipeline-stages, got {value} without; add "
-                        "--pipeline-stages 2"
-                    )
-            return
-        if self.strategies() != ["every-step"]:
-            raise InputError(
-                "--sync must be every-step with --pipeline-stages, whose ranks have no copies of "
-                f"the network to keep in step, got {self.compare or self.sync}; leave it out"
-            )
-        if self.ranks is not None and self.ranks != (plan.n_ranks,):
-            raise InputError(
-                f"--ranks must be {plan.n_ranks}, the number of --pipeline-stages: "
-                f"{plan.schedule} is not run beside copies of itself, got "
-                f"{','.join(map(str, self.ranks))}; leave it out"
-            )
-        if self.scale_lr != "none":
-            raise InputError(
-                "--scale-lr is for ranks that have a batch each, with --pipeline-stages they "
-                f"share one, got {self.scale_lr}; leave it out"
-            )
-        if plan.n_micro > self.batch_size:
-            raise InputError(
-                f"--micro-batches must be at most --batch-size, {self.batch_size}, got "
-                f"{plan.n_micro}; take larger batches"
-            )
-        plan.refuse_impossible()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches.batches import share
+from pipelines.data.batches import share
 from pipelines.data.dataset import channels_height_width
 from pipelines.errors import InputError, opt
 from pipelines.parallel.networks import Network
@@ -18,7 +17,7 @@ from pipelines.parallel.networks import Network
 if TYPE_CHECKING:
     import torch
 
-    from pipelines.data.batches.storage import Columns
+    from pipelines.data.batches import Columns
     from pipelines.process_group.group import Group
 
 CLASSES, NUMBERS = "classification", "regression"
@@ -76,11 +75,6 @@ class Problem:
                 digest.update(f"{one.dtype.str} {one.shape};".encode())
                 digest.update(np.ascontiguousarray(one).view(np.uint8).data)
         return digest.hexdigest()
-
-    def without_train(self) -> Problem:
-        """Return the same for workers that read the rows from elsewhere: their X is left out."""
-        train = self.train | {"X": self.train["X"][:0]}
-        return dataclasses.replace(self, train=train)
 
     def describe(self) -> dict[str, Any]:
         """Return the JSON-serialisable metadata of the data."""

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.data.batches import Batch, Batches, DeviceRows, HostRows, ParquetRows, Rows
-from pipelines.parallel import noise
+from pipelines.data.batches import Batch, Batches
 from pipelines.parallel.checkpoint import BEST, Progress, best_of, from_bytes, to_bytes, write
 from pipelines.parallel.flat import FlatModel, with_weights
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import Problem
-from pipelines.parallel.strategies import TrainingStep, strategy_of
+from pipelines.parallel.strategies import strategy_of
 from pipelines.process_group.group import Group
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ class TrainingPlan:
         A checkpoint to go on from.
     checkpoint : str
         Where rank 0 writes checkpoints.
-    rows : str
-        The Parquet file of the rows, where they stay on disk.
     """
 
     options: TrainingOptions
@@ -48,7 +45,6 @@ class TrainingPlan:
     seed: int
     start: bytes | None
     checkpoint: str
-    rows: str = ""
 
 
 class Rank:
@@ -62,8 +58,8 @@ class Rank:
         options = self._options = order.options
         self._strategy = strategy_of(order.sync)
         self._network = problem.network.make(order.seed)
-        self._model = self._make_model(
-            self._network, self._strategy.inner or options.chosen_optimizer
+        self._model = FlatModel(
+            self._network, options.chosen_optimizer, options.momentum, group.device
         )
         self._progress = Progress()
         kept: dict[str, torch.Tensor] = {}
@@ -71,18 +67,10 @@ class Rank:
             kept, self._progress = from_bytes(order.start)
             self._model.load(kept)
         self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
-        self._strategy.begin(self._model, {n[6:]: t for n, t in kept.items() if n[:6] == "outer "})
-        rank, n_ranks = self._place()
-        stored: Rows
-        if options.storage == "parquet":
-            columns = {name: name for name in problem.train}
-            stored = ParquetRows(order.rows, columns, device=group.device)
-        else:
-            kind = HostRows if options.storage == "host" else DeviceRows
-            stored = kind(problem.train, group.device)
         self._batches = Batches(
-            stored, batch_size=options.batch_size, seed=order.seed,
-            map=problem.prepare, prefetch=options.prefetch, rank=rank, n_ranks=n_ranks,
+            problem.train, batch_size=options.batch_size, seed=order.seed, map=problem.prepare,
+            rank=group.rank, n_ranks=group.n_ranks, device=group.device,
+            on_host=options.storage == "host",
         )  # fmt: skip
         self._batches.load_state_dict(
             {"seed": order.seed, "epoch": self._progress.epoch, "position": self._progress.position}
@@ -93,106 +81,78 @@ class Rank:
         )
         self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
-        self._noise = noise.NoiseScale()
         self._last_news = self._last_write = time.monotonic()
 
-    def _make_model(self, network: torch.nn.Module, optimizer: str) -> FlatModel:
-        """Build this rank's model of the network."""
-        return FlatModel(network, optimizer, self._options.momentum, self._group.device)
-
-    def _place(self) -> tuple[int, int]:
-        """Return this rank's place among those that divide a batch, and their number."""
-        return self._group.rank, self._group.n_ranks
-
-    def _make_equal(self) -> None:
-        """Broadcast rank 0's first weights, which may differ in bits between GPUs."""
-        for one in (*self._model.state().values(), *self._strategy.state().values()):
-            self._group.broadcast(one)
-
     def train(self) -> bytes:
+        """Train until the end, and return the last checkpoint; raises as ``Group.sum``."""
         group, progress = self._group, self._progress
-        self._make_equal()
+        for one in self._model.state().values():  # first weights may differ in bits between GPUs
+            group.broadcast(one)
         self._keep()
         group.tally()
         self._tell({"kind": "begun", "step": progress.step, "n_weights": self._model.n_weights})
         self._began = time.perf_counter() - progress.seconds
         while not progress.done:
             self._epoch()
-        best = with_weights(self._network, best_of(self._state() | self._best))
+        best = with_weights(self._network, best_of(self._model.state() | self._best))
         loss, metric = self._problem.measure(best, self._test, group)
         self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:
-        progress, options, group = self._progress, self._options, self._group
+        progress, strategy, group = self._progress, self._strategy, self._group
         began = time.perf_counter()
         for batch in self._batches:
-            now = TrainingStep(progress.step + 1, progress.epoch, options.epochs)
-            self._step(batch, now)
-            progress.step, progress.position = now.step, batch.position
-            equal = self._strategy.always_equal
-            if self._strategy.merges(now):
-                self._strategy.merge(self._model, group)
-                equal = True
+            self._step(batch, progress.step + 1)
+            progress.step, progress.position = progress.step + 1, batch.position
             progress.seconds = time.perf_counter() - self._began
-            if equal and not self._strategy.always_equal:
-                self._add_up_loss()
-                self._keep()
-            if equal:
+            if strategy.always_equal:
                 self._write_in_time()
             if time.monotonic() - self._last_news >= SECONDS_BETWEEN_EVENTS:
                 self._last_news = time.monotonic()
-                self._tell({"kind": "news", "step": now.step, "epoch": progress.epoch + 1})
-        now = TrainingStep(progress.step, progress.epoch, options.epochs)
-        merged = self._strategy.merges_after_epoch(now)
-        if merged:
-            self._strategy.merge(self._model, group)
-        self._add_up_loss()
+                self._tell({"kind": "news", "step": progress.step, "epoch": progress.epoch + 1})
+        averaged = strategy.averages(progress.epoch)
+        if averaged:
+            self._average()
+        total = self._loss.clone()
+        group.sum(total)
+        self._count(total)
         communication, wait = group.tally()
         spent = time.perf_counter() - began
         progress.seconds = time.perf_counter() - self._began
-        self._end_epoch(spent, communication, wait, merged or self._strategy.always_equal)
+        self._end_epoch(spent, communication, wait, averaged or strategy.always_equal)
 
-    def _step(self, batch: Batch, now: TrainingStep) -> None:
+    def _average(self) -> None:
+        """Make one model of all ranks': the mean of weights, buffers and the optimiser's state."""
+        for one in self._model.state().values():
+            self._group.mean(one)
+
+    def _step(self, batch: Batch, step: int) -> None:
         """Make one step of the optimiser, with this rank's gradient or that of all."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()
-        shares = self._strategy.shares(now)
+        shares = self._strategy.shares(step)
         model.shared.zero_()
         if n_mine:
             X = batch.columns["X"]
             if self._options.augment != "none":
                 X = self._problem.augmented(X, self._options.augment, (
-                    self._order.seed, now.step, group.rank))  # fmt: skip
+                    self._order.seed, step, group.rank))  # fmt: skip
             outputs = model.network(X)
             loss = self._problem.loss(outputs, batch.columns["y"])
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
             model.shared[-1] = self._loss
-            # All gradients must be of one model, and of as many rows.
-            whole = batch.n_union == self._options.batch_size * group.n_ranks
-            several = group.n_ranks > 1 and self._strategy.always_equal
-            looks = several and whole and now.step % noise.STEPS_BETWEEN_LOOKS == 0
-            if looks:
-                model.shared[-2] = model.gradient.dot(model.gradient) * group.n_ranks
             group.sum(model.shared)
             self._count(model.shared[-1])
-            if looks:
-                square = model.gradient.dot(model.gradient)
-                self._noise.add(model.shared[-2].clone(), square, n_mine, batch.n_union)
         if shares or n_mine:
-            model.step(self._options.rate(now.step, group.n_ranks))
+            model.step(self._options.rate(step, group.n_ranks))
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
         self._progress.loss += float(added)
         self._loss.zero_()
-
-    def _add_up_loss(self) -> None:
-        total = self._loss.clone()
-        self._group.sum(total)
-        self._count(total)
 
     def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
         """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
@@ -205,15 +165,14 @@ class Rank:
         own: dict[str, torch.Tensor] = {}
         if not equal:
             own = {name: one.clone() for name, one in model.state().items()}
-            for one in model.state().values():
-                group.mean(one)
-        loss, metric = self._measure(self._validation)
+            self._average()
+        loss, metric = problem.measure(model.network, self._validation, group)
         improved = math.isfinite(loss) and (progress.best is None or loss < progress.best)
         if improved:
             progress.best = loss
             self._best = {
                 f"{BEST}{name}": one.clone()
-                for name, one in self._state().items()
+                for name, one in model.state().items()
                 if name == "weights" or name.startswith("buffer ")
             }
         progress.since_best = 0 if improved else progress.since_best + 1
@@ -228,7 +187,6 @@ class Rank:
             "communication_seconds": communication,
             "wait_seconds": wait,
             "n_ranks": group.n_ranks,
-            "noise_scale": self._noise.take(),
         }
         diverged = not math.isfinite(row["loss"]) or not math.isfinite(loss)
         if diverged:
@@ -249,24 +207,16 @@ class Rank:
         self._began = time.perf_counter() - progress.seconds  # measuring is not training
         self._tell({"kind": "epoch", **row})
 
-    def _measure(self, columns: dict[str, torch.Tensor]) -> tuple[float, float]:
-        """Return loss and metric of the network as it is."""
-        return self._problem.measure(self._model.network, columns, self._group)
-
-    def _state(self) -> dict[str, torch.Tensor]:
-        outer = {f"outer {name}": one for name, one in self._strategy.state().items()}
-        return self._model.state() | outer
-
     def _keep(self) -> None:
         """Keep this point, at which all ranks are equal, in the memory of every rank."""
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
-        state = {name: one.clone() for name, one in self._state().items()}
+        state = {name: one.clone() for name, one in self._model.state().items()}
         self._kept = state | self._best, replace(self._progress)
 
-    def kept_bytes(self) -> bytes | None:
+    def kept_bytes(self) -> bytes:
         """Return the last point at which all ranks were equal, as a checkpoint."""
-        return to_bytes(*(self._kept or (self._state() | self._best, self._progress)))
+        return to_bytes(*(self._kept or (self._model.state() | self._best, self._progress)))
 
     def _write_in_time(self) -> None:
         if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
@@ -277,7 +227,7 @@ class Rank:
         self._last_write = time.monotonic()
         if self._group.rank and not always:
             return b""
-        content = to_bytes(self._state() | self._best, self._progress)
+        content = to_bytes(self._model.state() | self._best, self._progress)
         if self._group.rank == 0:
             write(Path(self._order.checkpoint), content)
         return content

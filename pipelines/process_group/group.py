@@ -10,8 +10,7 @@ import hmac
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -137,28 +136,6 @@ class Group:
         self._spans = []
         communicating = float(least.sum())
         return communicating, float(mine.sum()) - communicating
-
-    @contextmanager
-    def as_torch(self) -> Iterator[Any]:
-        """Make this process group torch's global group, for parts of torch that take no other.
-
-        The sockets stay those of this process group. A process can be in one such at a time.
-        """
-        import torch.distributed as torch_distributed
-        from torch._C._distributed_c10d import HashStore
-
-        dist: Any = torch_distributed
-        backend = self._backend
-        if backend is None:
-            raise ProcessGroupError("the process group was told to stop")
-        dist.Backend.register_backend("elastic", lambda *_: backend, devices=[self.device])
-        dist.init_process_group(
-            "elastic", store=HashStore(), rank=self.rank, world_size=self.n_ranks
-        )  # fmt: skip
-        try:
-            yield dist.group.WORLD
-        finally:
-            dist.destroy_process_group()
 
     def abort(self) -> None:
         """Leave the group, from any thread: the next collective, or check, raises.

@@ -24,17 +24,7 @@ from pipelines.report.charts import (
 )
 from pipelines.report.classification import test_section
 from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Table, Text, Value
-from pipelines.report.style import (
-    BLUE,
-    GREY,
-    ON_COLOUR,
-    ON_DARK,
-    SKY,
-    VERMILLION,
-    WHITE,
-    WIDE,
-    one_axes,
-)
+from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import read_run
@@ -44,10 +34,6 @@ PLACE = ("strategy", "ranks", "repeat", "epoch")
 TIMES = ("compute", "communication", "wait")
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
-ACTIONS = (
-    ("forward", SKY), ("backward", BLUE), ("backward of inputs", BLUE),
-    ("backward of weights", VERMILLION),
-)  # fmt: skip
 ERROR = "error"  # the metric of classes, a fraction
 
 
@@ -127,7 +113,7 @@ class TrainingReport(Report[TrainingRecord]):
         """
         epochs = self.epochs
         if epochs.empty:
-            columns = ["label", *TIMES, "strategy", "ranks", "rows_a_second", "noise_scale"]
+            columns = ["label", *TIMES, "strategy", "ranks", "rows_a_second"]
             return pd.DataFrame(columns=columns)
         epochs = epochs.sort_values(list(PLACE))
         trainings = epochs.groupby(["strategy", "ranks", "repeat"], sort=False)
@@ -139,8 +125,6 @@ class TrainingReport(Report[TrainingRecord]):
         for (strategy, ranks), some in by_kind:
             n_steps = max(1.0, float(some["steps"].sum()))
             spent = {name: float(some[f"{name}_seconds"].sum()) for name in TIMES}
-            scale = some.get("noise_scale")
-            has_scale = scale is not None and scale.notna().any()
             rows.append(
                 {
                     "label": f"{strategy}, {ranks}",
@@ -148,7 +132,6 @@ class TrainingReport(Report[TrainingRecord]):
                     "strategy": strategy,
                     "ranks": int(ranks),
                     "rows_a_second": n_train * len(some) / max(1e-9, sum(spent.values())),
-                    "noise_scale": float(scale.median()) if has_scale else None,
                 }
             )
         return pd.DataFrame(rows)
@@ -160,7 +143,6 @@ class TrainingReport(Report[TrainingRecord]):
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
             Section("restarts", "Restarts", self._restarts()),
-            Section("stages", "Stages", self._stages()),
             Section("times", "Where the time goes", self._times(), link="Times"),
         ]
 
@@ -222,10 +204,7 @@ class TrainingReport(Report[TrainingRecord]):
         words = (
             "All ranks leave a collective together: what the last to come spends in it is "
             "communication, what another spends longer is waiting. Compute is the rest, the "
-            "gathering of batches with it. Means of the ranks, without the first epoch. The noise "
-            "scale says from how many rows on a larger batch brings little: how much the gradients "
-            "of single rows scatter, over the square of their mean; it is measured where several "
-            "ranks share every gradient, and grows as the loss falls."
+            "gathering of batches with it. Means of the ranks, without the first epoch."
         )
         alt = "Time of a step in three parts; the table has the numbers."
         caption = "Milliseconds of a step; strategy and ranks at the left."
@@ -234,12 +213,8 @@ class TrainingReport(Report[TrainingRecord]):
         for row in self.times.to_dict("records"):
             parts = [float(row[name]) for name in TIMES]
             share = 100 * parts[1] / max(1e-9, sum(parts))
-            scale = None if pd.isna(row["noise_scale"]) else float(row["noise_scale"])
-            rows.append(
-                [row["label"], sum(parts), *parts, share, float(row["rows_a_second"]), scale]
-            )
-        heads = ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second",
-                 "noise scale, rows")  # fmt: skip
+            rows.append([row["label"], sum(parts), *parts, share, float(row["rows_a_second"])])
+        heads = ("strategy and ranks", "ms a step", *TIMES, "communication %", "rows a second")
         table = Listing("Times", Table.of(heads, rows), tall=False)
         return [Text(words), Columns([chart, self._speed_up()]), table]
 
@@ -259,54 +234,6 @@ class TrainingReport(Report[TrainingRecord]):
         panel = Panel(series, "ranks", "rows a second, against the fewest ranks")
         caption = "Rows a second against ranks, as a multiple of the fewest."
         return Chart("speed_up", partial(series_chart, [panel], "Speed-up"), alt, caption)
-
-    def _stages(self) -> list[Part | None]:
-        if not (pipelines := self.record.pipelines):
-            return []
-        words = (
-            "Each rank has a part of the network; micro-batches go through it in a schedule. The "
-            "bubble is the share of the ranks' time in which they compute nothing. The ideal is "
-            "that of equal stages and messages that take no time; imbalance is what the measured "
-            "actions would leave idle beyond it if messages took none; communication is the rest: "
-            "messages, and what lies between two actions. Of the last epoch."
-        )
-        first = pipelines[0]
-        alt = (
-            f"What each rank computes when in a step of {first.schedule}: "
-            f"{100 * first.measured:.1f} % of the ranks' time is idle."
-        )
-        caption = (
-            "A step of median length; the numbers are micro-batches, the later of a rank's two "
-            "stages is paler."
-        )
-        draw = partial(pipeline_steps, first.usual_step)
-        bubbles = Table.of(
-            ("training", "schedule", "micro-batches", "ms a micro-batch", "ideal %", "measured %",
-             "imbalance %", "communication %"),
-            [
-                (one.training, one.schedule, one.micro_batches,
-                 1000 * one.compute / one.micro_batches, 100 * one.ideal, 100 * one.measured,
-                 100 * one.imbalance, 100 * one.communication)
-                for one in pipelines
-            ],
-        )  # fmt: skip
-        cuts = Table.of(
-            ("training", "stage", "rank", "layers", "ms a micro-batch", "activations, KiB",
-             "kept by its rank", "in all, KiB"),
-            [
-                (one.training, s + 1, stage.rank, stage.layers, 1000 * stage.seconds,
-                 stage.activation_bytes / 1024, one.kept[stage.rank].micro_batches,
-                 one.kept[stage.rank].bytes / 1024)
-                for one in pipelines
-                for s, stage in enumerate(one.stages)
-            ],
-        )  # fmt: skip
-        return [
-            Text(words),
-            Chart("pipeline_steps", draw, alt, caption, wide=True),
-            Listing("Bubbles", bubbles, tall=False),
-            Listing("Cuts and activations", cuts, tall=False),
-        ]
 
     def _restarts(self) -> list[Part | None]:
         words = (
@@ -344,38 +271,4 @@ def training_times(times: pd.DataFrame) -> Figure:
     axes.set_yticks(place, times["label"])
     grid_lines(axes)
     title_and_key(figure, "Time of a step", bars)
-    return figure
-
-
-def pipeline_steps(ranks: Sequence[Sequence[Sequence[float]]]) -> Figure:
-    """Draw what each rank of a pipeline does during a step.
-
-    Parameters
-    ----------
-    ranks : of each rank the actions: kind (place in ``ACTIONS``), stage, micro-batch, beginning
-        and end in seconds
-    """
-    n_stages = 1 + max(int(action[1]) for rank in ranks for action in rank)
-    figure, axes = one_axes(1.5 + 0.5 * len(ranks), WIDE, xlabel="milliseconds of a step",
-                            ylabel="rank")  # fmt: skip
-    key: dict[str, Any] = {}
-    for r, rank in enumerate(ranks):
-        for kind, stage, micro, began, ended in rank:
-            name, colour = ACTIONS[int(kind)]
-            # The later of a rank's two stages is paler.
-            later = n_stages > len(ranks) and stage >= len(ranks)
-            (bar,) = axes.barh(
-                r, 1000 * (ended - began), left=1000 * began, height=0.7, color=colour,
-                alpha=0.6 if later else 1.0, edgecolor=WHITE, linewidth=0.6,
-            )  # fmt: skip
-            bar.set_label(name)
-            key.setdefault(name, bar)
-            axes.text(
-                500 * (began + ended), r, str(int(micro) + 1), ha="center", va="center",
-                fontsize=7, color=ON_COLOUR if kind == 0 else ON_DARK, clip_on=True,
-            )  # fmt: skip
-    axes.set_yticks(range(len(ranks)), [str(r) for r in range(len(ranks))])
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
-    title_and_key(figure, "A step of the pipeline", list(key.values()))
     return figure

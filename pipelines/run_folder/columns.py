@@ -196,7 +196,7 @@ class EpochRow(Row):
     """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
 
     ``seconds`` are of training since its beginning, the other times of this epoch, the mean of
-    its ranks. Losses that are not finite are left out. ``noise_scale`` is in rows.
+    its ranks. Losses that are not finite are left out.
     """
 
     strategy: str
@@ -212,7 +212,6 @@ class EpochRow(Row):
     compute_seconds: Number | None = None
     communication_seconds: Number | None = None
     wait_seconds: Number | None = None
-    noise_scale: Number | None = None
     test_loss: Number | None = None
     test_metric: Number | None = None
     worker: str = ""

@@ -33,7 +33,6 @@ RESIDUALS = "test_residuals.parquet"
 # Of data_parallel.
 EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
-ROWS_ON_DISK = "rows.parquet"  # what ranks read while they train; removed at the end
 
 # What a later session, predict or the report reads; run.json has the digest of each.
 READ_AGAIN = (

@@ -82,7 +82,7 @@ def test_a_resumed_run_trains_nothing_twice(finished):
     assert (finished / "journal.jsonl").read_text() == journal
 
 
-# Steps enough to lose a rank in their midst: 113 an epoch, and those of stages take longer.
+# Steps enough to lose a rank in their midst: 113 an epoch.
 LONG = ["--points", "2000", "--batch-size", "16", "--cluster", "local", "--dashboard", "off",
         "--workers", "2", "--checkpoint-seconds", "0.1"]  # fmt: skip
 
@@ -143,40 +143,8 @@ BAD = {
     "rows": (["--dataset", "mnist"], "--dataset is for a network that learns from rows"),
     "limit": (["--limit", "50"], "--limit is for a network that learns from rows"),
     "momentum": (["--momentum", "0.5"], "--momentum is for --optimizer sgd, got 0.5 with adamw"),
-    "diloco": (["--sync", "diloco", "--optimizer", "sgd"], "--optimizer must be adamw with diloco"),
     "hidden": (["--hidden", "5"], "--hidden is for --network mlp"),
     "ranks": (["--ranks", "3"], "--ranks must be at most 2, the number of workers, got 3"),
-    "schedule": (["--schedule", "gpipe"], "--schedule is for --pipeline-stages, got gpipe"),
-    "micro": (["--micro-batches", "4"], "--micro-batches is for --pipeline-stages, got 4"),
-    "one stage": (["--pipeline-stages", "1"], "--pipeline-stages must be at least 2, got 1"),
-    "copies": (
-        ["--pipeline-stages", "2", "--schedule", "zero-bubble", "--ranks", "4"],
-        "--ranks must be 2, the number of --pipeline-stages: zero-bubble is not run beside copies",
-    ),
-    "stages and sync": (
-        ["--pipeline-stages", "2", "--sync", "average"],
-        "--sync must be every-step with --pipeline-stages",
-    ),
-    "stages and rate": (
-        ["--pipeline-stages", "2", "--scale-lr", "sqrt"],
-        "--scale-lr is for ranks that have a",
-    ),
-    "few micro-batches": (
-        ["--pipeline-stages", "2", "--micro-batches", "1"],
-        "--micro-batches must be at least 2",
-    ),
-    "many micro-batches": (
-        ["--pipeline-stages", "2", "--micro-batches", "64"],
-        "--micro-batches must be at most --batch-size, 32, got 64",
-    ),
-    "few layers": (
-        ["--pipeline-stages", "3", "--schedule", "interleaved"],
-        "--pipeline-stages must leave each stage a layer with weights, got 6 stages",
-    ),
-    "few workers": (
-        ["--pipeline-stages", "3"],
-        "--pipeline-stages must be at most 2, the number of workers",
-    ),
     "epochs": (["--epochs", "0"], "--epochs must be at least 1, got 0"),
 }
 
@@ -279,44 +247,6 @@ def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path
     said = pd.read_parquet(folder / "test_predictions.parquet")
     assert run["n_test_errors"] == (said["true"] != said["predicted"]).sum()
     assert run["test_error"] < 0.1
-
-
-@pytest.mark.slow
-def test_stages_leave_one_network_and_a_page_that_says_what_idles(tmp_path, capsys):
-    folder = tmp_path / "run"
-    staged = ["--pipeline-stages", "2", "--schedule", "interleaved", "--batch-size", "64"]
-    assert main([*SMALL, *staged, "--results", str(folder)]) == 0
-    assert "ideal bubble 5.9%" in capsys.readouterr().out
-    run = record(folder)
-    (pipeline,) = run["pipelines"]
-    assert pipeline["ideal"] == pytest.approx(1 / 17)
-    parts = pipeline["ideal"] + pipeline["imbalance"] + pipeline["communication"]
-    assert pipeline["measured"] == pytest.approx(parts)
-    assert len(pipeline["stages"]) == 4
-    weights, _ = read_model(folder / "model.safetensors")
-    assert [one.shape for one in weights.values()][:2] == [(80,), (80, 1)]
-    page = (folder / "report.html").read_text()
-    assert "Cuts and activations" in page
-    assert (folder / "pipeline_steps.svg").exists()
-
-
-@pytest.mark.slow
-def test_a_rank_of_a_pipeline_dies_and_the_rest_is_trained_without_it(tmp_path):
-    folder = tmp_path / "run"
-    staged = ["--epochs", "4", "--pipeline-stages", "2"]
-    program = start("data_parallel", *LONG, *staged, "--results", str(folder))
-    checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
-    until = time.monotonic() + 240
-    while (content := read(checkpoint)) is None or progress_of(content).step < 20:
-        assert program.poll() is None, program.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    os.kill(children(program.pid)[0], signal.SIGKILL)
-    _, errors = program.communicate(timeout=600)
-    assert program.returncode == 0, errors
-    table = pd.read_parquet(folder / "epochs.parquet")
-    assert table["epoch"].tolist() == list(range(1, 5))
-    assert len(record(folder)["restarts"]) >= 1
 
 
 def test_a_dry_run_says_what_would_be_trained(tmp_path, capsys):

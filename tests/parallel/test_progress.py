@@ -11,7 +11,6 @@ pytest.importorskip("torch", reason="networks are torch's")
 
 import torch
 
-from pipelines.data.batches import write_rows
 from pipelines.parallel.checkpoint import (
     Progress,
     best_of,
@@ -84,7 +83,7 @@ def run(
 # 270 rows in union batches of 24: 12 steps in an epoch.
 @pytest.mark.slow
 @pytest.mark.parametrize("breaks_at", [9, 14, 20])
-@pytest.mark.parametrize("sync", ["every-step", "average", "every-k=5", "post-local=3"])
+@pytest.mark.parametrize("sync", ["every-step", "average", "every-k=5"])
 def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
     sync, breaks_at, tmp_path
 ):
@@ -108,7 +107,7 @@ def test_no_step_is_taken_on_a_sum_that_was_aborted(tmp_path):
     assert steps[1] == steps[0] + 1
 
 
-@pytest.mark.parametrize("sync", ["never", "diloco=5", "average=2"])
+@pytest.mark.parametrize("sync", ["never", "average=2"])
 def test_what_is_each_ranks_own_is_given_up_but_training_ends(sync, tmp_path):
     broken = run(tmp_path, sync=sync, breaks_at=14)
     again = run(tmp_path, sync=sync, start=broken[0].kept)
@@ -182,20 +181,3 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
     held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
     loss, _ = PROBLEM.measure(network, held, Group(0, 1, "cpu"))
     assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
-
-
-def test_rows_on_disk_are_trained_on_like_rows_in_memory(tmp_path):
-    write_rows(tmp_path / "rows.parquet", PROBLEM.train, group=32)
-    settings = dataclasses.replace(SETTINGS, storage="parquet")
-    problem = PROBLEM.without_train()
-    assert problem.n_train == PROBLEM.n_train
-    assert problem.train["X"].size == 0
-    order = TrainingPlan(
-        settings, "every-step", 1, None, str(tmp_path / "c"), str(tmp_path / "rows.parquet")
-    )
-    results = on_ranks(2, lambda group: train(problem, order, group, lambda event: None))
-    state, progress = from_bytes(results[0])
-    assert torch.equal(state["weights"], from_bytes(results[1])[0]["weights"])
-    assert progress.step == 4 * 12
-    in_memory = from_bytes(run(tmp_path)[0])[1].epochs[-1]["loss"]
-    assert progress.epochs[-1]["loss"] == pytest.approx(in_memory, rel=0.2)

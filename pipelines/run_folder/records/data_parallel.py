@@ -34,45 +34,6 @@ class RestartMetadata(Part):
     seconds: Seconds
 
 
-class StageMetadata(Part):
-    """A stage of a network that is cut: where it is, and what a micro-batch costs in it."""
-
-    rank: Count
-    layers: str
-    seconds: Seconds
-    activation_bytes: Number
-
-
-class KeptMetadata(Part):
-    """Micro-batches whose activations a rank keeps at once, at the most."""
-
-    micro_batches: Count
-    bytes: Number
-
-
-class PipelineMetadata(Part):
-    """Idle shares of the ranks' time in the last epoch of a pipeline of stages.
-
-    ``usual_step`` has the actions of each rank in a step of median length: kind, stage,
-    micro-batch, beginning and end in seconds.
-    """
-
-    training: str
-    schedule: str
-    n_ranks: Count
-    micro_batches: Count
-    rows_of_micro_batch: Count
-    ideal: Number
-    measured: Number
-    imbalance: Number
-    communication: Number
-    seconds: Seconds
-    compute: Seconds
-    stages: list[StageMetadata]
-    kept: list[KeptMetadata]
-    usual_step: list[list[list[float]]]
-
-
 class TrainingRecord(Record):
     """The ``run.json`` of a run of ``data_parallel``."""
 
@@ -80,6 +41,5 @@ class TrainingRecord(Record):
 
     trainings: list[TrainingMetadata] | None = None
     restarts: list[RestartMetadata] = []
-    pipelines: list[PipelineMetadata] = []
     metric: str | None = None
     n_weights: Count | None = None

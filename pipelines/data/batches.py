@@ -1,24 +1,25 @@
-"""Rows as a training loop takes them: shuffled, in batches, mapped, prefetched.
+"""Shuffled batches of rows in memory, for one rank or many.
 
-The stages are those of ``tf.data``; each is optional, and what it calls a cache is a map before
-``DeviceRows``. torch's ``DataLoader``, which takes row by row, was 18 times slower on bytes in
-memory (``benchmarks/results/2026-11-22-batches-mnist.md``). What an epoch shows when is a function
-of the seed and the epoch alone, whatever reads it and with how many ranks.
+torch's ``DataLoader``, which takes row by row, was 18 times slower on bytes in memory
+(``benchmarks/results/2026-11-22-batches-mnist.md``), and a thread that gathers batches ahead more
+than halved what is left. What an epoch shows when is a function of the seed and the epoch alone,
+with any number of ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches.storage import Columns, Map, Rows, prefetch
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
     import torch
+
+Columns = dict[str, "torch.Tensor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +48,22 @@ class Batches:
 
     Parameters
     ----------
-    rows : Rows
+    columns : arrays or tensors by name, whose first axis is the row
+        They keep their dtype: the bytes of an image stay bytes until they are on the device.
     batch_size : int
         Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many.
     seed : int
     map : function of the columns of a batch, optional
         What a row becomes must not depend on the rows beside it. It runs on the device.
     shuffle : bool
-        Anew in each epoch; else the rows come as they lie.
-    prefetch : int
-        Batches that a thread gathers ahead; 0 for no thread.
+        Anew in each epoch, each order equally likely; else the rows come as they lie.
     rank, n_ranks : int
         Which part of each union batch is given.
+    device : str
+        torch's name of where batches go: ``cpu``, ``cuda``.
+    on_host : bool
+        Whether rows stay in host memory and only batches are copied to the device; else all
+        rows are, once.
 
     Attributes
     ----------
@@ -68,38 +73,50 @@ class Batches:
     Raises
     ------
     InputError
-        A number is out of its range.
+        A number is out of its range, there is no column, or columns differ in length.
     """
 
     def __init__(
         self,
-        rows: Rows,
+        columns: Mapping[str, Any],
         *,
         batch_size: int = 128,
         seed: int = 0,
-        map: Map | None = None,
+        map: Callable[[Columns], Columns] | None = None,
         shuffle: bool = True,
-        prefetch: int = 0,
         rank: int = 0,
         n_ranks: int = 1,
+        device: str = "cpu",
+        on_host: bool = False,
     ) -> None:
+        import torch
+
         for name, value, least in (
-            ("batch_size", batch_size, 1), ("prefetch", prefetch, 0), ("n_ranks", n_ranks, 1),
-            ("seed", seed, 0),
+            ("batch_size", batch_size, 1), ("n_ranks", n_ranks, 1), ("seed", seed, 0)
         ):  # fmt: skip
             if value < least:
                 raise InputError(f"{opt(name)} must be at least {least}, got {value}")
         if not 0 <= rank < n_ranks:
             raise InputError(f"{opt('rank')} must be from 0 to {n_ranks - 1}, got {rank}")
-        self._rows, self._map = rows, map
-        self._seed, self._shuffle, self._prefetch = seed, shuffle, prefetch
+        lengths = {name: len(one) for name, one in columns.items()}
+        if len(set(lengths.values())) != 1 or 0 in lengths.values():
+            raise InputError(
+                f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
+                "each row a value in every column"
+            )
+        # torch shares an array's memory, but for one that is read-only, which it copies.
+        tensors = {
+            name: one
+            if isinstance(one, torch.Tensor)
+            else torch.from_numpy(np.require(one, requirements=["C", "W"]))
+            for name, one in columns.items()
+        }
+        place = "cpu" if on_host else device
+        self._columns: Columns = {name: one.to(place) for name, one in tensors.items()}
+        self.n_rows = next(iter(lengths.values()))
+        self._map, self._seed, self._shuffle, self._device = map, seed, shuffle, device
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch = self.position = 0
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of an epoch, of all ranks."""
-        return self._rows.n_rows
 
     def state_dict(self) -> dict[str, int]:
         """Return the position in the stream; may be called between any two batches."""
@@ -126,30 +143,29 @@ class Batches:
         self.epoch, self.position = int(state["epoch"]), int(state["position"])
 
     def __iter__(self) -> Iterator[Batch]:
-        batches = self._rest_of_epoch(self.epoch, self.position)
-        if self._prefetch:
-            batches = prefetch(batches, self._prefetch, "prefetch")
-        for batch in batches:
-            self.position = batch.position
-            yield batch
-        self.epoch, self.position = self.epoch + 1, 0
+        import torch
 
-    def _rest_of_epoch(self, epoch: int, position: int) -> Iterator[Batch]:
-        n_rows, in_union = self.n_rows, self._batch_size * self._n_ranks
-        unions = [
-            (first, min(in_union, n_rows - first)) for first in range(position, n_rows, in_union)
-        ]
-        parts = []
-        for first, n_union in unions:
+        order = np.arange(self.n_rows)
+        if self._shuffle:
+            seed = np.random.SeedSequence([self._seed, self.epoch])
+            order = np.random.default_rng(seed).permutation(self.n_rows)
+        in_union = self._batch_size * self._n_ranks
+        for first in range(self.position, self.n_rows, in_union):
+            n_union = min(in_union, self.n_rows - first)
             mine = share(n_union, self._rank, self._n_ranks)
-            parts.append(slice(first + mine.start, first + mine.stop))
-        spawned = np.random.SeedSequence([self._seed, epoch])
-        generator = np.random.default_rng(spawned) if self._shuffle else None
-        read = self._rows.epoch(generator, parts)
-        for (first, n_union), (numbers, columns) in zip(unions, read, strict=True):
+            rows = torch.from_numpy(order[first + mine.start : first + mine.stop])
+            columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
             if self._map is not None:
                 columns = self._map(columns)
-            yield Batch(columns, numbers, n_union, first + n_union)
+            self.position = first + n_union
+            yield Batch(columns, rows, n_union, self.position)
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        found = column.index_select(0, rows.to(column.device))
+        if found.device.type == self._device.split(":")[0]:
+            return found
+        return found.pin_memory().to(self._device, non_blocking=True)
 
 
 def share(n_rows: int, rank: int, n_ranks: int) -> slice:

@@ -1,0 +1,104 @@
+"""Batches of rows: each row once, in an order of the seed alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="batches are torch's tensors")
+
+import torch
+
+from pipelines.data.batches import Batches
+from pipelines.errors import InputError
+
+N = 103
+X = np.random.default_rng(0).integers(0, 256, (N, 6), dtype=np.uint8)
+Y = np.arange(N, dtype=np.int64)
+ROWS = {"X": X, "y": Y}
+
+
+def joined(parts):
+    return list(itertools.chain.from_iterable(parts))
+
+
+def seen(batches):
+    return [batch.columns["y"].tolist() for batch in batches]
+
+
+def test_an_epoch_shows_each_row_once_with_what_belongs_to_it():
+    batches = Batches(ROWS, batch_size=10, seed=3)
+    found = []
+    for batch in batches:
+        assert batch.columns["X"].dtype == torch.uint8
+        assert (batch.columns["X"].numpy() == X[batch.rows.numpy()]).all()
+        assert batch.columns["y"].tolist() == batch.rows.tolist()
+        found += batch.rows.tolist()
+    assert found != sorted(found)
+    assert sorted(found) == list(range(N))
+    assert batches.state_dict() == {"seed": 3, "epoch": 1, "position": 0}
+    assert joined(seen(batches)) != found  # shuffled anew
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_ranks_share_out_what_one_process_would_see(n_ranks):
+    alone = seen(Batches(ROWS, batch_size=5 * n_ranks, seed=1))
+    ranks = [
+        seen(Batches(ROWS, batch_size=5, seed=1, rank=r, n_ranks=n_ranks)) for r in range(n_ranks)
+    ]
+    assert [joined(parts) for parts in zip(*ranks, strict=True)] == alone
+    last = [len(rank[-1]) for rank in ranks]
+    assert max(last) - min(last) <= 1
+
+
+def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch():
+    def ranks(n_ranks, state=None):
+        ranks = [
+            Batches(ROWS, batch_size=4, seed=2, rank=r, n_ranks=n_ranks) for r in range(n_ranks)
+        ]
+        for one in ranks:
+            if state is not None:
+                one.load_state_dict(state)
+        return ranks
+
+    before = ranks(3)
+    rows, state = [], None
+    for step, batches in enumerate(zip(*before, strict=True)):
+        if step == 5:  # killed in this step: what it saw is not kept
+            break
+        rows += joined(batch.rows.tolist() for batch in batches)
+        state = before[0].state_dict()
+    for one in ranks(2, state):
+        rows += joined(batch.rows.tolist() for batch in one)
+        assert one.state_dict() == {"seed": 2, "epoch": 1, "position": 0}
+    assert sorted(rows) == list(range(N))
+
+
+def test_a_map_is_applied_once_to_each_row():
+    calls = []
+
+    def halve(columns):
+        calls.append(len(columns["y"]))
+        return {"X": columns["X"].float() / 2, "y": columns["y"]}
+
+    for batch in Batches(ROWS, batch_size=10, seed=4, map=halve):
+        assert (batch.columns["X"].numpy() == X[batch.rows.numpy()] / 2).all()
+    assert sum(calls) == N
+
+
+def test_without_shuffling_rows_come_as_they_lie():
+    batches = Batches(ROWS, batch_size=50, shuffle=False)
+    assert seen(batches) == [Y[:50].tolist(), Y[50:100].tolist(), Y[100:].tolist()]
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
+        Batches({"y": Y}, batch_size=0)
+    with pytest.raises(InputError, match="rank must be from 0 to 1, got 2"):
+        Batches({"y": Y}, rank=2, n_ranks=2)
+    with pytest.raises(InputError, match="seed must stay 5"):
+        Batches({"y": Y}).load_state_dict({"seed": 5, "epoch": 0, "position": 0})
+    with pytest.raises(InputError, match="one length"):
+        Batches({"X": X, "y": Y[:5]})
