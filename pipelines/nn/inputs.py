@@ -28,11 +28,6 @@ class Inputs:
     image_shape: tuple[int, ...] | None = None
     module: Any = field(default=None, compare=False, repr=False)
 
-    @property
-    def largest_kernel(self) -> int | None:
-        """The largest kernel an image has room for: its shorter side. None for a table."""
-        return min(self.image_shape[-2:]) if self.image_shape else None
-
     def positions(self, kernel_size: int) -> tuple[int, int]:
         """Return (rows, columns) of the places a kernel fits on the image, one pixel apart.
 

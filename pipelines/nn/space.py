@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipelines.errors import InputError, opt
 from pipelines.nn.ranges import Range, read_space, refuse_others
-
-if TYPE_CHECKING:
-    from pipelines.nn.inputs import Inputs
 
 PRESETS = ("study", "small", "mlp", "table", "cnn")
 OWN = ("conv", "mlp", "table", "cnn")  # networks; others are torchvision's and the user's
@@ -167,8 +164,12 @@ class SearchSpace:
                 drawn[name] = span.draw(generator)
         return Candidate(self.network, **drawn)
 
-    def for_inputs(self, inputs: Inputs) -> SearchSpace:
+    def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
         """Return this space without kernels larger than an image's shorter side.
+
+        Parameters
+        ----------
+        shape : (height, width), channels before them if coloured, or None for a table
 
         Raises
         ------
@@ -178,17 +179,17 @@ class SearchSpace:
         """
         if self.network != "conv" or self.kernel_size is None:
             return self
-        if inputs.image_shape is not None and len(inputs.image_shape) == 3:
-            raise InputError(
-                f"{opt('network')} conv is for gray images, got images of "
-                f"{inputs.image_shape[0]} channels; use {opt('network', 'cnn')}"
-            )
-        side = inputs.largest_kernel
-        if side is None:
+        if shape is None:
             raise InputError(
                 f"{opt('space')} has a convolution, which needs images, and the data are a table; "
                 f"use {opt('space', 'mlp')}"
             )
+        if len(shape) == 3:
+            raise InputError(
+                f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "
+                f"{opt('network', 'cnn')}"
+            )
+        side = min(shape)
         if self.kernel_size.low > side:
             raise InputError(
                 f"{opt('space')}: kernel_size must be at most {side}, the shorter side of these "

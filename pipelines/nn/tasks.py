@@ -146,7 +146,7 @@ def split_tasks(
     InputError
         The space does not fit the data, or the folds do not.
     """
-    space = space.for_inputs(inputs)
+    space = space.for_images(inputs.image_shape)
     tasks, refit_seeds = [], []
     n_train = len(y) * (n_folds - 1) // n_folds
     for member in range(n_bootstrap):

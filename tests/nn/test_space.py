@@ -58,10 +58,10 @@ def test_equal_generators_draw_equal_candidates() -> None:
 
 
 def test_kernels_larger_than_the_image_are_left_out() -> None:
-    space = SearchSpace.load("study").for_inputs(DIGITS)
+    space = SearchSpace.load("study").for_images(DIGITS.image_shape)
     assert {one.kernel_size for one in drawn(space)} == set(range(2, 9))
     with pytest.raises(InputError, match=r"kernel_size must be at most 2.*got 3"):
-        SearchSpace.load("small").for_inputs(Inputs(8, 10, (4, 2)))
+        SearchSpace.load("small").for_images((4, 2))
 
 
 def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
@@ -72,9 +72,9 @@ def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
 
 def test_a_convolution_needs_images() -> None:
     with pytest.raises(InputError, match="space='mlp'"):
-        SearchSpace.load("small").for_inputs(TABLE)
+        SearchSpace.load("small").for_images(None)
     space = SearchSpace.load("mlp")
-    assert space.for_inputs(TABLE) is space
+    assert space.for_images(None) is space
     assert "conv.weight" not in weight_shapes(space.draw(np.random.default_rng(0)), TABLE)
 
 
