@@ -63,9 +63,8 @@ def make_lines(graph: Graph, tol: float, n_threads: int) -> Lines:
     target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.rows.first))
     source = graph.rows.source
     surfer, stop, scipy = RandomSurfer(graph.n_nodes), Stop(tol), ScipyArrays("cpu")
-    start = surfer.start()
     lines: dict[str, Line] = {
-        "pull": lambda: _ran(pull_ranks(graph, surfer, start, stop, n_threads)),
+        "pull": lambda: _ran(pull_ranks(graph, surfer, stop, n_threads)),
         "scipy": lambda: _ran(rank_by_matrices(scipy, "sparse", "broadcast", graph, stop)),
     }
     making, missing = {"pull": 0.0, "scipy": 0.0}, []

@@ -193,7 +193,7 @@ def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
 
 def _solve(graph: Graph, stop: Stop, device: str) -> IterationResult:
     surfer = RandomSurfer(graph.n_nodes)
-    return Problem(graph, surfer, ["rank"], surfer.start(), stop, device).solve().iterated
+    return Problem(graph, surfer, ["rank"], stop, device).solve().iterated
 
 
 def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict[str, Any]:

@@ -6,10 +6,9 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
@@ -18,12 +17,8 @@ from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, inside_unit_interval, number, option
 from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
-from pipelines.run_folder.digests import refuse_changed
-from pipelines.run_folder.record import read_record
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipelines.graph.files import EdgeFile
     from pipelines.graph.iteration import Array, Stop
     from pipelines.graph.random_graphs import RandomGraph
@@ -42,8 +37,8 @@ class Options(RunOptions):
 
     edges: str | None = option(
         None,
-        "edge list: .csv or .tsv with a header line, SNAP .txt, .mtx (Matrix Market) or "
-        ".parquet; without it a random graph",
+        "edge list: .csv or .tsv with a header line, SNAP .txt or .parquet; without it a random "
+        "graph",
         metavar="PATH", path="file",
     )  # fmt: skip
     source: str | None = option(
@@ -54,10 +49,10 @@ class Options(RunOptions):
         None, "column of the nodes that edges point at (default: the second)", metavar="COLUMN"
     )
     weight: str | None = option(
-        None, "column of weights (default: every edge counts 1; a matrix: its values)",
+        None, "column of weights (default: every edge counts 1)",
         metavar="COLUMN",
     )  # fmt: skip
-    random: str = option("rmat", "the random graph", choices=("erdos", "rmat", "ring"))
+    random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
     nodes: int = option(
         100_000, "nodes of the random graph", parse=int, check=at_least(2), metavar="N"
     )
@@ -93,10 +88,6 @@ class Options(RunOptions):
         None, "at most (default: as many as --tol can need)", parse=int, check=at_least(1),
         metavar="N",
     )  # fmt: skip
-    start: str | None = option(
-        None, "begin with the ranks of an earlier run, of a graph that has changed since",
-        metavar="RUN", path="folder",
-    )  # fmt: skip
     distributed: bool = option(
         False, "write the edges to partitions, one for each worker; for a graph larger than memory"
     )
@@ -110,33 +101,6 @@ class Options(RunOptions):
         from pipelines.graph.iteration import Stop
 
         return Stop(self.tol or None, self.iterations)
-
-    def earlier_ranks(self) -> pd.DataFrame | None:
-        """Return the ranks of ``--start``, by node.
-
-        Raises
-        ------
-        InputError
-            It is no run that has ranks.
-        """
-        if self.start is None:
-            return None
-        import pandas as pd
-
-        path = Path(self.start) / names.RANKS
-        if not path.is_file():
-            raise InputError(
-                f"{opt('start')} must be the folder of a finished run of pagerank, got "
-                f"{self.start}, which has no {names.RANKS}; name another, or leave it out"
-            )
-        refuse_changed(Path(self.start), read_record(Path(self.start))[1].files, names.RANKS)
-        try:
-            return pd.read_parquet(path).set_index("node")
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{opt('start')} must hold ranks by node in {names.RANKS}, got {path} "
-                f"({' '.join(str(error).split())}); leave it out"
-            ) from None
 
 
 class PageRank(job.Job[Options]):
@@ -173,12 +137,8 @@ class PageRank(job.Job[Options]):
         from pipelines.graph.ranks import Problem
 
         graph = graph_of(data, self_loops=options.self_loops, repeated=options.repeated)
-        given = surfer_on(
-            graph.nodes, options.alpha, options.dangling, options.personalise,
-            options.earlier_ranks(),
-        )  # fmt: skip
-        self.problem = Problem(graph, *given, options.stop())
-        vectors = self.problem.vectors
+        user, vectors = surfer_on(graph.nodes, options.alpha, options.dangling, options.personalise)
+        self.problem = Problem(graph, user, vectors, options.stop())
         also = "" if vectors == ["rank"] else f", {len(vectors)} personal vectors"
         return [
             f"graph      {data.name}: {graph.n_nodes:,} nodes, {graph.n_edges:,} edges",
@@ -233,8 +193,7 @@ class PageRank(job.Job[Options]):
                 cluster.client, self.source, session.path / PARTITIONS,
                 self_loops=options.self_loops, repeated=options.repeated, alpha=options.alpha,
                 personalise=options.personalise, dangling=options.dangling, stop=options.stop(),
-                start=options.earlier_ranks(), checkpoint_every=every, device=self.device,
-                callback=show,
+                checkpoint_every=every, device=self.device, callback=show,
             )  # fmt: skip
         except InputError as error:
             session.folder.update(status="stopped", reason=str(error))

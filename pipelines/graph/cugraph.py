@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop, rounding_error
+from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
 from pipelines.graph.partitions import Partitioning
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
         )
 
 
-def rank_graph(graph: Graph, surfer: RandomSurfer, start: Array, stop: Stop) -> IterationResult:
+def rank_graph(graph: Graph, surfer: RandomSurfer, stop: Stop) -> IterationResult:
     """Return ranks of a graph in memory, on one GPU."""
     import cudf
     import cugraph
@@ -60,18 +60,13 @@ def rank_graph(graph: Graph, surfer: RandomSurfer, start: Array, stop: Stop) -> 
     edges.from_cudf_edgelist(cudf.DataFrame(_columns(rows.source, target, weight, alone)), **NAMES)
     setup_seconds = time.perf_counter() - began
     error = rounding_error(n_in)
-    return _rank(cugraph.pagerank, edges, surfer, start, stop, error, setup_seconds, rows.nbytes)
+    return _rank(cugraph.pagerank, edges, surfer, stop, error, setup_seconds, rows.nbytes)
 
 
 def rank_partitions(
-    client: Client, partitioning: Partitioning, surfer: RandomSurfer, start: Array, stop: Stop
+    client: Client, partitioning: Partitioning, surfer: RandomSurfer, stop: Stop
 ) -> IterationResult:
-    """Return ranks of a partitioned graph, by all GPUs of a cluster.
-
-    Parameters
-    ----------
-    start : float64 of shape (n, k)
-    """
+    """Return ranks of a partitioned graph, by all GPUs of a cluster."""
     import cugraph
     import cugraph.dask as mg
     import dask_cudf
@@ -89,7 +84,7 @@ def rank_partitions(
             setup_seconds = time.perf_counter() - began
             error = max(partitioning.rounding_error(p) for p in everyone)
             nbytes = sum(partitioning.nbytes(p) for p in everyone)
-            return _rank(mg.pagerank, edges, surfer, start, stop, error, setup_seconds, nbytes)
+            return _rank(mg.pagerank, edges, surfer, stop, error, setup_seconds, nbytes)
         finally:
             comms.destroy()
 
@@ -133,7 +128,6 @@ def _rank(
     rank: Callable[..., Any],
     edges: Any,
     surfer: RandomSurfer,
-    start: Array,
     stop: Stop,
     error: float,
     setup_seconds: float,
@@ -144,6 +138,7 @@ def _rank(
 
     began = time.perf_counter()
     nodes = np.arange(surfer.n_nodes, dtype=np.int32)
+    start = surfer.start()
     ranks, converged = np.zeros(start.shape), stop.tol is not None
     for vector in range(surfer.n_vectors):
         personalization = None

@@ -71,7 +71,6 @@ def distributed_pagerank(
     personalise: Any = None,
     dangling: str = "uniform",
     stop: Stop | None = None,
-    start: pd.DataFrame | None = None,
     n_partitions: int | None = None,
     checkpoint_every: int = 10,
     part_bytes: int | None = None,
@@ -122,12 +121,13 @@ def distributed_pagerank(
         part_bytes = min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits if limit)])
     graph = _write_partitions(client, folder, edges, n_partitions, self_loops, repeated, part_bytes)
     nodes = partitions.read_nodes(graph.folder, graph.n_nodes, graph.first_node)
-    surfer, names, begin = surfer_on(nodes, alpha, dangling, personalise, start)
+    surfer, names = surfer_on(nodes, alpha, dangling, personalise)
+    begin = surfer.start()
     # The workers read its vectors from the folder.
     vectors = None if surfer.personalisation is None else np.empty((0, surfer.n_vectors))
     bare = RandomSurfer(surfer.n_nodes, alpha, vectors, dangling)
     if device == "gpu":
-        iterated = cugraph.rank_partitions(client, graph, surfer, begin, stop)
+        iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         write_start(graph, surfer, iterated.ranks)
         (folder / STATE).unlink(missing_ok=True)
         with closing(WorkerPartitions(client, graph, bare)) as on_workers:
@@ -198,7 +198,7 @@ def _find_nodes(
     parts = edges.parts(part_bytes)
     if not parts:
         raise no_edges_error()
-    if edges.nodes is not None:
+    if isinstance(edges, RandomGraph):
         return edges, edges.nodes
 
     def names_by(edges: EdgeFile) -> Any:
@@ -206,7 +206,6 @@ def _find_nodes(
         names = bag.from_sequence(parts, npartitions=len(parts)).map(read)
         return _compute(client, names.reduction(partitions.union, partitions.union, split_every=4))
 
-    assert isinstance(edges, EdgeFile)  # a random graph knows its nodes
     names = names_by(edges)
     if names is None:
         edges = replace(edges, text=True)

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from fsspec.utils import read_block  # type: ignore[import-untyped]
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
@@ -34,13 +33,12 @@ from pipelines.graph.edges import (
     Block,
     Edges,
     Piece,
-    check_node_count,
     make_block,
     names_in,
     number_nodes,
 )
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".mtx", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 PART_BYTES = 16 << 20
 _BLANKS = re.compile(rb"[ \t]+")
 _COMMENT = re.compile(rb"^[ \t]*[#%].*\n?", re.MULTILINE)
@@ -69,8 +67,6 @@ class EdgeFile:
     source, target, weight : which of them are read; weight may be None
     blanks : columns stand apart by any number of blanks, and comments are dropped
     begin : the byte at which rows begin
-    n_nodes : what a Matrix Market file says, else None
-    symmetric : each edge stands for two, the other in the opposite direction
     text : whether names are text; else whole numbers, where the file does not say
     """
 
@@ -82,8 +78,6 @@ class EdgeFile:
     weight: str | None
     begin: int = 0
     blanks: bool = False
-    n_nodes: int | None = None
-    symmetric: bool = False
     text: bool = False
 
     @property
@@ -105,11 +99,6 @@ class EdgeFile:
         """Return the JSON-serialisable metadata of the graph."""
         return {"name": self.name, "fingerprint": self.fingerprint, "path": self.path,
                 "weight": self.weight}  # fmt: skip
-
-    @property
-    def nodes(self) -> pd.Index | None:
-        """The names of all nodes where the file says them: the rows of a matrix, from 1."""
-        return None if self.n_nodes is None else pd.RangeIndex(1, self.n_nodes + 1)
 
     def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
         """Return the file in pieces of about ``part_bytes``."""
@@ -138,16 +127,13 @@ class EdgeFile:
         if part.begin > self.begin:
             where += f" from {'row group' if self.kind == '.parquet' else 'byte'} {part.begin} on"
         weight = None if self.weight is None else table[self.weight]
-        block = make_block(table[self.source], table[self.target], weight, where)
-        if self.n_nodes is not None:
-            block = self._within_matrix(block)
-        return block
+        return make_block(table[self.source], table[self.target], weight, where)
 
     def edges(self, nodes: pd.Index | None = None) -> Edges:
         """Return all edges; names are integers where all of them are. Raises as ``read`` does."""
         try:
             blocks = (self.read(part) for part in self.parts())
-            return number_nodes(blocks, self.nodes if nodes is None else nodes)
+            return number_nodes(blocks, nodes)
         except NamesAreText:
             return replace(self, text=True).edges(nodes)
 
@@ -218,28 +204,6 @@ class EdgeFile:
             rows = _EMPTY.sub(b"", rows)
         return rows
 
-    def _within_matrix(self, block: Block) -> Block:
-        for names in (block.source, block.target):
-            if len(names) and not 1 <= (low := pc.min(names).as_py()) <= pc.max(names).as_py() <= (
-                self.n_nodes or 0
-            ):
-                wrong = low if low < 1 else pc.max(names).as_py()
-                raise InputError(
-                    f"{opt('edges')} must lie within the {self.n_nodes} rows that '{self.path}' "
-                    f"states, got {wrong}; mend the file"
-                )
-        if not self.symmetric:
-            return block
-        off = pc.not_equal(block.source, block.target)
-        weight = block.weight
-        if weight is not None:
-            weight = np.concatenate([weight, weight[off.to_numpy(zero_copy_only=False)]])
-        return Block(
-            pa.concat_arrays([block.source, block.target.filter(off)]),
-            pa.concat_arrays([block.target, block.source.filter(off)]),
-            weight,
-        )
-
 
 def open_edges(
     path: str | Path,
@@ -252,10 +216,9 @@ def open_edges(
     Parameters
     ----------
     path : .csv or .tsv with a header line; .txt as of SNAP, without one, with columns apart by
-        blanks, called 1, 2, ..., and ``#`` comments; .parquet, a file or a folder of files;
-        .mtx, a Matrix Market matrix of coordinates, whose entry (i, j) is an edge from i to j
+        blanks, called 1, 2, ..., and ``#`` comments; .parquet, a file or a folder of files
     source, target : names of columns; by default the first two
-    weight : name of a column; by default every edge counts 1, but for the values of a matrix
+    weight : name of a column; by default every edge counts 1
 
     Raises
     ------
@@ -267,13 +230,13 @@ def open_edges(
     if kind not in SUFFIXES:
         raise InputError(
             f"{opt('edges')} can read {', '.join(SUFFIXES)} files, got '{path}'; convert it to "
-            "one of these"
+            "one of these, or from Python pass a sparse matrix, such as scipy.io.mmread gives"
         )
     if not (os.path.isfile(path) or (os.path.isdir(path) and kind == ".parquet")):
         raise InputError(
             f"{opt('edges')} must be an existing file, but '{path}' does not exist; check the path"
         )
-    heads = {".parquet": _parquet_head, ".mtx": _matrix_head, ".txt": _snap_head}
+    heads = {".parquet": _parquet_head, ".txt": _snap_head}
     try:
         columns, more = heads.get(kind, _table_head)(path, kind)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
@@ -296,11 +259,9 @@ def open_edges(
                 f"{opt(role)} must be the name of a column of '{path}', got {name!r}; {hint}there "
                 f"are {', '.join(map(repr, columns[:10]))}"
             )
-    usual = more.pop("weight", None)
     return EdgeFile(
-        str(path), kind, columns, source or columns[0], target or columns[1], weight or usual,
-        **more,
-    )  # fmt: skip
+        str(path), kind, columns, source or columns[0], target or columns[1], weight, **more
+    )
 
 
 def unreadable(path: str, why: object) -> InputError:
@@ -348,36 +309,6 @@ def _parquet_head(path: Path, kind: str) -> Head:
     if not files:
         raise unreadable(str(path), "the folder holds no .parquet file")
     return tuple(parquet.read_schema(files[0]).names), {}
-
-
-def _matrix_head(path: Path, kind: str) -> Head:
-    with open(path, "rb") as file:
-        banner = file.readline().decode().lower().split()
-        if len(banner) != 5 or banner[:2] != ["%%matrixmarket", "matrix"]:
-            raise unreadable(str(path), "its first line is not %%MatrixMarket matrix ...")
-        form, field, symmetry = banner[2:]
-        if form != "coordinate" or field not in ("real", "integer", "pattern"):
-            raise unreadable(str(path), f"it is {form} {field}, not coordinate real or pattern")
-        if symmetry not in ("general", "symmetric"):
-            raise unreadable(str(path), f"it is {symmetry}, not general or symmetric")
-        line = file.readline()
-        while line and (line.startswith(b"%") or not line.strip()):
-            line = file.readline()
-        begin = file.tell()
-    try:
-        n_rows, n_columns, _ = map(int, line.split())
-    except ValueError:
-        raise unreadable(str(path), "no line says rows, columns and entries") from None
-    if n_rows != n_columns:
-        raise InputError(
-            f"{opt('edges')} must be a square matrix, '{path}' has {n_rows} rows and {n_columns} "
-            f"columns; a row and a column are one node"
-        )
-    check_node_count(n_rows)
-    more = {"begin": begin, "blanks": True, "n_nodes": n_rows, "symmetric": symmetry == "symmetric"}
-    if field == "pattern":
-        return ("row", "column"), more
-    return ("row", "column", "value"), {"weight": "value", **more}
 
 
 def _parquet_files(path: str) -> list[Path]:

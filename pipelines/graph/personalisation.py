@@ -1,4 +1,4 @@
-"""Personalisation vectors and initial ranks over the nodes, as the user gives them."""
+"""Personalisation vectors over the nodes, as the user gives them."""
 
 from __future__ import annotations
 
@@ -50,18 +50,16 @@ def read_vectors(path: str | Path) -> pd.DataFrame:
 
 
 def surfer_on(
-    nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: pd.DataFrame | None
-) -> tuple[RandomSurfer, list[str], Array]:
-    """Return the surfer on these nodes, the names of the vectors, and the ranks to begin with.
+    nodes: pd.Index, alpha: float, dangling: str, personalise: Any
+) -> tuple[RandomSurfer, list[str]]:
+    """Return the surfer on these nodes, and the names of the vectors.
 
     The parameters are those of ``pagerank``, and so is what is raised.
     """
     personal, names = None, ["rank"]
     if personalise is not None:
         personal, names = personal_vectors(personalise, nodes)
-    surfer = RandomSurfer(len(nodes), alpha, personal, dangling)
-    cold = surfer.start()
-    return surfer, names, cold if start is None else warm_start(start, nodes, cold)
+    return RandomSurfer(len(nodes), alpha, personal, dangling), names
 
 
 def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
@@ -116,38 +114,6 @@ def personal_vectors(given: Any, nodes: pd.Index) -> tuple[Array, list[str]]:
             f"{short_repr(empty)} has none; name a node to jump to"
         )
     return vectors / sums, names
-
-
-def warm_start(given: pd.DataFrame, nodes: pd.Index, cold: Array) -> Array:
-    """Return ranks of an earlier graph as a start for this one.
-
-    A node it did not have begins as it would without; then all are brought to sum 1.
-
-    Parameters
-    ----------
-    given : ranks by node, a column for each vector
-    cold : the start otherwise, of shape (n, k)
-
-    Raises
-    ------
-    InputError
-        The number of vectors differs, or a rank is negative, infinite or NaN.
-    """
-    values = given.to_numpy(dtype=np.float64)
-    if values.shape[1] != cold.shape[1]:
-        raise InputError(
-            f"{opt('start')} must have ranks for each of {cold.shape[1]} vectors, got "
-            f"{values.shape[1]}; start from a run with the same personalisation"
-        )
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InputError(
-            f"{opt('start')} must hold finite ranks of at least 0, got others; leave it out"
-        )
-    positions = _positions(given.index, nodes)
-    start = cold.copy()
-    start[positions[positions >= 0]] = values[positions >= 0]
-    sums = start.sum(axis=0)
-    return np.divide(start, sums, out=cold.copy(), where=sums > 0)
 
 
 def _frame(given: Any) -> pd.DataFrame:

@@ -40,7 +40,6 @@ EDGES_FOR_A_THREAD = 50_000
 def pull_ranks(
     graph: Graph,
     surfer: RandomSurfer,
-    start: Array,
     stop: Stop,
     n_threads: int | None = None,
     callback: Callback = ignore,
@@ -49,7 +48,6 @@ def pull_ranks(
 
     Parameters
     ----------
-    start : float64 of shape (n_nodes, k)
     n_threads : None: every core this process may use
     """
     if graph.n_nodes > 2:  # compile, or load what was compiled, before anything is timed
@@ -58,7 +56,7 @@ def pull_ranks(
         halves = None if surfer.personalisation is None else np.full((2, surfer.n_vectors), 0.5)
         two = RandomSurfer(2, surfer.alpha, halves, surfer.dangling)
         small = Graph(graph.nodes[:2], two_rows)
-        pull_ranks(small, two, two.start(), replace(stop, iterations=1), 1)
+        pull_ranks(small, two, replace(stop, iterations=1), 1)
     began = time.perf_counter()
     kind = stop.precision(surfer.alpha)
     reciprocal = reciprocal_of(graph.out_weight)
@@ -66,7 +64,7 @@ def pull_ranks(
     order = by_use(n_in, reciprocal)
     jump = surfer.jump if surfer.personalisation is None else surfer.jump[order]
     rows = PullRows.of(renumber(graph.rows, order), reciprocal[order], np.ascontiguousarray(jump))
-    ranks = start[order]
+    ranks = surfer.start()[order]
     dangling_rank = rows.dangling_rank(ranks)
     contributions = rows.contributions(ranks, kind)
     following = np.empty_like(contributions)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError, opt
 from pipelines.graph.edges import Edges, Piece, check_node_count
 
-KINDS = ("erdos", "rmat", "ring")
+KINDS = ("erdos", "rmat")
 
 # Of an R-MAT edge to fall into the upper left, upper right and lower left quarter: Graph 500's.
 QUARTERS = (0.57, 0.19, 0.19)
@@ -29,10 +29,9 @@ class RandomGraph:
 
     kind : "erdos", each of the n (n - 1) edges with the same probability, degree / (n - 1)
         (Erdős and Rényi; Gilbert 1959); "rmat", n × degree edges by recursive halving
-        (Chakrabarti, Zhan and Faloutsos 2004), self-loops and repeated edges as they fall;
-        "ring", from each node to the next ``degree``
+        (Chakrabarti, Zhan and Faloutsos 2004), self-loops and repeated edges as they fall
     n_nodes : at least 2
-    degree : mean number of edges that leave a node, at least 1, whole for a ring; below n_nodes
+    degree : mean number of edges that leave a node, at least 1 and below n_nodes
     seed : what random numbers come from
     """
 
@@ -55,10 +54,6 @@ class RandomGraph:
             raise InputError(
                 f"{opt('degree')} must be at least 1 and below nodes ({self.n_nodes}), got "
                 f"{self.degree}; change one of them"
-            )
-        if self.kind == "ring" and self.degree != int(self.degree):
-            raise InputError(
-                f"{opt('degree')} must be whole for a ring, got {self.degree}; round it"
             )
 
     @property
@@ -91,9 +86,7 @@ class RandomGraph:
             total = round(self.n_nodes * self.degree)
             return _rmat(self.n_nodes, _part(total, i, self.n_blocks)[1], rng)
         begin, n_sources = _part(self.n_nodes, i, self.n_blocks)
-        if self.kind == "erdos":
-            return _erdos(self.n_nodes, self.degree, begin, n_sources, rng)
-        return _ring(self.n_nodes, int(self.degree), begin, n_sources)
+        return _erdos(self.n_nodes, self.degree, begin, n_sources, rng)
 
     def parts(self, part_bytes: int = 0) -> list[int]:
         """Return the numbers of the blocks."""
@@ -146,10 +139,4 @@ def _erdos(
     drawn = np.sort(rng.permutation(drawn)[:wanted])
     source, target = begin + drawn // others, drawn % others
     target += target >= source  # its own place is skipped
-    return source.astype(np.int32), target.astype(np.int32)
-
-
-def _ring(n_nodes: int, degree: int, begin: int, n_sources: int) -> Pairs:
-    source = np.repeat(np.arange(begin, begin + n_sources), degree)
-    target = (source + np.tile(np.arange(1, degree + 1), n_sources)) % n_nodes
     return source.astype(np.int32), target.astype(np.int32)

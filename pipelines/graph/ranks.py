@@ -95,7 +95,6 @@ def pagerank(
     dangling: str = "uniform",
     tol: float | None = 1e-6,
     iterations: int | None = None,
-    start: Ranks | pd.DataFrame | pd.Series | None = None,
     device: str = "cpu",
     n_threads: int | None = None,
     callback: Callback = ignore,
@@ -120,7 +119,6 @@ def pagerank(
     dangling : where the rank of nodes goes that no weight leaves: "uniform", "personalised", "none"
     tol : ends when the L1 norm of the change is this small; None: never
     iterations : at most; None: as many as ``tol`` can need
-    start : ranks of an earlier graph, to begin with
     device : "cpu", by compressed rows in numba, or "gpu", by cuGraph
     n_threads : on a CPU; by default every core
     callback : called with the number of each iteration and its change; cuGraph tells of none
@@ -140,10 +138,8 @@ def pagerank(
     if device == "gpu":
         cugraph.check(dangling, personalise is not None)
     graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
-    earlier = start.frame() if isinstance(start, Ranks) else start
-    earlier = None if earlier is None else pd.DataFrame(earlier)
-    given = surfer_on(graph.nodes, alpha, dangling, personalise, earlier)
-    return Problem(graph, *given, stop, device, n_threads).solve(callback)
+    surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
+    return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +147,11 @@ class Problem:
     """A graph in memory, how its ranks are defined, and where they are computed.
 
     vectors : names of the k vectors
-    start : float64 of shape (n_nodes, k)
     """
 
     graph: Graph
     surfer: RandomSurfer
     vectors: list[str]
-    start: Array
     stop: Stop
     device: str = "cpu"
     n_threads: int | None = None
@@ -166,9 +160,9 @@ class Problem:
         """Return the ranks."""
         graph, surfer = self.graph, self.surfer
         if self.device == "gpu":
-            iterated = cugraph.rank_graph(graph, surfer, self.start, self.stop)
+            iterated = cugraph.rank_graph(graph, surfer, self.stop)
         else:
-            iterated = pull_ranks(graph, surfer, self.start, self.stop, self.n_threads, callback)
+            iterated = pull_ranks(graph, surfer, self.stop, self.n_threads, callback)
         error = residual(graph, surfer, iterated.ranks)
         return Ranks(graph.nodes, self.vectors, iterated, surfer.alpha, error, graph.n_edges)
 

@@ -167,4 +167,4 @@ def test_another_rule_for_dangling_nodes_is_refused(comms):
 
 def test_it_is_refused_where_it_is_not_installed(tmp_path):
     with pytest.raises(InputError, match="got gpu: cugraph is not installed; leave it out"):
-        distributed_pagerank(None, RandomGraph("ring", 10, 1), tmp_path, device="gpu")
+        distributed_pagerank(None, RandomGraph("erdos", 10, 1), tmp_path, device="gpu")

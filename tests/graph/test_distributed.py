@@ -213,7 +213,7 @@ def test_memory_that_was_used_and_is_free_is_given_back():
 )
 def test_bad_input_is_one_line(four_workers, tmp_path, parameters, message):
     with pytest.raises(InputError, match=message):
-        distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path, **parameters)
+        distributed_pagerank(four_workers, RandomGraph("erdos", 10, 1), tmp_path, **parameters)
 
 
 def test_what_is_wrong_with_a_file_reaches_the_caller(four_workers, tmp_path):
@@ -226,7 +226,7 @@ def test_what_is_wrong_with_a_file_reaches_the_caller(four_workers, tmp_path):
 def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.run.cluster._is_file", lambda path: False)  # goes to workers
     with pytest.raises(InputError, match=r"must be a folder that all workers reach.*4 of 4"):
-        distributed_pagerank(four_workers, RandomGraph("ring", 10, 1), tmp_path)
+        distributed_pagerank(four_workers, RandomGraph("erdos", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from scipy import io, sparse
 
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
@@ -76,23 +75,6 @@ def test_a_folder_of_parquet_is_one_list(tmp_path):
     assert graph_of(folder).n_edges == len(SOURCE)
 
 
-@pytest.mark.parametrize("field", ["real", "pattern"])
-@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
-def test_matrix_market(tmp_path, field, symmetry):
-    matrix = sparse.coo_array((WEIGHT, (SOURCE, TARGET)), shape=(203, 203)).tocsr()
-    if symmetry == "symmetric":
-        matrix = matrix + matrix.T
-    if field == "pattern":
-        matrix.data[:] = 1
-    path = tmp_path / "graph.mtx"
-    io.mmwrite(path, matrix.tocoo(), field=field, symmetry=symmetry, comment="made here")
-    ours = pagerank(path, tol=1e-12)
-    assert list(ours.nodes) == list(range(1, 204))  # rows without entries are nodes, too
-    assert np.abs(ours.values - pagerank(matrix, tol=1e-12).values).sum() < 1e-11
-    file = open_edges(path)
-    assert sum(len(file.read(part).source) for part in file.parts(50)) == matrix.nnz
-
-
 def test_names_that_are_text_further_down_are_text_from_the_top(tmp_path):
     path = tmp_path / "edges.csv"
     path.write_text("a,b\n007,8\n8,x\n")
@@ -126,7 +108,7 @@ def test_columns_are_chosen_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("edges.xml", "", "edges can read .csv, .tsv, .txt, .mtx, .parquet files, got"),
+        ("edges.xml", "", "edges can read .csv, .tsv, .txt, .parquet files, got"),
         ("none.csv", None, "edges must be an existing file"),
         ("edges.csv", "", "edges must hold at least one edge"),
         ("edges.csv", "a,b\n", "edges must hold at least one edge, got none"),
@@ -138,38 +120,6 @@ def test_columns_are_chosen_by_name(tmp_path):
         ("edges.txt", "# nothing\n", "edges must hold at least one edge"),
         ("edges.txt", "1 2\n3\n", "edges must be a readable .txt file"),
         ("edges.parquet", "no parquet", "edges must be a readable .parquet file"),
-        ("edges.mtx", "1 2\n", "its first line is not %%MatrixMarket matrix"),
-        ("edges.mtx", "%%MatrixMarket matrix array real general\n2 2\n1\n", "array real, not coor"),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 0\n",
-            "it is coordinate complex",
-        ),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate pattern skew-symmetric\n2 2 1\n2 1\n",
-            "it is skew-symmetric",
-        ),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n1 3\n",
-            "edges must be a square matrix",
-        ),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate pattern general\n3000000000 3000000000 1\n1 1\n",
-            r"nodes must be at most 2147483647 \(2\^31 - 1\), got 3000000000",
-        ),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 3\n",
-            "edges must lie within the 2 rows",
-        ),
-        (
-            "edges.mtx",
-            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n",
-            "weight must be finite and at least 0, got -1.0 in row 1",
-        ),
     ],
 )
 def test_bad_files_are_one_line(tmp_path, name, text, message):

@@ -57,7 +57,7 @@ def test_rows_hold_every_edge(pairs):
     assert [edge[:2] for edge in _listed(once)] == sorted(set(pairs))
 
 
-@pytest.mark.parametrize("kind", ["erdos", "rmat", "ring"])
+@pytest.mark.parametrize("kind", ["erdos", "rmat"])
 def test_random_graphs_are_the_same_for_a_seed(kind):
     one, again, other = (RandomGraph(kind, 3000, 4, seed) for seed in (1, 1, 2))
     assert (one.block(0)[0] == again.block(0)[0]).all()
@@ -66,8 +66,7 @@ def test_random_graphs_are_the_same_for_a_seed(kind):
     assert source.dtype == target.dtype == np.int32
     assert min(source.min(), target.min()) >= 0
     assert max(source.max(), target.max()) < 3000
-    if kind != "ring":
-        assert len(source) != len(other.block(0)[0]) or (source != other.block(0)[0]).any()
+    assert len(source) != len(other.block(0)[0]) or (source != other.block(0)[0]).any()
 
 
 def test_erdos_has_the_degree_asked_for_and_no_edge_twice():
@@ -90,22 +89,13 @@ def test_rmat_is_skewed_and_as_large_as_asked_for():
     assert (blocks[0][0][:100] != blocks[1][0][:100]).any()
 
 
-def test_a_ring_points_at_the_next():
-    source, target = RandomGraph("ring", 5, 2).block(0)
-    assert list(zip(source.tolist(), target.tolist(), strict=True)) == [
-        (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (3, 0), (4, 0), (4, 1)
-    ]  # fmt: skip
-    assert np.allclose(pagerank(RandomGraph("ring", 50, 3)).values, 1 / 50)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("circle", 5, 2), "random must be one of erdos, rmat, ring, got 'circle'"),
+        (("circle", 5, 2), "random must be one of erdos, rmat, got 'circle'"),
         (("rmat", 1, 1), "nodes must be at least 2, got 1"),
         (("rmat", 2**31, 1), "nodes must be at most 2147483647"),
         (("rmat", 5, 5), "degree must be at least 1 and below nodes"),
-        (("ring", 5, 1.5), "degree must be whole for a ring, got 1.5"),
     ],
 )
 def test_random_graphs_out_of_range_are_refused(arguments, message):

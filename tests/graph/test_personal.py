@@ -1,4 +1,4 @@
-"""Where to jump, where to begin."""
+"""Where to jump."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.graph import pagerank
-from pipelines.graph.random_graphs import RandomGraph
 
 EDGES = pd.DataFrame({"from": ["a", "b", "c", "c"], "to": ["b", "c", "a", "b"]})
 
@@ -58,35 +57,6 @@ def test_a_file_that_holds_no_numbers_is_refused(tmp_path):
     path.write_text("node,weight\na,much\n")
     with pytest.raises(InputError, match="personalise must be a table of nodes and numbers"):
         pagerank(EDGES, personalise=path)
-
-
-def test_a_warm_start_saves_iterations_after_edges_changed():
-    source, target = RandomGraph("erdos", 2000, 4, 0).block(0)
-    before = pagerank((source, target), nodes=2000, tol=1e-9)
-    changed = (np.append(source, [0, 1, 2]), np.append(target, [5, 6, 7]))
-    cold = pagerank(changed, nodes=2000, tol=1e-9)
-    warm = pagerank(changed, nodes=2000, tol=1e-9, start=before)
-    # The start is nearer by a factor of 500; on this graph an iteration gains about 2.
-    assert warm.iterated.changes[0] < cold.iterated.changes[0] / 400
-    assert len(warm.iterated.changes) < len(cold.iterated.changes)
-    assert np.abs(warm.values - cold.values).sum() < 2 * cold.bound
-
-
-def test_a_warm_start_knows_nodes_by_name():
-    before = pagerank(EDGES, tol=1e-12)
-    more = pd.concat([EDGES, pd.DataFrame({"from": ["0"], "to": ["a"]})])
-    warm = pagerank(more, tol=1e-12, start=before)
-    assert np.allclose(warm.values, pagerank(more, tol=1e-12).values, atol=1e-11)
-    same = pagerank(EDGES, tol=1e-9, start=before)
-    assert len(same.iterated.changes) == 1
-
-
-def test_a_start_of_another_shape_is_refused():
-    before = pagerank(EDGES)
-    with pytest.raises(InputError, match=r"^start must have ranks for each of 2 vectors, got 1"):
-        pagerank(EDGES, start=before, personalise=pd.DataFrame({"x": {"a": 1}, "y": {"a": 1}}))
-    with pytest.raises(InputError, match=r"^start must hold finite ranks"):
-        pagerank(EDGES, start=before.frame() * np.nan)
 
 
 def test_top_gives_the_highest_with_names():

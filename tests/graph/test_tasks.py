@@ -99,7 +99,9 @@ def test_partitions_and_parts_without_edges(tmp_path):
 
 def test_only_what_a_partition_needs_is_exchanged(tmp_path):
     """In a ring cut into four arcs, an arc needs the last node of the one before."""
-    partitioning = _write(tmp_path, RandomGraph("ring", 1000, 1), 4)
+    path = tmp_path / "ring.csv"
+    path.write_text("a,b\n" + "".join(f"{i},{(i + 1) % 1000}\n" for i in range(1000)))
+    partitioning = _write(tmp_path / "work", open_edges(path), 4)
     surfer = RandomSurfer(partitioning.n_nodes)
     write_start(partitioning, surfer, surfer.start())
     for p in range(4):

@@ -62,7 +62,7 @@ def test_a_finished_run_is_not_run_again(finished, tmp_path):
     assert (finished / "journal.jsonl").read_text().splitlines() == journal
 
 
-def test_a_file_with_personal_vectors_and_a_warm_start(tmp_path):
+def test_a_file_with_personal_vectors(tmp_path):
     edges, jump = tmp_path / "edges.csv", tmp_path / "jump.csv"
     edges.write_text("from,to,w\na,b,1\nb,c,2\nc,a,1\na,c,0.5\n")
     jump.write_text("page,one,two\na,1,0\nc,1,3\n")
@@ -73,9 +73,6 @@ def test_a_file_with_personal_vectors_and_a_warm_start(tmp_path):
     expected = pagerank(edges, weight="w", personalise=jump, tol=1e-10).frame()
     assert list(ranks.columns) == ["one", "two"]
     assert np.allclose(ranks, expected, atol=1e-15)
-    warm = ["--start", str(tmp_path / "first"), "--results", str(tmp_path / "second")]
-    assert main([*options, *warm]) == 0
-    assert record(tmp_path / "second")["n_iterations"] == 1
 
 
 @pytest.mark.slow
@@ -107,9 +104,7 @@ BAD = {
     "file": (["--edges", "none.csv"], "--edges must be an existing file"),
     "nodes": (["--nodes", "3000000000"], "--nodes must be at most 2147483647"),
     "degree": (["--nodes", "5", "--degree", "9"], "--degree must be at least 1 and below nodes"),
-    "ring": (["--random", "ring", "--degree", "1.5"], "--degree must be whole for a ring"),
     "no end": (["--tol", "0"], "--tol or --iterations must be given, got neither"),
-    "start": (["--start", "nowhere"], "--start must be the folder of a finished run of pagerank"),
     "personalise": (["--personalise", "none.csv"], "--personalise must be an existing .csv"),
     "variant": (["--variant", "pull"], "--variant is not an option of this command"),
     "checkpoint": (["--checkpoint-every", "0"], "--checkpoint-every must be at least 1, got 0"),
