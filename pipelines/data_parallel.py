@@ -73,7 +73,7 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel.networks import refuse_unknown
 
         options = self.options
-        source = refuse_unknown(options.network)
+        refuse_unknown(options.network)
         if options.network == "approximator":
             from pipelines.parallel.problem import approximator
 
@@ -83,8 +83,8 @@ class DataParallel(job.Job[Options]):
 
         task = None if options.task == "auto" else options.task
         return load_rows(
-            options.dataset, options.network, source, options.hidden or HIDDEN,
-            task=task, test_size=options.test_size, validation=options.validation,
+            options.dataset, options.network, options.hidden or HIDDEN, task=task,
+            test_size=options.test_size, validation=options.validation,
             seed=options.seed, **options.as_read(),
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ from pipelines.parallel.problem import CLASSES, NUMBERS, Problem, Rows, held_out
 
 
 def load_rows(
-    name: str, network: str, source: str, hidden: tuple[int, ...], *, data_dir: str,
+    name: str, network: str, hidden: tuple[int, ...], *, data_dir: str,
     task: str | None, target: str | None, limit: int | None, test_size: float,
     validation: float, seed: int, reading: Reading, rare: Rare, images: ImageReading,
     show_progress: bool,
@@ -30,7 +30,7 @@ def load_rows(
 
     Parameters
     ----------
-    network, source, hidden : see ``Network``
+    network, hidden : see ``Network``
 
     Others are those of ``pipelines.data.load_dataset`` and ``held_out``.
 
@@ -46,16 +46,16 @@ def load_rows(
     if name not in DATASETS and Path(name).suffix.lower() in SUFFIXES and task != CLASSES:
         table = read_raw_table(Path(name), target, task=cast(Any, task), **asdict(reading))
         if table.task == NUMBERS:
-            return _of_numbers(table, network, source, hidden, limit, test_size, validation, seed)
+            return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
     found = load_dataset(
         name, data_dir=data_dir, target=target, limit=limit, test_size=test_size, seed=seed,
         reading=reading, rare=rare, images=images, show_progress=show_progress,
     )  # fmt: skip
-    return _of_classes(found, network, source, hidden, validation, seed)
+    return _of_classes(found, network, hidden, validation, seed)
 
 
 def _of_classes(
-    found: Dataset, network: str, source: str, hidden: tuple[int, ...], validation: float, seed: int
+    found: Dataset, network: str, hidden: tuple[int, ...], validation: float, seed: int
 ) -> Problem:
     if network == "bagging" and found.image_shape is None:
         raise InputError(
@@ -82,14 +82,14 @@ def _of_classes(
         center, scale = float(scaling.center), float(scaling.scale)
     return Problem(
         found.name, CLASSES,
-        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, source, found.ink),
+        Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink),
         train, rows(rows_of(found.X_train, held), found.y_train[held]),
         rows(found.X_test, found.y_test), center, scale, classes=found.classes,
     )  # fmt: skip
 
 
 def _of_numbers(
-    table: RawTable, network: str, source: str, hidden: tuple[int, ...], limit: int | None,
+    table: RawTable, network: str, hidden: tuple[int, ...], limit: int | None,
     test_size: float, validation: float, seed: int,
 ) -> Problem:  # fmt: skip
     if network == "bagging":
@@ -111,5 +111,5 @@ def _of_numbers(
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
     train_rows, held_rows, test_rows = (rows(numbers) for numbers in (kept, held, test))
-    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden, source)
+    inputs = Network(network, train_rows["X"].shape[1], 1, None, hidden)
     return Problem(table.name, NUMBERS, inputs, train_rows, held_rows, test_rows, unit=unit)

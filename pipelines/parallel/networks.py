@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, opt
@@ -20,8 +17,6 @@ APPROXIMATOR = (80, 80, 40)
 CHANNELS_OF_CNN = 16
 CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # of the bagging network, as its search often finds it
 
-_drawing = threading.Lock()  # torch has one generator for all threads
-
 
 @dataclass(frozen=True)
 class Network:
@@ -29,12 +24,11 @@ class Network:
 
     Attributes
     ----------
-    name : one of ``NETWORKS``, a name of ``torchvision.models``, ``module:Class`` or
-        ``FILE.py:FUNCTION``
+    name : one of ``NETWORKS``, a name of ``torchvision.models``, ``module:NAME`` or
+        ``FILE.py:NAME`` of a class, function or module
     image_shape : (height, width) in pixels, channels before them if coloured, or None
     ink : whether images show ink on an even ground, as digits do
     hidden : units of the layers of an mlp
-    source : the text of the user's file; the workers need not reach it
     """
 
     name: str
@@ -42,7 +36,6 @@ class Network:
     n_outputs: int
     image_shape: tuple[int, ...] | None = None
     hidden: tuple[int, ...] = (64, 64)
-    source: str = ""
     ink: bool = False
 
     def make(self, seed: int) -> torch.nn.Module:
@@ -53,36 +46,31 @@ class Network:
         Raises
         ------
         InputError
-            The user's file does not give one.
+            The user's module or file does not give one.
         """
         import torch
-
-        if self.name not in NETWORKS[:-1] and not self.source:
-            return self._of_candidate(seed)
-        with _drawing, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if self.name == "approximator":
-                return _layers(self.n_inputs, APPROXIMATOR, self.n_outputs)
-            if self.name == "mlp":
-                return _layers(self.n_inputs, self.hidden, self.n_outputs)
-            if self.name == "bagging":
-                return self._bagging()
-            return self._own()
-
-    def _of_candidate(self, seed: int) -> torch.nn.Module:
-        """Return a network as ``nn_bagging`` knows it, whose images come as rows."""
         from torch import nn
 
         from pipelines.data.dataset import channels_height_width
         from pipelines.nn.inputs import Inputs
-        from pipelines.nn.networks import make_network
+        from pipelines.nn.networks import drawing, make_network
         from pipelines.nn.space import Candidate
 
-        inputs = Inputs(self.n_inputs, self.n_outputs, self.image_shape)
-        network = make_network(Candidate(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
-        if self.image_shape is None:
-            return network
-        return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)
+        if self.name not in NETWORKS[:-1]:  # as nn_bagging knows it, whose images are no rows
+            inputs = Inputs(self.n_inputs, self.n_outputs, self.image_shape)
+            network = make_network(Candidate(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
+            if self.image_shape is None:
+                return network
+            return nn.Sequential(nn.Unflatten(1, channels_height_width(self.image_shape)), network)
+        with drawing, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.name == "bagging":
+                return self._bagging()
+            hidden = APPROXIMATOR if self.name == "approximator" else self.hidden
+            layers: list[Any] = []
+            for n_inputs, n_units in itertools.pairwise((self.n_inputs, *hidden)):
+                layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
+            return nn.Sequential(*layers, nn.Linear((self.n_inputs, *hidden)[-1], self.n_outputs))
 
     def _bagging(self) -> torch.nn.Module:
         """Return convolution, ReLU, hidden layer, ReLU, outputs: the members' of ``nn_bagging``."""
@@ -103,67 +91,20 @@ class Network:
             nn.Linear(HIDDEN, self.n_outputs),
         )
 
-    def _own(self) -> torch.nn.Module:
-        from torch import nn
 
-        path, _, function = self.name.rpartition(":")
-        module = ModuleType("users_network")
-        try:
-            exec(compile(self.source, path, "exec"), module.__dict__)
-            network = getattr(module, function)(self)
-        except Exception as error:  # whatever the user's code raises
-            raise InputError(
-                f"{opt('network')} must name a function that makes a network, got {self.name} "
-                f"({type(error).__name__}: {error}); it is given .n_inputs, .n_outputs and "
-                ".image_shape"
-            ) from None
-        if not isinstance(network, nn.Module):
-            raise InputError(
-                f"{opt('network')} must name a function that returns a torch.nn.Module, got "
-                f"{self.name}, which returns a {type(network).__name__}"
-            )
-        return network
-
-
-def refuse_unknown(name: str) -> str:
-    """Return the text of the user's file, empty for one of ours.
-
-    Raises
-    ------
-    InputError
-        There is no such network, or no such file.
-    """
-    path, colon, function = name.rpartition(":")
+def refuse_unknown(name: str) -> None:
+    """Raise InputError where a network's name is none, before any data are loaded."""
     if name in NETWORKS:
-        return ""
-    if not colon:
-        from pipelines.nn.networks import torchvision_models
+        return
+    if ":" in name:
+        from pipelines.nn.networks import load_object
 
-        known = name in (models := torchvision_models(name)).list_models(module=models)
-    else:
-        known = function.isidentifier()
-    if not known:
+        load_object("network", name)
+        return
+    from pipelines.nn.networks import torchvision_models
+
+    if name not in (models := torchvision_models(name)).list_models(module=models):
         raise InputError(
             f"{opt('network')} must be one of {', '.join(NETWORKS)}, a name of "
-            f"torchvision.models, module:Class or FILE.py:FUNCTION, got {name!r}"
+            f"torchvision.models, module:NAME or FILE.py:NAME, got {name!r}"
         )
-    if not path.endswith(".py"):
-        return ""
-    try:
-        return Path(path).expanduser().read_text()
-    except (OSError, UnicodeError) as error:
-        raise InputError(
-            f"{opt('network')} must name a file that can be read, got {path!r} ({error}); write "
-            "FILE.py:FUNCTION"
-        ) from None
-
-
-def _layers(n_inputs: int, hidden: Sequence[int], n_outputs: int) -> torch.nn.Module:
-    """Return linear layers with ReLU between them."""
-    from torch import nn
-
-    layers: list[Any] = []
-    for n_units in hidden:
-        layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
-        n_inputs = n_units
-    return nn.Sequential(*layers, nn.Linear(n_inputs, n_outputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from pipelines.errors import InputError
@@ -31,6 +32,12 @@ def _each_at_least_1(values: tuple[int, ...]) -> str | None:
     return None if all(1 <= one <= 100_000 for one in values) else "whole numbers from 1 to 100000"
 
 
+def _absolute(network: str) -> str:
+    """Return FILE.py:NAME by its absolute path, so that workers find it, and a resumed run."""
+    path, _, name = network.rpartition(":")
+    return f"{Path(path).expanduser().absolute()}:{name}" if path.endswith(".py") else network
+
+
 @dataclass(frozen=True)
 class NetworkOptions:
     """Options that choose the network and the data."""
@@ -39,9 +46,9 @@ class NetworkOptions:
 
     network: str = option(
         "approximator", "approximator (of a function, no data needed), bagging or cnn (images), "
-        "mlp (tables), a name of torchvision.models (random weights), or your own: "
-        "FILE.py:FUNCTION or module:Class",
-        metavar="NAME|FILE.py:F",
+        "mlp (tables), a name of torchvision.models (random weights), or your own nn.Module: "
+        "module:NAME or FILE.py:NAME of a class or function",
+        parse=_absolute, metavar="NAME",
     )  # fmt: skip
     augment: str = option(
         "none", "change the training images at random: light, randaugment, trivialaugment, augmix, "

@@ -139,7 +139,7 @@ BAD = {
     "twice": (["--compare", "never,never"], "--compare must name each strategy once"),
     "network": (["--network", "rnn"], "--network must be one of approximator, bagging, mlp, cnn"),
     "other's": (["--network", "conv"], "--network must be one of approximator, bagging, mlp, cnn"),
-    "file": (["--network", "none.py:make"], "--network must name a file that can be read"),
+    "file": (["--network", "none.py:make"], "--network must be package.module:NAME or FILE.py"),
     "rows": (["--dataset", "mnist"], "--dataset is for a network that learns from rows"),
     "limit": (["--limit", "50"], "--limit is for a network that learns from rows"),
     "momentum": (["--momentum", "0.5"], "--momentum is for --optimizer sgd, got 0.5 with adamw"),
@@ -191,9 +191,9 @@ def test_a_replacement_from_another_host_stops_a_run_that_did_not_consent(
 def test_a_network_of_ones_own_learns_a_table_of_numbers(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n"
-        "def make(network):\n"
-        "    return nn.Sequential(nn.Linear(network.n_inputs, 8), nn.BatchNorm1d(8), nn.ReLU(),\n"
-        "                         nn.Linear(8, network.n_outputs))\n"
+        "def make(n_features, n_classes):\n"
+        "    return nn.Sequential(nn.Linear(n_features, 8), nn.BatchNorm1d(8), nn.ReLU(),\n"
+        "                         nn.Linear(8, n_classes))\n"
     )
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
@@ -219,8 +219,8 @@ def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path):
         "class Fails(nn.Linear):\n"
         "    def forward(self, x):\n"
         "        raise RuntimeError('no forward today')\n"
-        "def make(network):\n"
-        "    return Fails(network.n_inputs, network.n_outputs)\n"
+        "def make(n_features, n_classes):\n"
+        "    return Fails(n_features, n_classes)\n"
     )
     options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "2"]
     own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
