@@ -80,10 +80,6 @@ class Options(
         0.01, "score differences up to this count as equivalent", parse=float, check=_rope,
         metavar="WIDTH",
     )  # fmt: skip
-    inner_jobs: str = option(
-        "worker", "where an estimator's own parallel work runs: in its worker, or dask: on all",
-        choices=("worker", "dask"), changes_results=False,
-    )  # fmt: skip
 
 
 class CrossValidation(SearchJob[Options]):

@@ -171,7 +171,6 @@ class DataParallel(job.Job[Options]):
                     outcome = Outcome(training, None, describe(error), "", started, seconds)
                 else:
                     last = done.progress.epochs[-1]
-                    last |= {f"test_{name}": value for name, value in done.tested.items()}
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(done.progress.epochs, "diverged" if diverged else "ok")
                     workers = " ".join(done.members)

@@ -11,7 +11,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -126,18 +125,17 @@ def distributed_pagerank(
     # The workers read its vectors from the folder.
     vectors = None if surfer.personalisation is None else np.empty((0, surfer.n_vectors))
     bare = RandomSurfer(surfer.n_nodes, alpha, vectors, dangling)
+    on_workers = WorkerPartitions(client, graph, bare)
     if device == "gpu":
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         write_start(graph, surfer, iterated.ranks)
         (folder / STATE).unlink(missing_ok=True)
-        with closing(WorkerPartitions(client, graph, bare)) as on_workers:
-            residual = on_workers.iterate(0, 1, None, np.float64).changes[0]
+        residual = on_workers.iterate(0, 1, None, np.float64).changes[0]
     else:
         state = _read_or_begin(graph, surfer, begin)
-        with closing(WorkerPartitions(client, graph, bare)) as on_workers:
-            iterated = _iterate(graph, on_workers, state, alpha, stop, checkpoint_every, callback)
-            begun = len(iterated.changes)
-            residual = on_workers.iterate(begun, 1, None, np.float64).changes[0]
+        iterated = _iterate(graph, on_workers, state, alpha, stop, checkpoint_every, callback)
+        begun = len(iterated.changes)
+        residual = on_workers.iterate(begun, 1, None, np.float64).changes[0]
         _remove_checkpoint(graph, begun + 1)
     return DistributedRanks(
         nodes, names, iterated, alpha, residual, graph.n_edges, graph.n_partitions

@@ -8,9 +8,7 @@ folder, which every worker reaches.
 from __future__ import annotations
 
 import mmap
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,51 +87,6 @@ def load_partition(partitioning: Partitioning, surfer: RandomSurfer, p: int) -> 
     jump = np.load(partitioning.path(p, "jump"))
     maps = tuple(one.base for one in edges if isinstance(one.base, mmap.mmap))
     return Partition(surfer, PullRows.of(rows, reciprocal_of(out), jump), tuple(needed_by), maps)
-
-
-@dataclass(frozen=True)
-class PartitionKey:
-    """Names a partition to the process that is to hold it; ``run`` tells one run from another."""
-
-    run: str
-    p: int
-    partitioning: Partitioning = field(compare=False)
-    surfer: RandomSurfer = field(compare=False)
-
-
-# In a worker's process and not among Dask's data: when memory is short Dask writes these to disk,
-# and what every iteration needs would be written, or read again, by each of its tasks.
-_loaded: dict[PartitionKey, Partition] = {}
-_lock = threading.Lock()
-
-
-def on_partition(function: Callable[..., Any], key: PartitionKey, *arguments: Any) -> Any:
-    """Call a function with a partition, where that is; load the partition first if needed."""
-    with _lock:
-        if key not in _loaded:
-            _loaded[key] = load_partition(key.partitioning, key.surfer, key.p)
-        partition = _loaded[key]
-    return function(partition, *arguments)
-
-
-def n_loaded() -> int:
-    """Return partitions that this process holds."""
-    return len(_loaded)
-
-
-@trim_memory()
-def release_pages() -> None:
-    """Release what a paused worker can without running a task."""
-    with _lock:
-        for partition in _loaded.values():
-            partition.release_pages()
-
-
-def unload(run: str) -> None:
-    """Drop a run's partitions."""
-    with _lock:
-        for key in [one for one in _loaded if one.run == run]:
-            del _loaded[key]
 
 
 def read_state(

@@ -13,7 +13,6 @@ import asyncio
 import time
 import uuid
 from concurrent.futures import CancelledError, wait
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from distributed import KilledWorker
@@ -23,7 +22,7 @@ from distributed.comm import CommClosedError
 from pipelines.graph import tasks
 from pipelines.graph.iteration import RandomSurfer
 from pipelines.graph.partitions import Partitioning
-from pipelines.graph.tasks import PartitionKey, Totals
+from pipelines.graph.tasks import Totals
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ SECONDS_FOR_A_WORKER = 300
 SECONDS_FOR_A_REPLACEMENT = 10
 # Between two looks at who is there.
 SECONDS_TO_LOOK = 1
-# Of a worker that holds too much to go on, after it has written to disk what it can.
+# Of a worker that holds too much to go on.
 SECONDS_PAUSED = 120
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
@@ -55,11 +54,9 @@ class WorkerPartitions:
     """Partitions in the memory of workers, and the batches of iterations that run on them."""
 
     def __init__(self, client: Client, partitioning: Partitioning, surfer: RandomSurfer):
-        self._client, self._partitioning = client, partitioning
-        self._run = uuid.uuid4().hex
-        everyone = range(partitioning.n_partitions)
-        self._keys = [PartitionKey(self._run, p, partitioning, surfer) for p in everyone]
-        self._owners: list[str] = []
+        self._client, self._partitioning, self._surfer = client, partitioning, surfer
+        self._owners = [""] * partitioning.n_partitions
+        self._loaded: list[Any] = [None] * partitioning.n_partitions  # futures
 
     def iterate(self, begun: int, count: int, tol: float | None, kind: type) -> Totals:
         """Iterate from one checkpoint to the next; tried again where workers died too often.
@@ -71,7 +68,7 @@ class WorkerPartitions:
         """
         for _ in range(MOST_FAILURES):
             try:
-                self._owners = self._choose_owners()
+                self._load()
                 return self._submit(begun, count, tol, kind)
             except LOST as error:
                 last = str(error)
@@ -80,38 +77,36 @@ class WorkerPartitions:
             f"memory, or take more of them"
         )
 
-    def close(self) -> None:
-        """Release the partitions' memory on the workers that are left."""
-        with suppress(OSError):
-            self._client.run(tasks.unload, self._run, on_error="ignore")
-
-    def _choose_owners(self) -> list[str]:
-        """Choose the worker of each partition: its last one, or the least loaded if that is gone.
+    def _load(self) -> None:
+        """Load each partition where it is not: by its last worker, or else the least loaded.
 
         One that died may be about to come back: two partitions may be too many for another.
         """
         self._client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
         until = time.monotonic() + SECONDS_FOR_A_REPLACEMENT
-        n_before = len(set(self._owners))
+        n_before = len({*self._owners} - {""})
         while len(workers := workers_of(self._client)) < n_before and time.monotonic() < until:
             time.sleep(0.1)
         if not workers:
             raise TimeoutError("no worker is left")
-        before = self._owners or [""] * len(self._keys)
-        load = {one: before.count(one) for one in sorted(workers)}
-        owners = []
-        for owner in before:
+        load = {one: self._owners.count(one) for one in sorted(workers)}
+        for p, owner in enumerate(self._owners):
             if owner not in load:
                 owner = min(load, key=lambda one: (load[one], one))
                 load[owner] += 1
-            owners.append(owner)
-        return owners
+            elif self._loaded[p].status in ("pending", "finished"):
+                continue
+            self._owners[p] = owner
+            self._loaded[p] = self._client.submit(
+                tasks.load_partition, self._partitioning, self._surfer, p,
+                key=f"load-{p}-{uuid.uuid4().hex}", workers=owner,
+            )  # fmt: skip
 
     def _submit(self, begun: int, count: int, tol: float | None, kind: type) -> Totals:
         """Submit some iterations as one set of tasks."""
         batch = uuid.uuid4().hex
-        keys, owners, partitioning = self._keys, self._owners, self._partitioning
-        everyone = range(len(keys))
+        loaded, owners, partitioning = self._loaded, self._owners, self._partitioning
+        everyone = range(len(loaded))
 
         def submit(name: str, p: int | None, function: Any, *arguments: Any) -> Future:
             """Submit a named task to the worker of a partition, or to any."""
@@ -119,25 +114,24 @@ class WorkerPartitions:
             return self._client.submit(function, *arguments, key=f"{name}-{batch}", workers=worker)
 
         states = [
-            submit(f"begin-{p}", p, tasks.on_partition, tasks.read_state, keys[p], partitioning,
-                   p, begun)
+            submit(f"begin-{p}", p, tasks.read_state, loaded[p], partitioning, p, begun)
             for p in everyone
-        ]  # fmt: skip
+        ]
         parts = [submit(f"sums-0-{p}", p, tasks.sums, states[p]) for p in everyone]
         totals = submit("totals-0", None, tasks.add_up, None, tol, *parts)
         for i in range(1, count + 1):
             received = [
                 [
-                    submit(f"contributions-{i}-{q}-{p}", q, tasks.on_partition,
-                           tasks.contributions_to, keys[q], states[q], totals, p, kind)
+                    submit(f"contributions-{i}-{q}-{p}", q, tasks.contributions_to, loaded[q],
+                           states[q], totals, p, kind)
                     for q in everyone
                     if q != p
                 ]
                 for p in everyone
             ]  # fmt: skip
             states = [
-                submit(f"advance-{i}-{p}", p, tasks.on_partition, tasks.advance, keys[p],
-                       states[p], totals, kind, *received[p])
+                submit(f"advance-{i}-{p}", p, tasks.advance, loaded[p], states[p], totals, kind,
+                       *received[p])
                 for p in everyone
             ]  # fmt: skip
             parts = [submit(f"sums-{i}-{p}", p, tasks.sums, states[p]) for p in everyone]
@@ -157,7 +151,7 @@ class WorkerPartitions:
         TimeoutError
             A worker is gone that they are bound to.
         RunStopped
-            Such a worker is paused, and memory that it could release has not been enough.
+            Such a worker stays paused.
         """
         last_ran = dict.fromkeys(self._owners, time.monotonic())
         loop = self._client.loop.asyncio_loop
@@ -178,7 +172,6 @@ class WorkerPartitions:
             if workers[owner]["status"] != "paused":
                 last_ran[owner] = now
                 continue
-            self._client.run(tasks.release_pages, workers=[owner], on_error="ignore")
             if now - last_ran[owner] > SECONDS_PAUSED:
                 raise RunStopped(
                     f"worker {owner} has been paused for {SECONDS_PAUSED} s, its memory of "

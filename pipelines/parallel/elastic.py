@@ -33,13 +33,12 @@ SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on th
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of a training, with its test scores.
+    """The result of a training.
 
     ``members`` are the workers of the last process group, ``seconds`` those of all process groups.
     """
 
     progress: Progress
-    tested: Mapping[str, float]
     members: list[str]
     seconds: float
 
@@ -85,8 +84,29 @@ def train_on(
     began, path = time.perf_counter(), Path(order.checkpoint)
     newest = order.start or read(path)
     load_on_workers(client, ["torch"])
-    listener, failures = _Listener(on_message), 0
-    patience, whole = SECONDS_TO_BEGIN, True
+    patience, whole, failures, members = SECONDS_TO_BEGIN, True, 0, list[str]()
+    # The first process group that was lost since one trained, and the last step it told.
+    lost: tuple[Ended, int] | None = None
+    reached = 0
+
+    def pass_on(message: Mapping[str, Any]) -> None:
+        nonlocal lost, reached
+        step = int(message.get("step", 0))
+        if message["kind"] == "begun" and lost is not None:
+            before, told = lost
+            on_message({
+                "kind": "restart",
+                "reason": before.lost,
+                "ranks_before": len(before.members),
+                "ranks_after": len(members),
+                "step": step,
+                "steps_lost": max(0, told - step),
+                "seconds": time.time() - before.detected,
+            })  # fmt: skip
+            lost = None
+        reached = max(reached, step)
+        on_message(message)
+
     while True:
         members = wait_for_members(client, n_ranks, patience, whole)
         if not open_ranks:
@@ -94,21 +114,19 @@ def train_on(
                 refuse_several_hosts(members)
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
-        listener.n_ranks = len(members)
         ended = run_process_group(
-            client, members, train, problem, dataclasses.replace(order, start=newest),
-            listener.on_message,
+            client, members, train, problem, dataclasses.replace(order, start=newest), pass_on,
             device=device, threads=threads,
         )  # fmt: skip
         if ended.lost is None:
             seconds = time.perf_counter() - began
-            return Trained(progress_of(ended.result), listener.tested, members, seconds)
-        before = _step_of(newest)
+            return Trained(progress_of(ended.result), members, seconds)
+        held = _step_of(newest)
         newest = max([newest, read(path), *ended.kept], key=_step_of)
-        failures = 0 if _step_of(newest) > before else failures + 1
+        failures = 0 if _step_of(newest) > held else failures + 1
         if failures >= MOST_FAILURES:
             raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
-        listener.lose(ended)
+        lost, reached = lost or (ended, reached), 0
         patience, whole = SECONDS_FOR_A_REPLACEMENT, False
 
 
@@ -126,42 +144,6 @@ def refuse_several_hosts(members: Sequence[str]) -> None:
             f"each other, got {len(hosts)} ({', '.join(hosts[:3])}); add --open-ranks where nobody "
             "else is on the network"
         )
-
-
-class _Listener:
-    """Passes on rank 0's messages of each process group, and adds a message of each restart."""
-
-    def __init__(self, on_message: Send) -> None:
-        self.n_ranks = 0
-        self.tested: dict[str, float] = {}
-        self._told, self._step = on_message, 0
-        # The first process group that was lost since one trained, and the last step it told.
-        self._lost: tuple[Ended, int] | None = None
-
-    def on_message(self, message: Mapping[str, Any]) -> None:
-        step = int(message.get("step", 0))
-        if message["kind"] == "begun" and self._lost is not None:
-            ended, reached = self._lost
-            self._told({
-                "kind": "restart",
-                "reason": ended.lost,
-                "ranks_before": len(ended.members),
-                "ranks_after": self.n_ranks,
-                "step": step,
-                "steps_lost": max(0, reached - step),
-                "seconds": time.time() - ended.detected,
-            })  # fmt: skip
-            self._lost = None
-        if message["kind"] == "tested":
-            self.tested = {"loss": message["loss"], "metric": message["metric"]}
-        self._step = max(self._step, step)
-        self._told(message)
-
-    def lose(self, ended: Ended) -> None:
-        """Report a process group that broke."""
-        if self._lost is None:
-            self._lost = ended, self._step
-        self._step = 0
 
 
 def _step_of(content: bytes | None) -> int:

@@ -96,7 +96,8 @@ class Rank:
             self._epoch()
         best = with_weights(self._network, best_of(self._model.state() | self._best))
         loss, metric = self._problem.measure(best, self._test, group)
-        self._tell({"kind": "tested", "loss": _finite(loss), "metric": _finite(metric)})
+        tested = {"test_loss": _finite(loss), "test_metric": _finite(metric)}
+        progress.epochs[-1] = progress.epochs[-1] | tested
         return self._write_if_first(always=True)
 
     def _epoch(self) -> None:

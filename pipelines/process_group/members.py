@@ -48,34 +48,6 @@ _loaded = threading.Event()
 _loading: list[threading.Thread] = []
 
 
-class _Mailbox:
-    """Messages of rank 0, received by way of the scheduler in the order they were sent."""
-
-    def __init__(self, client: Client, token: str, on_message: Callable[[Message], None]) -> None:
-        self._came: queue.Queue[tuple[int, Message]] = queue.Queue()
-        self._told, self._number = on_message, 0
-        self._client, self._topic = client, f"process-group-{token}"
-        client.subscribe_topic(self._topic, lambda event: self._came.put(event[1]))
-
-    def deliver(self, up_to: int = 0) -> None:
-        """Hand on what has come; wait, for a bounded time, until so many have come in all."""
-        until = time.monotonic() + SECONDS_TO_ANSWER
-        while True:
-            try:
-                missing = self._number < up_to and time.monotonic() < until
-                self._number, message = self._came.get(timeout=0.1 if missing else 0.001)
-            except queue.Empty:
-                if not missing:
-                    return
-            else:
-                self._told(message)
-
-    def close(self) -> None:
-        """Stop receiving."""
-        if self._client.status == "running":
-            self._client.unsubscribe_topic(self._topic)
-
-
 @dataclass(frozen=True)
 class Ended:
     """The end of a process group: the ranks' results, or why there are none.
@@ -203,8 +175,14 @@ def run_process_group(
     """
     token, secret = uuid.uuid4().hex[:12], secrets.token_bytes(32)
     on_one_host = len(hosts_of(members)) == 1
-    mailbox = _Mailbox(client, token, on_message)
     futures: list[Future] = []
+    came: queue.SimpleQueue[Message] = queue.SimpleQueue()  # by way of the scheduler, in order
+    client.subscribe_topic(_topic(token), lambda event: came.put(event[1]))
+
+    def deliver() -> None:
+        while not came.empty():
+            on_message(came.get())
+
     try:
         try:
             data, asked = client.scatter(
@@ -221,10 +199,15 @@ def run_process_group(
             )
             for rank, one in enumerate(members)
         ]  # fmt: skip
-        return _watch(client, futures, members, token, mailbox)
+        return _watch(client, futures, members, token, deliver)
     finally:
-        mailbox.close()
+        if client.status == "running":
+            client.unsubscribe_topic(_topic(token))
         _dismiss(client, futures, members, token)
+
+
+def _topic(token: str) -> str:
+    return f"process-group-{token}"
 
 
 def hosts_of(members: Sequence[str]) -> set[str]:
@@ -233,14 +216,15 @@ def hosts_of(members: Sequence[str]) -> set[str]:
 
 
 def _watch(
-    client: Client, futures: list[Future], members: list[str], token: str, mailbox: _Mailbox
+    client: Client, futures: list[Future], members: list[str], token: str,
+    deliver: Callable[[], None],
 ) -> Ended:  # fmt: skip
     """Wait until all ranks have ended; after the first loss, for a bounded time."""
     lost: str | None = None
     detected, until = 0.0, float("inf")
     ended: dict[int, dict[str, Any]] = {}
     while True:
-        mailbox.deliver()
+        deliver()
         for rank, future in enumerate(futures):
             if rank not in ended and future.status != "pending":
                 ended[rank] = _end_of(future)
@@ -257,11 +241,10 @@ def _watch(
     for end in ended.values():
         if "error" in end:
             raise end["error"]
+    deliver()  # what a rank told comes before what it gave
     if lost is not None:
-        mailbox.deliver()
         kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
         return Ended(None, lost, members, detected, kept)
-    mailbox.deliver(ended[0]["sent"])
     return Ended(ended[0]["result"], None, members)
 
 
@@ -365,17 +348,14 @@ def _rank(
     import torch
     from distributed import get_worker
 
-    worker, sent = get_worker(), 0
+    worker = get_worker()
 
     def stopped() -> bool:
         return token in _stopped
 
     def send(message: Message) -> None:
-        nonlocal sent
-        if rank:
-            return
-        sent += 1
-        worker.log_event(f"process-group-{token}", (sent, dict(message)))
+        if not rank:
+            worker.log_event(_topic(token), dict(message))
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -386,7 +366,7 @@ def _rank(
             host=host, stopped=stopped,
         )  # fmt: skip
         _joined[token] = group
-        return {"result": work(shared, argument, group, send), "sent": sent}
+        return {"result": work(shared, argument, group, send)}
     except ProcessGroupError as error:
         if token in _joined:
             _joined[token].abort()  # the others notice now, not when they run out of time

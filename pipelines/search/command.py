@@ -134,10 +134,7 @@ class SearchJob(job.Job[Chosen]):
         best.add(row for row in self.rows.values() if row["stage"] == SEARCH)
         with session.journal_writer(cluster, todo) as journal_writer:
             journal_writer.best(best.text)
-            inner_jobs = getattr(self.options, "inner_jobs", "worker")
-            for event, rows in run_tasks(
-                cluster.runner, self.problem, todo, cluster.threads, inner_jobs
-            ):
+            for event, rows in run_tasks(cluster.runner, self.problem, todo, cluster.threads):
                 best.add(row for row in rows if row["stage"] == SEARCH)
                 journal_writer.best(best.text)
                 if isinstance(event, ProgressEvent):

@@ -86,14 +86,13 @@ class PartialRows:
 
 
 def run_tasks(
-    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1,
-    inner_jobs: str = "worker",
+    runner: Runner, problem: Problem, tasks: Sequence[Task], n_threads: int = 1
 ) -> Iterator[tuple[Outcome[Task] | ProgressEvent, list[Row]]]:  # fmt: skip
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
     A task that failed gives rows whose status says why.
     """
-    work = partial(run_task, n_threads=n_threads, inner_jobs=inner_jobs)
+    work = partial(run_task, n_threads=n_threads)
     partial_rows = PartialRows(tasks)
     for event in runner.outcomes_and_events(work, problem, tasks):
         if isinstance(event, ProgressEvent):

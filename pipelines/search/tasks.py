@@ -189,7 +189,6 @@ def run_task(
     problem: Problem,
     task: Task,
     n_threads: int = 1,
-    inner_jobs: str = "worker",
     report: Callable[..., None] = ignore,
 ) -> list[Row]:
     """Fit and score the candidates of a task.
@@ -213,9 +212,8 @@ def run_task(
     if hasattr(estimators[0], "fit"):
         from sklearn.base import clone
 
-        n_jobs = -1 if inner_jobs == "dask" else n_threads
-        estimators = [with_jobs(clone(one), n_jobs) for one in estimators]
-        limits = limited(n_threads, inner_jobs)
+        estimators = [with_jobs(clone(one), n_threads) for one in estimators]
+        limits = limited(n_threads)
 
     def rows_of(at: int, results: Mapping[int, CellResult]) -> list[Row]:
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 JOBS = "n_jobs"
@@ -15,7 +15,7 @@ def with_jobs(estimator: Any, n_jobs: int) -> Any:
     Parameters
     ----------
     estimator : unfitted; it is changed
-    n_jobs : int, threads or processes; -1 for all that joblib's backend has
+    n_jobs : int, threads or processes
     """
     found = [
         name
@@ -26,24 +26,11 @@ def with_jobs(estimator: Any, n_jobs: int) -> Any:
 
 
 @contextmanager
-def limited(n_threads: int, inner_jobs: str = "worker") -> Iterator[None]:
-    """Limit BLAS and OpenMP to so many threads; joblib to threads, or to all workers of Dask.
-
-    Parameters
-    ----------
-    inner_jobs : "worker", or "dask": only within a task of Dask
-    """
+def limited(n_threads: int) -> Iterator[None]:
+    """Limit BLAS, OpenMP and joblib to so many threads."""
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
-    with ExitStack() as stack:
-        stack.enter_context(threadpool_limits(n_threads))
-        if inner_jobs == "dask":
-            from distributed import worker_client
-
-            stack.enter_context(worker_client())  # its thread is free for the tasks it waits for
-            stack.enter_context(parallel_config("dask"))
-        else:
-            # A process for each job would start a Python and copy the rows.
-            stack.enter_context(parallel_config("threading", n_jobs=n_threads))
+    # A process for each job would start a Python and copy the rows.
+    with threadpool_limits(n_threads), parallel_config("threading", n_jobs=n_threads):
         yield

@@ -24,7 +24,7 @@ from pipelines.graph.distributed import _compute, distributed_pagerank
 from pipelines.graph.files import open_edges, trim_memory
 from pipelines.graph.iteration import Stop
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.tasks import n_loaded
+from pipelines.graph.tasks import Partition
 from pipelines.graph.worker_partitions import MOST_FAILURES, workers_of
 from pipelines.run.errors import RunStopped
 
@@ -156,7 +156,7 @@ def test_a_partition_stays_with_its_worker_while_that_is_paused(pausing, tmp_pat
     loaded: dict[int, list[int]] = {}
 
     def callback(number: int, change: float) -> None:
-        loaded[number] = list(pausing.run(n_loaded).values())
+        loaded[number] = list(pausing.run(_n_loaded).values())
         if number == 4:
             pausing.run(_pause_above, 1e-9, workers=[paused])
             while _status(pausing, paused) != "paused":
@@ -228,6 +228,10 @@ def test_a_folder_that_a_worker_does_not_see_is_refused(four_workers, tmp_path, 
     with pytest.raises(InputError, match=r"must be a folder that all workers reach.*4 of 4"):
         distributed_pagerank(four_workers, RandomGraph("erdos", 10, 1), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def _n_loaded(dask_worker: Any) -> int:
+    return sum(isinstance(one, Partition) for one in dask_worker.data.values())
 
 
 def _pause_above(fraction: float, dask_worker: Any) -> None:

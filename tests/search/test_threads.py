@@ -7,16 +7,13 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from distributed import Client
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
-from pipelines.run.tasks import OnCluster
 from pipelines.search.candidates import Candidate
-from pipelines.search.running import run_tasks
 from pipelines.search.tasks import Problem, make_tasks, run_task
 from pipelines.search.threads import limited, with_jobs
 
@@ -71,15 +68,3 @@ def test_afterwards_all_is_as_it_was() -> None:
     with limited(1):
         pass
     assert [one["num_threads"] for one in threadpool_info()] == before
-
-
-def test_inner_jobs_may_use_the_cluster(one_worker: Client) -> None:
-    problem = problem_with(RandomForestClassifier(n_estimators=4, random_state=0))
-    runner = OnCluster(one_worker)
-    tasks = make_tasks(problem)
-    on_dask, in_worker = (
-        [row for _, rows in run_tasks(runner, problem, tasks, 1, where) for row in rows]
-        for where in ("dask", "worker")
-    )
-    assert on_dask[0]["status"] == "ok", on_dask
-    assert on_dask[0]["score"] == in_worker[0]["score"]
