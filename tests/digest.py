@@ -53,7 +53,7 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-9
 MOST_ROWS = 90
 VOLATILE = re.compile(
     r"seconds|time|^worker|workers$|memory|started|finished|session_began|^argv$|^options$"
-    r"|^versions$|^files$|^commit$|^machine$|^cluster$|busy_share|^fingerprint$|^noise_scale$"
+    r"|^versions$|^files$|^commit$|^machine$|^cluster$|busy_share|^fingerprint$"
     r"|steps_made$"  # the worker that comes first to a step that candidates share makes it
     r"|^preparation$"  # a zip archive, with the time of day in it
 )

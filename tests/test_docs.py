@@ -49,7 +49,6 @@ LESS = {
     "--nested 3": "--nested 2",
     "--repeats 5": "--repeats 2",
     "--nodes 100000": "--nodes 1000",
-    "--hidden 1024,1024,1024,1024": "--hidden 32,32,32,32",
 }
 
 
@@ -142,10 +141,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     named = {name for _, command in commands() for name in re.findall(r"results/\S+", command)}
     here(f"{svm} --results RUN", folder)
     here(f"{bagging} {SMALL_NETS} --results ENSEMBLE", folder)
-    here("python -m pipelines.pagerank --edges links.csv --quiet --results RANKS", folder)
     for name in sorted(named | {"OTHER"}):
-        kind = "ENSEMBLE" if "nn_bagging" in name else "RANKS" if "pagerank" in name else "RUN"
-        shutil.copytree(folder / kind, folder / name)
+        shutil.copytree(folder / ("ENSEMBLE" if "nn_bagging" in name else "RUN"), folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
         (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")
