@@ -1,4 +1,4 @@
-"""Cross-validation of any estimators: ``python -m pipelines.cross_validate``."""
+"""Cross-validation of any estimators: ``pleasingly cross-validate``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.console import echo
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import option
+from pipelines.run.options import at_least, option
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
 from pipelines.search.features import FeatureOptions
@@ -20,10 +20,6 @@ from pipelines.search.options import SplitOptions, TaskOptions
 if TYPE_CHECKING:
     from pipelines.data import Dataset
     from pipelines.search.tasks import Problem
-
-
-def _rope(value: float) -> str | None:
-    return None if 0 <= value < 1e6 else "at least 0"
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,9 @@ class CandidateOptions:
         (), "an estimator by its short name or import path; more than one are compared",
         nargs="+", metavar="NAME",
     )  # fmt: skip
-    estimators: bool = option(False, "list the short names and end", changes_results=False)
+    estimators: bool = option(
+        False, "list the short names and end", changes_results=False, python=False
+    )
     param: tuple[str, ...] = option(
         (), "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
@@ -77,8 +75,8 @@ class Options(
         False, "fit the best candidate of each algorithm on shares of the training rows, too"
     )
     rope: float = option(
-        0.01, "score differences up to this count as equivalent", parse=float, check=_rope,
-        metavar="WIDTH",
+        0.01, "score differences up to this count as equivalent", parse=float,
+        rule=at_least(0, 1_000_000), metavar="WIDTH",
     )  # fmt: skip
     inner_jobs: str = option(
         "worker", "where an estimator's own parallel work runs: in its worker, or dask: on all",

@@ -1,4 +1,4 @@
-"""Train one network on many workers: ``python -m pipelines.data_parallel``."""
+"""Train one network on many workers: ``pleasingly data-parallel``."""
 
 from __future__ import annotations
 

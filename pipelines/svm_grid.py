@@ -1,6 +1,6 @@
-"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``.
+"""Grid search of a kernel SVM over C and gamma: ``pleasingly svm-grid``.
 
-``python -m pipelines.svm_grid predict RUN TABLE`` asks the model of a run.
+``pleasingly svm-grid predict RUN TABLE`` asks the model of a run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,7 +77,7 @@ def _axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ..
     return tuple(np.logspace(*log_bounds, n).tolist())
 
 
-bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
+bounds = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Options(
 
     group: ClassVar[str] = "grid"
 
-    n_c: int = number(8, "number of C", check=at_least(1, 10_000))
-    n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
+    n_c: int = number(8, "number of C", rule=at_least(1, 10_000))
+    n_gamma: int = number(8, "number of gamma", rule=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
     )
@@ -104,9 +105,7 @@ class Options(
         "bounds of log10 gamma; by default from a hundredth (of images a thousandth) to ten times "
         "1 / (features × variance)",
     )
-    n_epsilon: int = number(
-        3, "number of epsilon, of a target of numbers", check=at_least(1, 1_000)
-    )
+    n_epsilon: int = number(3, "number of epsilon, of a target of numbers", rule=at_least(1, 1_000))
     log_epsilon: tuple[float, float] = bounds(
         (-2.0, 0.0),
         "bounds of log10 epsilon, half the width of the tube about the targets within which an "
@@ -131,10 +130,7 @@ class Search(SearchJob[Options]):
     """
 
     command = "svm_grid"
-    description = (
-        "Grid search of a kernel SVM over C and gamma, with cross-validation. To predict with "
-        "a finished run: pleasingly svm-grid predict --help."
-    )
+    description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
@@ -296,6 +292,13 @@ class Search(SearchJob[Options]):
         candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
         assert candidates is not None
         return of_grid(record, candidates)
+
+
+def load_model(run: Path) -> Any:
+    """Return the model of a run, see ``Run.model``."""
+    from pipelines.search import svm_predict
+
+    return svm_predict.load_model(run)
 
 
 main, run, check = Search.main, Search.run, Search.check

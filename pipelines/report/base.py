@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from pipelines.errors import as_typed
 from pipelines.report.classification import test_section
 from pipelines.report.parts import (
     MOST_ROWS,
@@ -351,7 +352,7 @@ class Report(Run[AnyRecord]):
             for section in (record.versions, self.metadata.get("options", {}))
         )
         return [
-            Command(shlex.join(record.argv)) if record.argv else None,
+            Command(shlex.join(as_typed(record.argv))) if record.argv else None,
             Pairs([(name, str(value)) for name, value in metadata if value not in (None, "")]),
             Text("Versions", "h3") if versions else None,
             Pairs(versions, short=True),

@@ -17,14 +17,16 @@ from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
 from pipelines.console import Echo, echo, flush_and_exit, print_error, quiet_echo, take_any_terminal
-from pipelines.errors import InputError
+from pipelines.errors import InputError, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import show_dry_run
 from pipelines.run.errors import RunStopped
+from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.lifecycle import Data, Session, open_session
-from pipelines.run.options import parse_options, with_keywords, words_of
+from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
+from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.folder import RunFolder
 
@@ -35,13 +37,14 @@ class Job(ABC, Generic[Chosen]):
     Attributes
     ----------
     command : str
-        The module's name: ``python -m pipelines.COMMAND``.
+        The module's name.
     description : str
         What ``--help`` begins with.
     examples : options of the uses that it ends with
     kind_of_options : dataclass, a ``RunOptions``
     reusable : bool
         Whether a finished run may be asked for another answer when it is resumed.
+    run : function of options as keywords, returns a ``Run``
     options : of that kind
     record : dict
         ``run.json`` of the run to resume; empty for a new one.
@@ -52,6 +55,7 @@ class Job(ABC, Generic[Chosen]):
     examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
+    run: ClassVar[Callable[..., Run]]
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
@@ -61,23 +65,16 @@ class Job(ABC, Generic[Chosen]):
             return exit_status(cls.command, partial(cls.predict, words[1:]))
         return exit_status(cls.command, partial(run_argv, cls, words))
 
-    @classmethod
-    def run(cls, **options: Any) -> Path:
-        """Run the command from Python: its flags are the keywords, ``n_c=12`` for ``--n-c 12``.
-
-        Returns
-        -------
-        Path
-            The run's folder; after a dry run, where it would be.
-
-        Raises
-        ------
-        What ``run_job`` raises.
-        """
-        try:
-            return run_argv(cls, words_of(cls.kind_of_options, options))
-        except InputError as error:
-            raise with_keywords(error, cls.kind_of_options) from None
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "command" in vars(cls):
+            # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
+            cls.run = staticmethod(
+                as_function(
+                    lambda words: Run(run_argv(cls, words)), cls.kind_of_options,
+                    cls.description, Run,
+                )
+            )  # fmt: skip
 
     @classmethod
     def check(cls, argv: Sequence[str]) -> None:
@@ -176,7 +173,10 @@ def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
 
 
 def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
+    description = job.description
+    if job.predict is not Job.predict:
+        description += f" To predict with a finished run: {program(job.command)} predict --help."
+    return parse_options(job.kind_of_options, job.command, description, argv, job.examples)
 
 
 def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
@@ -234,7 +234,7 @@ def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
     except OSError as error:
         raise RunStopped(
             f"the run is finished, but its page could not be drawn: {error}; "
-            f"retry with python -m pipelines.report {session.path}"
+            f"retry with {program('report')} {session.path}"
         ) from None
     if write_line is quiet_echo:
         echo(str(session.path))

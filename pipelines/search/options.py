@@ -38,14 +38,14 @@ class SplitOptions:
         "groups",
         metavar="KIND",
     )  # fmt: skip
-    repeats: int = number(3, "repeats, with --cv repeated", check=at_least(2))
+    repeats: int = number(3, "repeats, with --cv repeated", rule=at_least(2))
     groups: str | None = option(
         None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
     )
     nested: int | None = number(
         None, "outer folds around the search, for an unbiased estimate "
         "of the chosen candidate",
-        check=at_least(2),
+        rule=at_least(2),
     )  # fmt: skip
 
     def check(self) -> None:

@@ -200,7 +200,7 @@ def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinis
 
 def test_how_to_reproduce_has_the_exact_command(grid_page):
     text = Page(grid_page).text.split("How to reproduce")[-1]
-    assert "python -m pipelines.svm_grid --results 'my results'" in text
+    assert "pleasingly svm-grid --results 'my results'" in text
     for fact in ("Seed 7", "sha256:0123abcd", "Scaling (x − 127.5) / 73.61,", "2 × CPU on laptop",
                  "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1"):  # fmt: skip
         assert fact in text
@@ -314,7 +314,7 @@ def test_the_first_screen_warns_of_an_edge_with_the_command_that_widens(make_run
     edit_options(folder, n_c=2, log_c=[-1.0, 0.0], n_gamma=3, log_gamma=[-4.0, -2.0])
     first = Page(write_report(folder)).text.split("Candidates All", 1)[0]
     assert "the largest C and the largest gamma of the grid" in first
-    assert "svm_grid --log-c -1 1 --n-c 3 --log-gamma -4 -1 --n-gamma 4" in first
+    assert "svm-grid --log-c -1 1 --n-c 3 --log-gamma -4 -1 --n-gamma 4" in first
 
 
 def edit_options(folder, **options):
