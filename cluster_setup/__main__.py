@@ -1,4 +1,4 @@
-"""``python -m cluster_setup check`` and ``python -m cluster_setup sbatch``."""
+"""``pleasingly check`` and ``pleasingly sbatch``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _OneLineParser(prog="python -m cluster_setup", allow_abbrev=False)
+    parser = _OneLineParser(prog="pleasingly", allow_abbrev=False)
     what = parser.add_subparsers(dest="what", metavar="check|sbatch", required=True)
     check = what.add_parser("check", help="submit one job and say what its worker sees")
     sbatch = what.add_parser("sbatch", help="write a script that runs a command in one allocation")
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "--script", metavar="FILE", help="what to write (default: COMMAND.sbatch; - for stdout)"
     )
     sbatch.add_argument("--force", action="store_true", help="overwrite an existing script")
-    sbatch.add_argument("command", help="such as svm_grid")
+    sbatch.add_argument("command", help="such as svm-grid")
     sbatch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the command")
     return parser
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from importlib import import_module
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 import pipelines
-from pipelines.__main__ import COMMANDS, main
+from pipelines.__main__ import CLUSTER_COMMANDS, COMMANDS, main
 from pipelines.errors import as_typed, program
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +32,29 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert all(f"\n  {name} " in said for name in COMMANDS)
+    assert all(f"\n  {name} " in said for name in COMMANDS | CLUSTER_COMMANDS)
+
+
+def test_the_commands_of_clusters_are_here(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sbatch", "--profile", "sulis", "--script", "-", "svm-grid"]
+    assert main(asked) == 0
+    assert "-m pipelines.svm_grid --cluster srun" in capsys.readouterr().out
+    assert "--profile" in shown(capsys, "check", "--help")
+
+
+def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.dummy import DummyClassifier\nclass Mine(DummyClassifier): pass\n"
+    )
+    program = "import sys; from pipelines.__main__ import main; sys.exit(main())"
+    asked = ["cross-validate", "--estimator", "mine.Mine", "--dry-run"]
+    # -P: as of an installed script, the current folder is not on the path.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *asked], cwd=tmp_path, capture_output=True,
+        text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Mine" in done.stdout
 
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
