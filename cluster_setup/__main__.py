@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from cluster_setup.errors import ClusterError
+from cluster_setup.errors import ClusterError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = options.profile or "generic-slurm"
         return check(name, options.device, not options.no_tls, echo=print)
     except ClusterError as error:
-        print(f"cluster_setup: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"cluster_setup: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("cluster_setup: stopped on request", file=sys.stderr)
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class _OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"cluster_setup: {message}; see {self.prog} --help\n")
+        self.exit(2, f"cluster_setup: {printable(message)}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +77,7 @@ def _sbatch(options: argparse.Namespace) -> int:
         ) from None
     except OSError as error:
         raise ClusterError(f"--script {path} cannot be written: {error.strerror}") from None
-    print(f"submit it with sbatch {path}")
+    print(printable(f"submit it with sbatch {path}"))
     return 0
 
 

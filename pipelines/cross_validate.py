@@ -182,12 +182,12 @@ class CrossValidation(SearchJob[Options]):
         from pipelines.search.answer import answer
 
         assert cluster is not None
-        metadata = answer(
-            session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
-            self.options.rope, cluster.threads,
-        )  # fmt: skip
-        metadata |= self.compare_with_baseline(session.path, metadata)
-        return metadata | self.estimates(session.path)
+        with self.refitting(session):
+            metadata = answer(
+                session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
+                self.options.rope, cluster.threads,
+            )  # fmt: skip
+        return metadata | self.further_results(session, metadata)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best, how it compares, what was shared."""

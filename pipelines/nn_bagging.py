@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
+from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn.augment import AUGMENTATION, chosen
@@ -265,13 +266,14 @@ class Bagging(job.Job[Options]):
         from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
 
-        metadata = answer(
-            cluster and cluster.client, session.path, self.dataset, stored(self.refits),
-            self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
-            seed=self.options.seed, defer_error=self.options.defer_error,
-            confidence=self.options.confidence,
-        )  # fmt: skip
-        baseline = baseline_of(self.dataset)
+        with phase(session.echo, "vote       combining the members' predictions"):
+            metadata = answer(
+                cluster and cluster.client, session.path, self.dataset, stored(self.refits),
+                self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
+                seed=self.options.seed, defer_error=self.options.defer_error,
+                confidence=self.options.confidence,
+            )  # fmt: skip
+            baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""
         )

@@ -40,7 +40,6 @@ from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
-ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
 
 def default_bounds(
@@ -275,15 +274,13 @@ class Search(SearchJob[Options]):
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
-        if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
-            session.echo(f"refit      the best candidate on all {n_rows:,} rows")
-        solver = resolve_backend(self.solver, cluster.device)
-        metadata = answer(
-            session.path, cluster.runner, self.problem, self.dataset, solver,
-            self.options.probability,
-        )  # fmt: skip
-        metadata |= self.compare_with_baseline(session.path, metadata)
-        return metadata | self.estimates(session.path)
+        solver, probability = resolve_backend(self.solver, cluster.device), self.options.probability
+        more = " and of each fold, to calibrate it" if probability else ""
+        with self.refitting(session, more):
+            metadata = answer(
+                session.path, cluster.runner, self.problem, self.dataset, solver, probability
+            )
+        return metadata | self.further_results(session, metadata)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""

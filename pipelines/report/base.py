@@ -194,7 +194,7 @@ class Report(Run[AnyRecord]):
             shown = measure_of(baseline.scoring)
             value, what = shown.text(shown.of(baseline.score_mean)), f"cross-validated {shown.name}"
         elif baseline.test_metric is not None:
-            value, what = f"{baseline.test_metric:.4g}", "deviation on test rows"
+            value, what = f"{baseline.test_metric:.4g}", "mean absolute error on the test set"
         else:
             return []
         return [Card("baseline", value, f"{what} of {baseline.words}")]
@@ -221,7 +221,7 @@ class Report(Run[AnyRecord]):
         if record.started:
             text += f"; started {timestamp(record.started)}"
         if record.wall_seconds is not None:
-            text += f", {duration(record.wall_seconds)} to the answer"
+            text += f", finished in {duration(record.wall_seconds)}"
         return text + "."
 
     def state(self) -> str:
@@ -284,11 +284,13 @@ class Report(Run[AnyRecord]):
         if record.wall_seconds is not None:
             cells = "" if record.n_cells is None else f" for {count(record.n_cells, 'cell')}"
             words.append(
-                f"{duration(record.wall_seconds)}{cells}, to the answer; imports and this page "
-                "come on top."
+                f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
+                "this page."
             )
         if record.compile_seconds and record.compile_seconds >= WORTH_SAYING:
-            words.append(f"{duration(record.compile_seconds)} of it is compiling, once.")
+            words.append(
+                f"Compiling took {duration(record.compile_seconds)} of it; later runs save that."
+            )
         share = busy_share(self.tasks, addresses)
         if (share := record.busy_share if share is None else share) is not None:
             words.append(
@@ -396,8 +398,9 @@ def candidates_section(
     """
     n = len(candidates)
     which = f"The first {len(table):,} of {n:,}" if len(table) < n else f"All {n:,}"
+    which += " candidates" if n != 1 else " candidate"
     paper = Text(f"On paper: the first 30. All of them are in {names.CANDIDATES}.", style="paper")
-    words = Text(f"{which}, best first, {order}. {more}".strip())
+    words = Text(f"{which}, best first {order}. {more}".strip())
     return Section("candidates", "Candidates", [words, Listing("Candidates", table), paper])
 
 

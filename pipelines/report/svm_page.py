@@ -147,8 +147,8 @@ class SvmReport(Report[SvmRecord]):
             return []
         text = (
             f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better "
-            "than its neighbour by more than one standard error: a better one may lie beyond. "
-            "To widen:"
+            "than its neighbour by more than one standard error; the optimum may lie outside it. "
+            "To widen it:"
         )
         return [(text, widen(record.argv, self.metadata["options"], found) if record.argv else "")]
 
@@ -161,8 +161,8 @@ class SvmReport(Report[SvmRecord]):
         order = f"by the mean {self.measure.name}"
         more = (
             "Candidates marked 1 SE are within one standard error of the best. Support vectors are "
-            "the mean over the folds, fit time is their sum, without compiling; the standard "
-            "deviation is that of the folds, divided by their number, as everywhere on this page."
+            "averaged over the folds, fit times are summed, without compiling. Standard deviations "
+            "on this page are over the folds and divide by their number."
         )
         if self.is_regression:
             more += (

@@ -300,13 +300,13 @@ class ValidationReport(Report[ValidationRecord]):
              "P(first better)", "P(same)", "P(second better)"), rows,
         )  # fmt: skip
         words = (
-            f"Fold by fold, each algorithm by its best candidate, the {measure.name} of the first "
-            "less that of the second. p is of the corrected resampled t-test (Nadeau and Bengio; "
-            "Bouckaert and Frank over repeats), p, Holm corrects it for the number of pairs. The "
-            "effect is the mean over the standard deviation of the differences. The probabilities "
-            f"are those of the mean difference being above, within and below ± "
-            f"{self.record.options.rope} (Corani and Benavoli). The best of a grid is judged on "
-            "the folds that chose it, so small differences speak for little."
+            "Each row compares the best candidates of two algorithms fold by fold: the "
+            f"{measure.name} of the first minus that of the second. p is from the corrected "
+            "resampled t-test (Nadeau and Bengio; Bouckaert and Frank over repeats), and Holm's "
+            "method corrects it for the number of pairs. The effect is the mean of the differences "
+            "over their standard deviation. The probabilities say whether the mean difference lies "
+            f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
+            "of a grid is judged on the folds that chose it, so small differences mean little."
         )
         return [Text(words), Listing("Comparison", table, tall=False)]
 
@@ -407,8 +407,8 @@ class ValidationReport(Report[ValidationRecord]):
         if not record.families:
             return []
         words = (
-            "Candidates that share work are fitted together, with the result that plain fits have; "
-            "by a warm-started path and the path solver within the tolerance of the estimator."
+            "Candidates that share work are fitted together. Their results equal those of separate "
+            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
         )
         if record.steps_asked:
             words += f" First steps of pipelines: {record.steps_asked:,} asked for, "

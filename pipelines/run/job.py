@@ -10,13 +10,22 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
-from pipelines.console import Echo, echo, flush_and_exit, print_error, quiet_echo, take_any_terminal
+from pipelines.console import (
+    Echo,
+    echo,
+    flush_and_exit,
+    phase,
+    print_error,
+    quiet_echo,
+    take_any_terminal,
+)
 from pipelines.errors import InputError, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import show_dry_run
@@ -200,8 +209,10 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     asked = choose_cluster(options, write_line)
     kind = asked.kind
     with interrupted_once(), open_session(job.command, options, write_line) as session:
-        data = job.load(kind)
-        for line in job.plan(data):
+        with phase(write_line, "load       reading the data"):
+            data = job.load(kind)
+            lines = job.plan(data)
+        for line in lines:
             write_line(line)
         session.refuse_other_data(data)
         if options.dry_run:
@@ -213,7 +224,11 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
         if session.folder.changed or not job.is_whole(session.record):
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
-            with opened(asked, session.path, options.performance_report) as cluster:
+            with ExitStack() as stack:
+                with phase(write_line, f"cluster    {kind}: starting workers"):
+                    cluster = stack.enter_context(
+                        opened(asked, session.path, options.performance_report)
+                    )
                 session.begin(job.options, argv, data, cluster, job.configure(cluster))
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
@@ -230,12 +245,14 @@ def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
     for line in job.summary_lines(session.record):
         write_line(line)
     try:
-        write_line(f"report     {write_report(session.path)}")
+        with phase(write_line, "page       drawing the figures"):
+            page = write_report(session.path)
     except OSError as error:
         raise RunStopped(
             f"the run is finished, but its page could not be drawn: {error}; "
             f"retry with {program('report')} {session.path}"
         ) from None
+    write_line(f"report     {page}")
     if write_line is quiet_echo:
         echo(str(session.path))
 

@@ -20,6 +20,7 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from pipelines.console import echo
 from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
@@ -268,7 +269,7 @@ class SharedParallel:
                 unheard = shared is not None and shared.predictions_only and not result.apart
                 self.n_at_limit += unheard and not result.converged
                 if self._verbose > 1 and shared is not None:
-                    print(_line(search, candidate, split, result, self._verbose))
+                    echo(_line(search, candidate, split, result, self._verbose))
             self.results += results
         return out
 
