@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, option
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
-from pipelines.search.features import FeatureOptions
-from pipelines.search.options import SplitOptions, TaskOptions
+from pipelines.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset
@@ -57,16 +55,7 @@ class CandidateOptions:
 
 
 @dataclass(frozen=True)
-class Options(
-    CandidateOptions,
-    FeatureOptions,
-    SplitOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    OwnDataOptions,
-):
+class Options(CandidateOptions, SearchOptions):
     """Options of ``cross_validate``."""
 
     group: ClassVar[str] = "validation"

@@ -23,14 +23,12 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
-from pipelines.search.features import FeatureOptions
-from pipelines.search.options import SplitOptions, TaskOptions
+from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import check_scoring, make_scoring
 from pipelines.search.splits import make_splits
 from pipelines.search.summary import of_axes, of_grid
@@ -80,16 +78,7 @@ bounds = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("
 
 
 @dataclass(frozen=True)
-class Options(
-    SVMOptions,
-    FeatureOptions,
-    SplitOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    OwnDataOptions,
-):
+class Options(SVMOptions, SearchOptions):
     """Options of ``svm_grid``."""
 
     group: ClassVar[str] = "grid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ import pandas as pd
 from pipelines.errors import as_typed
 from pipelines.report.classification import test_section
 from pipelines.report.parts import (
+    AS_GOOD,
     MOST_ROWS,
     Card,
     Cell,
@@ -30,6 +31,7 @@ from pipelines.report.parts import (
     Table,
     Text,
     Value,
+    cell,
     table_of,
 )
 from pipelines.report.timeline import timeline, worker_name
@@ -382,6 +384,43 @@ def as_good_card(
     note = "within one standard error" + (f", {tied:,} of them tied" if tied else "")
     note += f"; {simplest if found.has_simpler else best_is_simplest}"
     return [Card("as good as the best", count(within, "other"), note)]
+
+
+Column = tuple[str, Callable[[Mapping[str, Any]], Value]]  # its heading, and a candidate's value
+
+
+def candidates_table(
+    candidates: pd.DataFrame, measure: Measure, found: WithinOneStandardError | None, simplest: str,
+    named: Sequence[Column], scored: Sequence[Column], more: Sequence[Column],
+) -> Table:  # fmt: skip
+    """Return the table of the candidates, and which of them are as good as the best.
+
+    Parameters
+    ----------
+    candidates : all of them
+    measure : of their scores
+    found : those within one standard error of the best
+    simplest : what the simplest of these is marked with
+    named, scored, more : columns that name a candidate, other scores, and the last ones
+    """
+    columns: list[Column] = [
+        ("rank", lambda row: (row["rank"], f"{row['rank']:.0f}")),
+        *named,
+        (f"cv {measure.name}",
+         lambda row: cell((row["shown"], measure.text(row["shown"])), missing="failed")),
+        ("standard deviation", lambda row: (row["spread"], measure.text(row["spread"]))),
+        *scored,
+        ("folds with a score", lambda row: (row["n_ok"], f"{row['n_ok']:.0f}")),
+        *more,
+    ]  # fmt: skip
+    heads, rows = (*(head for head, _ in columns), AS_GOOD), list[list[Value]]()
+    if len(candidates):
+        means, stds = shown_scores(candidates, measure)
+        table = candidates.assign(shown=means.astype(float), spread=stds.astype(float))
+        marks = found.marks(simplest) if found else [""] * len(table)
+        for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False):
+            rows.append([*(value(row) for _, value in columns), mark])
+    return Table.of(heads, rows)
 
 
 def candidates_section(

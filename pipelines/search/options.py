@@ -7,7 +7,9 @@ from typing import ClassVar, cast
 
 from pipelines.data.dataset import Task
 from pipelines.errors import InputError, opt
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.options import at_least, number, option
+from pipelines.search.features import FeatureOptions
 
 
 @dataclass(frozen=True)
@@ -68,3 +70,16 @@ class SplitOptions:
         super_check = getattr(super(), "check", None)
         if super_check is not None:
             super_check()
+
+
+@dataclass(frozen=True)
+class SearchOptions(
+    FeatureOptions,
+    SplitOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    OwnDataOptions,
+):
+    """Options of every search, beside its candidates."""
