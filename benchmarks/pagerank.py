@@ -52,7 +52,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.machine import installed
     from benchmarks.pagerank_peers import Ran, iteration_bytes, make_lines, read_bandwidth
     from benchmarks.timing import in_turn, ratios
-    from pipelines.graph import pagerank
+    from pipelines.graph import compute_pagerank
     from pipelines.graph.graph import graph_of
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.run.environment import versions
@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     drawn = RandomGraph("rmat", options.nodes, options.degree, options.seed)
     # Not every peer takes an edge twice.
     graph = graph_of(drawn, repeated="once")
-    reference = pagerank(graph, tol=1e-10).values[:, 0]
+    reference = compute_pagerank(graph, tol=1e-10).values[:, 0]
     made = make_lines(graph, options.tol, options.threads)
     for line in made.lines.values():  # to compile, and to fill caches of their own
         line()

@@ -1,4 +1,4 @@
-"""``python -m cluster_setup check`` and ``python -m cluster_setup sbatch``."""
+"""``pleasingly check`` and ``pleasingly sbatch``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from cluster_setup.errors import ClusterError
+from cluster_setup.errors import ClusterError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = options.profile or "generic-slurm"
         return check(name, options.device, not options.no_tls, echo=print)
     except ClusterError as error:
-        print(f"cluster_setup: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"cluster_setup: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("cluster_setup: stopped on request", file=sys.stderr)
@@ -31,11 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class _OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"cluster_setup: {message}; see {self.prog} --help\n")
+        self.exit(2, f"cluster_setup: {printable(message)}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _OneLineParser(prog="python -m cluster_setup", allow_abbrev=False)
+    parser = _OneLineParser(prog="pleasingly", allow_abbrev=False)
     what = parser.add_subparsers(dest="what", metavar="check|sbatch", required=True)
     check = what.add_parser("check", help="submit one job and say what its worker sees")
     sbatch = what.add_parser("sbatch", help="write a script that runs a command in one allocation")
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "--script", metavar="FILE", help="what to write (default: COMMAND.sbatch; - for stdout)"
     )
     sbatch.add_argument("--force", action="store_true", help="overwrite an existing script")
-    sbatch.add_argument("command", help="such as svm_grid")
+    sbatch.add_argument("command", help="such as svm-grid")
     sbatch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the command")
     return parser
 
@@ -77,7 +77,7 @@ def _sbatch(options: argparse.Namespace) -> int:
         ) from None
     except OSError as error:
         raise ClusterError(f"--script {path} cannot be written: {error.strerror}") from None
-    print(f"submit it with sbatch {path}")
+    print(printable(f"submit it with sbatch {path}"))
     return 0
 
 

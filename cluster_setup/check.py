@@ -1,4 +1,4 @@
-"""``python -m cluster_setup check``: what a worker of a site sees, found out by one job."""
+"""``pleasingly check``: what a worker of a site sees, found out by one job."""
 
 from __future__ import annotations
 

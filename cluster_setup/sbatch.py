@@ -1,4 +1,4 @@
-"""``python -m cluster_setup sbatch``: the whole program, scheduler included, as one Slurm job."""
+"""``pleasingly sbatch``: the whole program, scheduler included, as one Slurm job."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def script(
     ClusterError
         There is no such command, or it refuses its arguments.
     """
-    module = command if "." in command else f"{PACKAGE}.{command}"
+    module = command if "." in command else f"{PACKAGE}.{command.replace('-', '_')}"
     try:
         named = all(part.isidentifier() for part in module.split("."))
         found = named and importlib.util.find_spec(module)
     except ModuleNotFoundError:
         found = None
     if not found:
-        raise ClusterError(f"sbatch needs a command such as svm_grid, got {command!r}")
+        raise ClusterError(f"sbatch needs a command such as svm-grid, got {command!r}")
     for flag in ("--cluster", "--profile", "--workers", "--device"):
         if any(word == flag or word.startswith(f"{flag}=") for word in arguments):
             raise ClusterError(f"{flag} must stand before {command}; the script says the rest")
@@ -50,7 +50,7 @@ def script(
         # Its options are read now: after hours in a queue is late for a mistake.
         check = getattr(importlib.import_module(module), "check", None)
         if check is None:
-            raise ClusterError(f"sbatch needs a command such as svm_grid, got {module!r}")
+            raise ClusterError(f"sbatch needs a command such as svm-grid, got {module!r}")
         try:
             check(words)
         except ValueError as error:

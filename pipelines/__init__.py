@@ -6,8 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipelines import cross_validate, data_parallel, nn_bagging, pagerank, svm_grid
     from pipelines.bagging.estimator import BaggedNets
-    from pipelines.search.cross_validate_many import cross_validate_many
+    from pipelines.errors import InputError
+    from pipelines.graph.random_graphs import RandomGraph
+    from pipelines.graph.ranks import compute_pagerank
+    from pipelines.report.comparison import compare_figure, compare_table, write_comparison
+    from pipelines.run.result import Run
+    from pipelines.search.comparison import (
+        compare_estimators,
+        cross_validate_many,
+        rank_candidates,
+    )
     from pipelines.search.grid_search import GridSearch
     from pipelines.search.svm_grid_search import SVMGridSearch
     from pipelines.svm.path_svc import PathSVC
@@ -16,13 +26,19 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "BaggedNets", "GridSearch", "PathSVC", "PathSVR", "SVMGridSearch", "cross_validate_many",
+    "BaggedNets", "GridSearch", "InputError", "PathSVC", "PathSVR", "RandomGraph", "Run",
+    "SVMGridSearch", "compare_estimators", "compare_figure", "compare_table", "compute_pagerank",
+    "cross_validate", "cross_validate_many", "data_parallel", "nn_bagging", "pagerank",
+    "rank_candidates", "svm_grid", "write_comparison",
 ]  # fmt: skip
 _PLACES = {
-    "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search",
-    "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr",
-    "SVMGridSearch": "search.svm_grid_search",
-    "cross_validate_many": "search.cross_validate_many",
+    "BaggedNets": "bagging.estimator", "GridSearch": "search.grid_search", "InputError": "errors",
+    "PathSVC": "svm.path_svc", "PathSVR": "svm.path_svr", "RandomGraph": "graph.random_graphs",
+    "Run": "run.result", "SVMGridSearch": "search.svm_grid_search",
+    "compare_estimators": "search.comparison",
+    "compare_figure": "report.comparison", "compare_table": "report.comparison",
+    "compute_pagerank": "graph.ranks", "cross_validate_many": "search.comparison",
+    "rank_candidates": "search.comparison", "write_comparison": "report.comparison",
 }  # fmt: skip
 
 
@@ -30,8 +46,14 @@ def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
     if name in _PLACES:
         return getattr(import_module(f"pipelines.{_PLACES[name]}"), name)
+    if name in __all__:  # a command
+        return import_module(f"pipelines.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("pleasingly")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

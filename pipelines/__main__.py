@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,12 +16,17 @@ COMMANDS = {
     "data-parallel": "one network trained by many workers at once",
     "report": "redraw the pages of runs, or compare runs",
 }
+CLUSTER_COMMANDS = {
+    "check": "submit one job to a queue, and say what its worker sees",
+    "sbatch": "write a Slurm script that runs a command in one allocation",
+}
 
 
 def usage() -> str:
     """Return the usage message with the list of commands."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
+    commands = COMMANDS | CLUSTER_COMMANDS
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {about}" for name, about in commands.items()]
     return "\n".join(
         ["usage: pleasingly COMMAND [options]", "", "commands:", *lines, "",
          "pleasingly COMMAND --help lists its options; pleasingly --version prints the version."]
@@ -31,12 +37,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status, 2 for an unknown command."""
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
+    if argv is None and (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # modules of the user's own are found, as ``python -m`` finds them
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     command = name.replace("_", "-")
     if command in COMMANDS:
         package = f"pipelines.{command.replace('-', '_')}"
         module = import_module(f"{package}.__main__" if command == "report" else package)
         return int(module.main(rest))
+    if command in CLUSTER_COMMANDS:
+        from cluster_setup.__main__ import main as set_up
+
+        return set_up([command, *rest])
     take_any_terminal()
     try:
         if name in ("-h", "--help"):
@@ -47,8 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             echo(f"pleasingly {pipelines.__version__}")
             return 0
-        close = get_close_matches(command, COMMANDS, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
+        known = COMMANDS | CLUSTER_COMMANDS
+        close = get_close_matches(command, known, n=1)
+        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(known)}"
         print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:

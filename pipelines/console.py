@@ -9,10 +9,12 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import Any
+
+from cluster_setup.errors import printable
 
 Echo = Callable[[str], None]
 
@@ -21,13 +23,30 @@ def quiet_echo(line: str) -> None:
     """Print nothing."""
 
 
+SECONDS_OF_SILENCE = 1.0
 INDENT = " " * 11  # of what follows a line's first word
 
 
 def echo(line: str) -> None:
-    """Print a line on stdout, if there is one that takes it; on a terminal wrap it."""
+    """Print a line on stdout, if there is one that takes it; on a terminal wrap it.
+
+    Control characters are written out, in errors too.
+    """
+    line = printable(line)
     with suppress(OSError):
         print(wrap_line(line) if sys.stdout.isatty() else line, flush=True)
+
+
+@contextmanager
+def phase(echo: Echo, line: str) -> Iterator[None]:
+    """Print a line if what follows lasts longer than a second, so that nobody waits in silence."""
+    timer = threading.Timer(SECONDS_OF_SILENCE, echo, [line])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def wrap_line(line: str) -> str:
@@ -45,7 +64,7 @@ def wrap_line(line: str) -> str:
 def print_error(command: str, message: str) -> None:
     """Print a one-line error on stderr, in the format that every command uses."""
     with suppress(OSError):
-        print(f"{command}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"{command}: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
 
 
 def take_any_terminal() -> None:

@@ -1,4 +1,4 @@
-"""Cross-validation of any estimators: ``python -m pipelines.cross_validate``."""
+"""Cross-validation of any estimators: ``pleasingly cross-validate``."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import echo
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import option
+from pipelines.run.options import at_least, option
 from pipelines.search.candidates import read_grid, read_params, with_labels
 from pipelines.search.command import SearchJob
-from pipelines.search.features import FeatureOptions
-from pipelines.search.options import SplitOptions, TaskOptions
+from pipelines.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipelines.data import Dataset
     from pipelines.search.tasks import Problem
-
-
-def _rope(value: float) -> str | None:
-    return None if 0 <= value < 1e6 else "at least 0"
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,9 @@ class CandidateOptions:
         (), "an estimator by its short name or import path; more than one are compared",
         nargs="+", metavar="NAME",
     )  # fmt: skip
-    estimators: bool = option(False, "list the short names and end", changes_results=False)
+    estimators: bool = option(
+        False, "list the short names and end", changes_results=False, python=False
+    )
     param: tuple[str, ...] = option(
         (), "values of a parameter of the last named estimator, with commas between them; every "
         "combination is a candidate",
@@ -59,16 +55,7 @@ class CandidateOptions:
 
 
 @dataclass(frozen=True)
-class Options(
-    CandidateOptions,
-    FeatureOptions,
-    SplitOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    OwnDataOptions,
-):
+class Options(CandidateOptions, SearchOptions):
     """Options of ``cross_validate``."""
 
     group: ClassVar[str] = "validation"
@@ -77,8 +64,8 @@ class Options(
         False, "fit the best candidate of each algorithm on shares of the training rows, too"
     )
     rope: float = option(
-        0.01, "score differences up to this count as equivalent", parse=float, check=_rope,
-        metavar="WIDTH",
+        0.01, "score differences up to this count as equivalent", parse=float,
+        rule=at_least(0, 1_000_000), metavar="WIDTH",
     )  # fmt: skip
 
 
@@ -180,12 +167,12 @@ class CrossValidation(SearchJob[Options]):
         from pipelines.search.answer import answer
 
         assert cluster is not None
-        metadata = answer(
-            session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
-            self.options.rope, cluster.threads,
-        )  # fmt: skip
-        metadata |= self.compare_with_baseline(session.path, metadata)
-        return metadata | self.estimates(session.path)
+        with self.refitting(session):
+            metadata = answer(
+                session.path, cluster.runner, self.problem, self.dataset, list(self.rows.values()),
+                self.options.rope, cluster.threads,
+            )  # fmt: skip
+        return metadata | self.further_results(session, metadata)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best, how it compares, what was shared."""

@@ -1,4 +1,4 @@
-"""Train one network on many workers: ``python -m pipelines.data_parallel``."""
+"""Train one network on many workers: ``pleasingly data-parallel``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from pipelines.console import phase
 from pipelines.errors import InputError, flag_of, opt
 from pipelines.nn.augment import chosen
 from pipelines.nn.settings import need_torch
@@ -224,13 +225,14 @@ class DataParallel(job.Job[Options]):
         from pipelines.parallel import answer
 
         ended = {training: self.ended[training.name] for training in self.trainings}
-        return answer.write(session.path, self.problem, self.options.seed, ended)
+        with phase(session.echo, "test       testing the best network"):
+            return answer.write(session.path, self.problem, self.options.seed, ended)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""
         lines = []
         for one in record["trainings"]:
-            label = f"{one['strategy']} on {one['ranks']}"
+            label = f"{one['strategy']} on {one['ranks']} rank" + "s" * (one["ranks"] != 1)
             if one["validation_loss"] is None:
                 lines.append(f"warning    {label}: {one['status']}")
                 continue

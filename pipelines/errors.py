@@ -1,8 +1,10 @@
-"""The one exception for input a user can put right."""
+"""The one exception for input a user can put right, and the commands that messages advise."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from typing import Any, Self
 
 # Private characters, which no message has otherwise: they enclose a name and, perhaps, a value.
@@ -54,6 +56,25 @@ class InputError(ValueError):
         for name, other in names.items():
             message = re.sub(f"{_BEGIN}{name}(?=[{_IS}{_END}])", _BEGIN + other, message)
         return type(self)(message)
+
+
+def program(command: str) -> str:
+    """Return what the user types for a command: ``pleasingly svm-grid``.
+
+    A process that was started as ``python -m pipelines.svm_grid`` advises that, since the
+    script may not be on the path.
+    """
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if spec is not None and spec.name.partition(".")[0] == "pipelines":
+        return f"python -m pipelines.{command}"
+    return f"pleasingly {command.replace('_', '-')}"
+
+
+def as_typed(argv: Sequence[str]) -> list[str]:
+    """Return the recorded words of a run, ``python -m pipelines.COMMAND ...``, as ``program``."""
+    if list(argv[:2]) != ["python", "-m"]:
+        return list(argv)
+    return [*program(argv[2].removeprefix("pipelines.")).split(), *argv[3:]]
 
 
 def flag_of(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Bagging of neural networks: ``python -m pipelines.nn_bagging``.
+"""Bagging of neural networks: ``pleasingly nn-bagging``.
 
-``python -m pipelines.nn_bagging predict RUN --image FILE`` asks a stored ensemble, and
+``pleasingly nn-bagging predict RUN --image FILE`` asks a stored ensemble, and
 ``predict RUN TABLE`` one of a table.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from pipelines.bagging.explain import Asked, are_rows
+from pipelines.bagging.explain import ROWS, Asked
 from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.summary import form_of, of_plan, of_run
+from pipelines.console import phase
 from pipelines.data import Dataset, load_dataset
 from pipelines.data.placement import FoldedData
-from pipelines.nn.augment import check_augment, chosen
+from pipelines.nn.augment import AUGMENTATION, chosen
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import (
     BY_HAND,
@@ -54,7 +56,7 @@ class TrainingOptions:
         "none",
         "change the training images at random: light (digits: shifts, turns, sizes; photographs: "
         "shifts and flips), randaugment, trivialaugment, augmix, or module:function",
-        check=check_augment, metavar="NAME",
+        rule=AUGMENTATION, metavar="NAME",
     )  # fmt: skip
     optimizer: str = option(
         "auto", "of torch; auto takes sgd, and for the study's networks their own",
@@ -66,11 +68,11 @@ class TrainingOptions:
     )  # fmt: skip
     weight_decay: float | None = option(
         None, "of all weights but biases and norms (default: 0.0005, of adamw 0.05)",
-        parse=float, check=at_least(0, 10), metavar="DECAY",
+        parse=float, rule=at_least(0, 10), metavar="DECAY",
     )  # fmt: skip
     label_smoothing: float | None = option(
         None, "share of a label that goes to all classes alike (default: 0.05)",
-        parse=float, check=at_least(0, 0.9), metavar="SHARE",
+        parse=float, rule=at_least(0, 0.9), metavar="SHARE",
     )  # fmt: skip
     patience: int | None = number(
         None,
@@ -94,7 +96,7 @@ class TrainingOptions:
         None,
         "GiB of a worker's device that training may take (default: 90 % of a GPU, no limit on "
         "a CPU)",
-        parse=float, check=positive, metavar="GIB", changes_results=False,
+        parse=float, rule=positive, metavar="GIB", changes_results=False,
     )  # fmt: skip
 
 
@@ -106,12 +108,12 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
 
     n_bootstrap: int = number(
         12, "members of the ensemble, each on a bootstrap sample of its own",
-        check=at_least(1, 10_000),
+        rule=at_least(1, 10_000),
     )  # fmt: skip
     n_tuning: int = number(
         12, "candidates that the random search of each member tries; 0: no search, each member "
         "trains the first that is drawn",
-        check=at_least(0, 10_000),
+        rule=at_least(0, 10_000),
     )  # fmt: skip
     space: str = option(
         "auto",
@@ -120,7 +122,7 @@ class Options(TrainingOptions, FoldOptions, RunOptions, TestOptions, OwnDataOpti
         metavar="NAME|FILE", path="file",
     )  # fmt: skip
     explain: str | None = option(
-        None, "test rows whose certainty is drawn, such as 7,18", check=are_rows, metavar="ROWS",
+        None, "test rows whose certainty is drawn, such as 7,18", rule=ROWS, metavar="ROWS",
         changes_results=False,
     )  # fmt: skip
     defer_error: float | None = share(
@@ -150,8 +152,7 @@ class Bagging(job.Job[Options]):
     command = "nn_bagging"
     description = (
         "Train an ensemble of neural networks, each on a bootstrap sample with a random search of "
-        "its own, on every worker. To ask a stored ensemble: python -m pipelines.nn_bagging "
-        "predict --help."
+        "its own, on every worker."
     )
     kind_of_options = Options
     examples = (
@@ -265,13 +266,14 @@ class Bagging(job.Job[Options]):
         from pipelines.bagging.train_members import stored
         from pipelines.data.baseline import baseline_of, remarks_on
 
-        metadata = answer(
-            cluster and cluster.client, session.path, self.dataset, stored(self.refits),
-            self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
-            seed=self.options.seed, defer_error=self.options.defer_error,
-            confidence=self.options.confidence,
-        )  # fmt: skip
-        baseline = baseline_of(self.dataset)
+        with phase(session.echo, "vote       combining the members' predictions"):
+            metadata = answer(
+                cluster and cluster.client, session.path, self.dataset, stored(self.refits),
+                self.asked, n_folds=self.options.folds if self.options.n_tuning else 1,
+                seed=self.options.seed, defer_error=self.options.defer_error,
+                confidence=self.options.confidence,
+            )  # fmt: skip
+            baseline = baseline_of(self.dataset)
         remarks = remarks_on(
             self.dataset, baseline, test_error=metadata["vote_test_error"], option=""
         )
@@ -284,6 +286,13 @@ class Bagging(job.Job[Options]):
     def is_whole(self, record: Mapping[str, Any]) -> bool:
         """Return whether a run is finished and no member was lost."""
         return super().is_whole(record) and not record.get("lost_members")
+
+
+def load_model(run: Path) -> Any:
+    """Return the ensemble of a run, see ``Run.model``."""
+    from pipelines.bagging.estimator import BaggedNets
+
+    return BaggedNets.of_run(run)
 
 
 main, run, check = Bagging.main, Bagging.run, Bagging.check

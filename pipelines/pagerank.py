@@ -1,4 +1,4 @@
-"""PageRank of a graph: ``python -m pipelines.pagerank``."""
+"""PageRank of a graph: ``pleasingly pagerank``."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Options(RunOptions):
     )  # fmt: skip
     random: str = option("rmat", "the random graph", choices=("erdos", "rmat"))
     nodes: int = option(
-        100_000, "nodes of the random graph", parse=int, check=at_least(2), metavar="N"
+        100_000, "nodes of the random graph", parse=int, rule=at_least(2), metavar="N"
     )
     degree: float = option(
         8.0, "edges that leave a node of the random graph, on average",
-        parse=float, check=at_least(1), metavar="NUMBER",
+        parse=float, rule=at_least(1), metavar="NUMBER",
     )  # fmt: skip
     self_loops: str = option(
         "keep", "what becomes of edges from a node to itself", choices=("keep", "drop")
@@ -69,7 +69,7 @@ class Options(RunOptions):
     )  # fmt: skip
     alpha: float = option(
         0.85, "damping: how likely the surfer follows an edge", parse=float,
-        check=inside_unit_interval, metavar="NUMBER",
+        rule=inside_unit_interval, metavar="NUMBER",
     )  # fmt: skip
     personalise: str | None = option(
         None,
@@ -82,10 +82,10 @@ class Options(RunOptions):
     )  # fmt: skip
     tol: float = option(
         1e-6, "end when the L1 norm of the change is this small; 0: never", parse=float,
-        check=at_least(0), metavar="NUMBER",
+        rule=at_least(0), metavar="NUMBER",
     )  # fmt: skip
     iterations: int | None = option(
-        None, "at most (default: as many as --tol can need)", parse=int, check=at_least(1),
+        None, "at most (default: as many as --tol can need)", parse=int, rule=at_least(1),
         metavar="N",
     )  # fmt: skip
     distributed: bool = option(

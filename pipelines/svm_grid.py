@@ -1,6 +1,6 @@
-"""Grid search of a kernel SVM over C and gamma: ``python -m pipelines.svm_grid``.
+"""Grid search of a kernel SVM over C and gamma: ``pleasingly svm-grid``.
 
-``python -m pipelines.svm_grid predict RUN TABLE`` asks the model of a run.
+``pleasingly svm-grid predict RUN TABLE`` asks the model of a run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,14 +23,12 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import at_least, increasing_log10, number, option
 from pipelines.run_folder import columns, names
 from pipelines.search.candidate_scorer import CandidateScorer
 from pipelines.search.command import SearchJob
-from pipelines.search.features import FeatureOptions
-from pipelines.search.options import SplitOptions, TaskOptions
+from pipelines.search.options import SearchOptions
 from pipelines.search.scoring import check_scoring, make_scoring
 from pipelines.search.splits import make_splits
 from pipelines.search.summary import of_axes, of_grid
@@ -39,7 +38,6 @@ from pipelines.svm.backends import resolve_backend
 from pipelines.svm.options import SVMOptions
 
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
-ROWS_OF_A_LONG_REFIT = 10_000  # from which it is announced, as it may take minutes
 
 
 def default_bounds(
@@ -76,26 +74,17 @@ def _axis(name: str, n: int, log_bounds: tuple[float, float]) -> tuple[float, ..
     return tuple(np.logspace(*log_bounds, n).tolist())
 
 
-bounds = partial(option, parse=float, nargs=2, check=increasing_log10, metavar=("FROM", "TO"))
+bounds = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
 
 
 @dataclass(frozen=True)
-class Options(
-    SVMOptions,
-    FeatureOptions,
-    SplitOptions,
-    FoldOptions,
-    RunOptions,
-    TestOptions,
-    TaskOptions,
-    OwnDataOptions,
-):
+class Options(SVMOptions, SearchOptions):
     """Options of ``svm_grid``."""
 
     group: ClassVar[str] = "grid"
 
-    n_c: int = number(8, "number of C", check=at_least(1, 10_000))
-    n_gamma: int = number(8, "number of gamma", check=at_least(1, 10_000))
+    n_c: int = number(8, "number of C", rule=at_least(1, 10_000))
+    n_gamma: int = number(8, "number of gamma", rule=at_least(1, 10_000))
     log_c: tuple[float, float] | None = bounds(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
     )
@@ -104,9 +93,7 @@ class Options(
         "bounds of log10 gamma; by default from a hundredth (of images a thousandth) to ten times "
         "1 / (features × variance)",
     )
-    n_epsilon: int = number(
-        3, "number of epsilon, of a target of numbers", check=at_least(1, 1_000)
-    )
+    n_epsilon: int = number(3, "number of epsilon, of a target of numbers", rule=at_least(1, 1_000))
     log_epsilon: tuple[float, float] = bounds(
         (-2.0, 0.0),
         "bounds of log10 epsilon, half the width of the tube about the targets within which an "
@@ -131,10 +118,7 @@ class Search(SearchJob[Options]):
     """
 
     command = "svm_grid"
-    description = (
-        "Grid search of a kernel SVM over C and gamma, with cross-validation. To predict with "
-        "a finished run: pleasingly svm-grid predict --help."
-    )
+    description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
@@ -279,15 +263,13 @@ class Search(SearchJob[Options]):
     def summarize(self, session: Session, cluster: Cluster | None) -> dict[str, Any]:
         """Rank the candidates, refit the best, test it once."""
         assert cluster is not None
-        if (n_rows := len(self.dataset.X_train)) >= ROWS_OF_A_LONG_REFIT:
-            session.echo(f"refit      the best candidate on all {n_rows:,} rows")
-        solver = resolve_backend(self.solver, cluster.device)
-        metadata = answer(
-            session.path, cluster.runner, self.problem, self.dataset, solver,
-            self.options.probability,
-        )  # fmt: skip
-        metadata |= self.compare_with_baseline(session.path, metadata)
-        return metadata | self.estimates(session.path)
+        solver, probability = resolve_backend(self.solver, cluster.device), self.options.probability
+        more = " and of each fold, to calibrate it" if probability else ""
+        with self.refitting(session, more):
+            metadata = answer(
+                session.path, cluster.runner, self.problem, self.dataset, solver, probability
+            )
+        return metadata | self.further_results(session, metadata)
 
     def summary_lines(self, record: Mapping[str, Any]) -> list[str]:
         """Return the best candidate, its errors, the time, and what failed."""
@@ -296,6 +278,13 @@ class Search(SearchJob[Options]):
         candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
         assert candidates is not None
         return of_grid(record, candidates)
+
+
+def load_model(run: Path) -> Any:
+    """Return the model of a run, see ``Run.model``."""
+    from pipelines.search import svm_predict
+
+    return svm_predict.load_model(run)
 
 
 main, run, check = Search.main, Search.run, Search.check

@@ -507,8 +507,8 @@ def bagged_nets(place: Path) -> dict[str, Any]:
     X, y = load_iris(return_X_y=True)
     # Without a client cv_results_ is a DataFrame.
     made = {
-        "search": BaggedNets(n_bootstrap=2, n_tuning=2, cv=2, max_epochs=5, random_state=0),
-        "together": BaggedNets(n_bootstrap=3, random_state=0, max_epochs=20, defer_error=0.1),
+        "search": BaggedNets(n_estimators=2, n_iter=2, cv=2, max_epochs=5, random_state=0),
+        "together": BaggedNets(n_estimators=3, random_state=0, max_epochs=20, defer_error=0.1),
     }
     found: dict[str, Any] = {}
     for name, one in made.items():

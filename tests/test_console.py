@@ -4,11 +4,12 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from pipelines.console import echo, print_error, take_any_terminal, wrap_line
+from pipelines.console import echo, phase, print_error, take_any_terminal, wrap_line
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,6 +60,7 @@ def test_an_answered_ctrl_c_within_an_import_is_not_how_the_program_ends(tmp_pat
     (tmp_path / "program.py").write_text(
         """
 import sys
+import threading
 from pipelines.console import flush_and_exit
 try:
     exec("raise KeyboardInterrupt")  # as in an import that makes a dataclass
@@ -71,3 +73,28 @@ sys.exit(1)
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[1]}"}
     ended = subprocess.run([sys.executable, "-m", "program"], env=environment, check=False)
     assert ended.returncode == 1
+
+
+def test_what_a_terminal_obeys_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("label \x1b[31mred\x9b2J \u202etxt.exe é %\ttab")
+    print_error("svm_grid", "column '\x1b]0;title\x07'")
+    shown = capsys.readouterr()
+    assert shown.out == "label \\x1b[31mred\\x9b2J \\u202etxt.exe é %\ttab\n"
+    assert shown.err == "svm_grid: column '\\x1b]0;title\\x07'\n"
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.0, []), (60.0, ["refit"])])
+def test_a_phase_is_named_once_it_lasts(
+    seconds: float, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.console.SECONDS_OF_SILENCE", 0.001 if seconds else 60.0)
+    said: list[str] = []
+    named = threading.Event()
+
+    def note(line: str) -> None:
+        said.append(line)
+        named.set()
+
+    with phase(note, "refit"):
+        assert named.wait(seconds) == bool(lines)
+    assert said == lines

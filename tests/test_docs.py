@@ -28,7 +28,7 @@ import pytest
 from PIL import Image
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.__main__ import COMMANDS
+from pipelines.__main__ import CLUSTER_COMMANDS, COMMANDS
 
 ROOT = Path(__file__).parents[1]
 # Those of the notebooks are one program each, and run as such.
@@ -39,7 +39,7 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
-    r"((PYTHONPATH=\. )?pleasingly|python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer"
+    r"(pleasingly|python -m|make|source|eval|sinfo|sbatch|mpirun|srun|apptainer"
     r"|conda|pip|\.venv/bin/uv)( .*)?"
 )
 SMALL_NETS = "--n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 1 --space small --workers 2"
@@ -72,6 +72,8 @@ def as_module(command: str) -> str:
     """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
 
     def module(found: re.Match[str]) -> str:
+        if found[1] in CLUSTER_COMMANDS:
+            return f"python -m cluster_setup {found[1]}"
         assert found[1] in COMMANDS, found[0]
         return f"python -m pipelines.{found[1].replace('-', '_')}"
 
@@ -263,8 +265,7 @@ def with_own_class(command: str, sandbox: Path) -> None:
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
     (sandbox / "mine.py").write_text(code)
-    command = command.removeprefix("PYTHONPATH=. ")
-    said = run(f"export PYTHONPATH=.:$PYTHONPATH; {command} --limit 100 --folds 2", sandbox)
+    said = run(f"{command} --limit 100 --folds 2", sandbox)
     assert "mine.NearestMean" in said
 
 
@@ -302,7 +303,7 @@ def in_a_container(command: str, sandbox: Path) -> None:
     said = run(f"{ROOT}/cluster_setup/containers/entrypoint.sh {' '.join(words)} {also}", sandbox)
     if words != ["lab"]:
         assert "nothing was run" in said
-        same = f"python -m pipelines.{' '.join(words)}"
+        same = as_module(f"pleasingly {' '.join(words)}")
         if same not in {shown for _, shown in commands()}:  # those are run by themselves
             here(same, sandbox)
 
@@ -325,7 +326,7 @@ def a_file(command: str, sandbox: Path) -> None:
 HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.\w+ .*--cluster (slurm|pbs|sge|mpi)", dry),
     (r"python -m pipelines\.\w+ .*--cluster cuda", on_gpus),
-    (r"PYTHONPATH=\. python -m pipelines\.cross_validate", with_own_class),
+    (r"python -m pipelines\.cross_validate --estimator mine", with_own_class),
     (r"(mpirun|srun) .*python -m pipelines", dry_without_ranks),
     (r"python -m pipelines\.nn_bagging predict", predict),
     (r"python -m pipelines\.svm_grid predict .*--image", predict_images),

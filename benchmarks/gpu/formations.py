@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.device import gpus
 from benchmarks.gpu.figures import note
+from pipelines import Run
 
 UNITS_A_GPU = 8  # of either job, so that the last ones leave few GPUs idle
 
@@ -52,8 +53,8 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
         note(f"{job.command}, {n_tasks} tasks: {measured}")
 
 
-def _span(run: Path) -> float:
+def _span(run: Run) -> float:
     from pipelines.run_folder.reading import read_run
 
-    tasks = read_run(run).tasks
+    tasks = read_run(run.path).tasks
     return max(task.ended for task in tasks) - tasks[0].started

@@ -53,7 +53,7 @@ def search(estimator: Any, param_grid: Any, **options: Any) -> Any:
     fixed = {
         name: [value]
         for name, value in estimator.get_params().items()
-        if name not in shared and value != default[name] and name not in ("n_threads", "verbose")
+        if name not in shared and value != default[name] and name not in ("n_jobs", "verbose")
     }
     grids = param_grid if isinstance(param_grid, list) else [param_grid]
     options.pop("pre_dispatch", None)

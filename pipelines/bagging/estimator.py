@@ -6,6 +6,7 @@ import math
 import warnings
 from importlib.util import find_spec
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,10 +21,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
+from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.reductions import EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.risk_control import CONFIDENCE
-from pipelines.bagging.selective_prediction import Assessment, SelectivePrediction
+from pipelines.bagging.selective_prediction import (
+    Assessment,
+    SelectivePrediction,
+    stored_selective_prediction,
+)
 from pipelines.bagging.tables import reduce_candidates, tabulate
 from pipelines.bagging.work import Plan
 from pipelines.data.placement import FoldedData
@@ -35,6 +41,9 @@ from pipelines.nn.member import Ensemble, Member
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.run_folder.digests import refuse_changed
+from pipelines.run_folder.records.nn_bagging import BaggingRecord
+from pipelines.search.new_rows import record_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -54,19 +63,19 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     The members of a table need no search: they are trained together, each until its loss on
     the rows that its sample left out, about a third, no longer falls. Nor do those of a module,
-    such as ``cnn``, unless ``n_tuning`` says so.
+    such as ``cnn``, unless ``n_iter`` says so.
 
     Parameters
     ----------
-    n_bootstrap : int
-        Members.
-    n_tuning : int, optional
-        Candidates of each member's search: 12, of a table's networks and of modules 1. There 1
-        means no search and no folds; up to eight members of a table, trained together, share
-        one draw.
-    cv : int
-        Folds of a search.
-    space : str or mapping
+    n_estimators : int, default 12
+        Members; at least 1.
+    n_iter : int, optional
+        Candidates of each member's search; at least 1. By default 12, of a table's networks and
+        of modules 1. There 1 means no search and no folds; up to eight members of a table,
+        trained together, share one draw.
+    cv : int, default 5
+        Folds of a search; at least 2.
+    space : str or mapping, default "auto"
         ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, ``"cnn"``, the path of a YAML file, or
         its content; ``"auto"`` goes by ``network``, and without it takes ``small`` for images,
         ``table`` for tables.
@@ -75,37 +84,54 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         ``"module:Class"``; by default that of ``space``. A class is called with those of
         ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes; of a
         module each member gets a copy whose layers draw first weights of their own.
-    augment : str
+    augment : str, default "none"
         ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
         ``"module:function"`` changes the training images at random, see
         ``pipelines.nn.augment``; coloured images are taken for photographs, others for digits.
     image_shape : (height, width) or (channels, height, width), optional
         Of the images whose pixels the rows of ``X`` are; None for a table, and for ``X`` of
         shape (n, channels, height, width), which says it.
-    standardise : bool
+    standardize : bool, default True
         Whether to bring every feature to mean 0 and deviation 1 of the rows that
         a network is trained on, all pixels of images of four dimensions alike; else ``X`` is
         taken as it is.
-    batch_size, max_epochs : int, optional
-        As the command's defaults for the network.
-    optimizer, schedule, label_smoothing, weight_decay, patience : optional
-        Of a module; see ``pipelines.nn.settings.Training``.
-    precision : {"fp32", "tf32", "bf16"}
+    batch_size : int, optional
+        Rows of a step of training; at least 1. By default 64, of the study's networks 10, of a
+        table's 256.
+    max_epochs : int, optional
+        Most epochs of a network; at least 1. By default as many as make 1,500 steps, 12 to 60;
+        of the study's networks 20, of a table's 200 steps, 20 to 200.
+    optimizer : {"sgd", "adamw"}, optional
+        Of a module; by default "sgd".
+    schedule : {"onecycle", "cosine", "none"}, optional
+        Of a module's learning rate; by default "onecycle".
+    label_smoothing : float, optional
+        Share of a module's label that goes to all classes alike; in [0, 1), by default 0.05.
+    weight_decay : float, optional
+        Of a module's weights but biases and norms; at least 0. By default 0.0005, of adamw 0.05.
+    patience : int, optional
+        End a network after so many epochs without a smaller loss of the rows that its sample left
+        out; at least 1. By default never, of a table's networks 15.
+    precision : {"fp32", "tf32", "bf16"}, default "fp32"
         Of products on a GPU; bf16, for modules, on a newer CPU too.
-    device : {"auto", "cpu", "gpu"}
-    random_state : int, RandomState or None
+    device : {"auto", "cpu", "gpu"}, default "auto"
+        Where networks are trained; auto takes a GPU if there is one.
+    random_state : int, RandomState or None, default None
         An int gives the same members on any number of workers.
     defer_error : float, optional
-        Share of wrong answers among those kept: the rows that ``fit`` left out set the
-        certainty from which on ``assess`` keeps an answer.
-    confidence : float
-        Of ``defer_error``, and of the prediction sets that ``assess`` gives.
+        Share of wrong answers among those kept, between 0 and 1: the rows that ``fit`` left out
+        set the certainty from which on ``assess`` keeps an answer.
+    confidence : float, default 0.95
+        Of ``defer_error``, and of the prediction sets that ``assess`` gives; between 0 and 1.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
 
     Attributes
     ----------
-    ensemble_ : Ensemble, the members as plain numbers; ``save`` and ``load`` run no code
+    estimators_ : list of Member
+        The trained networks.
+    ensemble_ : Ensemble
+        The same together; its ``save`` and ``load`` run no code.
     classes_ : array of shape (n_classes,)
     selective_prediction_ : SelectivePrediction, what ``assess`` needs; its
         ``risk_control`` says what was proved
@@ -119,17 +145,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> nets = BaggedNets(n_bootstrap=3, n_tuning=1, cv=2, random_state=0).fit(X, y)
+    >>> nets = BaggedNets(n_estimators=3, n_iter=1, cv=2, random_state=0).fit(X, y)
     >>> nets.member_proba(X[:5]).shape
     (3, 5, 3)
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
-        "n_bootstrap": [AT_LEAST_1],
-        **{
-            name: [AT_LEAST_1, None]
-            for name in ("n_tuning", "batch_size", "max_epochs", "patience")
-        },
+        "n_estimators": [AT_LEAST_1],
+        **{name: [AT_LEAST_1, None] for name in ("n_iter", "batch_size", "max_epochs", "patience")},
         "augment": [str],
         "optimizer": [StrOptions(set(OPTIMIZERS)), None],
         "schedule": [StrOptions(set(SCHEDULES)), None],
@@ -137,7 +160,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         "weight_decay": [Interval(Real, 0, None, closed="left"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "space": [str, dict],
-        "standardise": ["boolean"],
+        "standardize": ["boolean"],
         "precision": [StrOptions(set(PRECISIONS))],
         "device": [StrOptions({"auto", "cpu", "gpu"})],
         "random_state": ["random_state"],
@@ -147,15 +170,15 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_bootstrap: int = 12,
-        n_tuning: int | None = None,
+        n_estimators: int = 12,
+        n_iter: int | None = None,
         *,
         cv: int = 5,
         space: Any = "auto",
         network: Any = None,
         augment: str = "none",
         image_shape: tuple[int, ...] | None = None,
-        standardise: bool = True,
+        standardize: bool = True,
         batch_size: int | None = None,
         max_epochs: int | None = None,
         optimizer: str | None = None,
@@ -170,14 +193,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         confidence: float = CONFIDENCE,
         client: Client | None = None,
     ) -> None:
-        self.n_bootstrap = n_bootstrap
-        self.n_tuning = n_tuning
+        self.n_estimators = n_estimators
+        self.n_iter = n_iter
         self.cv = cv
         self.space = space
         self.network = network
         self.augment = augment
         self.image_shape = image_shape
-        self.standardise = standardise
+        self.standardize = standardize
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.optimizer = optimizer
@@ -226,8 +249,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least two classes, got 1 class: {self.classes_[0]}")
         codes = codes.astype(np.int32)
-        scaling = Scaling("standardise" if self.standardise else "none")
-        if self.standardise and shape is not None:
+        scaling = Scaling("standardise" if self.standardize else "none")
+        if self.standardize and shape is not None:
             scaling = Scaling("constants", float(rows.mean()), float(rows.std()) or 1.0)
         weights = None
         if sample_weight is not None:
@@ -246,19 +269,47 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             precision=self.precision, device=self._device(),
         )  # fmt: skip
         needs_search = space.network in ("conv", "mlp")
-        n_tuning = self.n_tuning or (12 if needs_search else 1)
+        n_iter = self.n_iter or (12 if needs_search else 1)
         seed = int(check_random_state(self.random_state).randint(2**31))
         try:
             plan = Plan.draw(
                 codes, self._inputs(rows), space, self._training, n_folds=self.cv, seed=seed,
-                n_bootstrap=self.n_bootstrap, n_tuning=n_tuning,
+                n_bootstrap=self.n_estimators, n_tuning=n_iter,
             )  # fmt: skip
         except InputError as error:
             raise error.renamed(folds="cv") from None
-        if n_tuning == 1 and not needs_search:
+        if n_iter == 1 and not needs_search:
             plan = plan.in_groups() if space.network == "table" else plan.without_search()
         self._train(self._runner(), data, plan)
         return self
+
+    @classmethod
+    def of_run(cls, run: Path) -> Self:
+        """Return the ensemble of a finished run of ``nn_bagging``, to predict with.
+
+        Raises
+        ------
+        InputError
+            The folder has no such ensemble, or a file of it has changed.
+        """
+        record = record_of(run, BaggingRecord, "nn_bagging")
+        refuse_changed(run, record.files, *READ)
+        files = MemberFiles(run)
+        stored = [Ensemble.load(files.weights(number)) for number in files.numbers()]
+        if not stored:
+            raise InputError(f"{run} has no trained member; resume the run first")
+        nets = cls(n_estimators=len(stored))
+        first = stored[0].members[0]
+        nets._training, nets._image_shape = Training(), first.inputs.image_shape
+        nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
+        nets._keep([one.members[0] for one in stored], stored[0].classes_)
+        if (selective := stored_selective_prediction(run)) is not None:
+            nets.selective_prediction_ = selective
+        return nets
+
+    def _keep(self, members: list[Member], classes: np.ndarray) -> None:
+        self.classes_, self.estimators_ = classes, members
+        self.ensemble_ = Ensemble(members, classes)
 
     def _inputs(self, X: np.ndarray) -> Inputs:
         shape = self._image_shape
@@ -315,13 +366,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         if not members:
             raise ValueError(f"no member could be trained: {why}")
-        if len(members) < self.n_bootstrap:
-            lost = self.n_bootstrap - len(members)
+        if len(members) < self.n_estimators:
+            lost = self.n_estimators - len(members)
             warnings.warn(
-                f"{lost} of {self.n_bootstrap} members could not be trained: {why}",
+                f"{lost} of {self.n_estimators} members could not be trained: {why}",
                 FitFailedWarning, stacklevel=3,
             )  # fmt: skip
-        self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
+        self._keep([members[number] for number in sorted(members)], self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
             out_of_bag.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,

@@ -15,14 +15,14 @@ from pipelines.data import Dataset
 from pipelines.data.dataset import rows_of
 from pipelines.data.image_files import ImageFormat, files_of, read_image
 from pipelines.errors import InputError, opt
+from pipelines.run.options import rule
 
 HARDEST = 6
 
 
-def are_rows(text: str) -> str | None:
-    """Check that a text is a list of row numbers."""
-    parts = text.split(",")
-    return None if all(part.strip().isdecimal() for part in parts) else "rows such as 7,18"
+ROWS = rule(
+    "rows such as 7,18", lambda text: all(part.strip().isdecimal() for part in text.split(","))
+)
 
 
 @dataclass(frozen=True, eq=False)

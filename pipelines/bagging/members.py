@@ -15,6 +15,8 @@ from pipelines.nn.member import Ensemble, Member
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_array, read_arrays
 
+READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
+
 
 class MemberFiles:
     """The folder ``members`` of a run: three files for each member, whole or not there.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.bagging.members import MemberFiles
+from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
     Assessment,
@@ -20,18 +20,15 @@ from pipelines.bagging.selective_prediction import (
 from pipelines.console import echo, print_error
 from pipelines.data.image_files import ImageFormat
 from pipelines.data.tables.words import counted
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, opt, program
 from pipelines.nn.member import Ensemble
 from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
-from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
 from pipelines.run_folder.records.nn_bagging import BaggingRecord
 from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_columns, record_of
-
-READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"
 
 
 def predict(
@@ -161,7 +158,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list
     if not numbers:
         raise InputError(
             f"RUN must hold a trained member, but none in {run} is finished; resume with "
-            f"python -m pipelines.nn_bagging --resume {shlex.quote(str(run))}"
+            f"{program('nn_bagging')} --resume {shlex.quote(str(run))}"
         )
     member_proba, classes = [], np.empty(0)
     for number in numbers:

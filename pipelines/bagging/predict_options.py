@@ -1,4 +1,4 @@
-"""The command line of ``python -m pipelines.nn_bagging predict``."""
+"""The command line of ``pleasingly nn-bagging predict``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, program
 from pipelines.run.options import OneLineParser
 from pipelines.search.new_rows import (
     RULE_OF_PICTURES,
@@ -31,7 +31,7 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
         An option is unknown, missing or unreadable.
     """
     parser = OneLineParser(
-        prog="python -m pipelines.nn_bagging predict",
+        prog=f"{program('nn_bagging')} predict",
         description="Ask a stored ensemble about the rows of a table, whose columns are found by "
         "name, or what images of your own show. " + RULE_OF_PICTURES,
         allow_abbrev=False,

@@ -76,10 +76,11 @@ def _of_guarantee(record: Mapping[str, Any]) -> list[str]:
         kept, wrong = proved["n_kept_test"], proved["n_wrong_kept_test"]
         lines.append(f"guarantee  {proved['line']}")
         if proved["threshold"] is not None:
-            share = _percent(wrong / kept) if kept else "none"
-            lines.append(
-                f"           {kept:,} test samples are at or above it; {share} of them are wrong"
-            )
+            reached = "no test sample reaches it"
+            if kept:
+                samples = f"{kept:,} test sample" + "s" * (kept != 1)
+                reached = f"reached by {samples}, of which {_percent(wrong / kept)} are wrong"
+            lines.append(f"           {reached}")
     if (sets := record.get("prediction_sets")) is not None and sets["coverage"] is not None:
         lines.append(
             f"sets       prediction sets of {sets['mean_size']:.2f} classes on average, coverage "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.graph.ranks import Ranks, pagerank
+    from pipelines.graph.ranks import Ranks, compute_pagerank
 
-__all__ = ["Ranks", "pagerank"]
+__all__ = ["Ranks", "compute_pagerank"]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,12 +27,18 @@ Pairs = tuple[NDArray[np.int32], NDArray[np.int32]]
 class RandomGraph:
     """A graph that is drawn, not read.
 
-    kind : "erdos", each of the n (n - 1) edges with the same probability, degree / (n - 1)
-        (Erdős and Rényi; Gilbert 1959); "rmat", n × degree edges by recursive halving
-        (Chakrabarti, Zhan and Faloutsos 2004), self-loops and repeated edges as they fall
-    n_nodes : at least 2
-    degree : mean number of edges that leave a node, at least 1 and below n_nodes
-    seed : what random numbers come from
+    Parameters
+    ----------
+    kind : {"erdos", "rmat"}
+        "erdos": each of the n (n - 1) edges with the same probability, degree / (n - 1)
+        (Erdős and Rényi; Gilbert 1959); "rmat": n × degree edges by recursive halving
+        (Chakrabarti, Zhan and Faloutsos 2004), self-loops and repeated edges as they fall.
+    n_nodes : int
+        At least 2.
+    degree : float
+        Mean number of edges that leave a node, at least 1 and below n_nodes.
+    seed : int, default 0
+        What random numbers come from.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""PageRank as a function: ``pagerank(edges)``."""
+"""PageRank as a function: ``compute_pagerank(edges)``."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Ranks:
         )
 
 
-def pagerank(
+def compute_pagerank(
     edges: Any,
     *,
     source: str | None = None,
@@ -96,32 +96,46 @@ def pagerank(
     tol: float | None = 1e-6,
     iterations: int | None = None,
     device: str = "cpu",
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     callback: Callback = ignore,
 ) -> Ranks:
     """Return PageRank of a graph (Page, Brin, Motwani and Winograd 1998).
 
     Parameters
     ----------
-    edges : the path of an edge list (``open_edges`` says of what form); a frame or arrow table
-        with a row for each edge; a tuple of two or three columns: sources, targets, weights; an
-        integer array of shape (m, 2); a sparse matrix, whose entry (i, j) is an edge from i to j;
-        a ``RandomGraph``; or a ``Graph``
-    source, target, weight : names of columns of a file, frame or table; by default the first two,
-        and every edge counts 1
-    nodes : the nodes are the numbers from 0 to ``nodes`` - 1, whether they have edges or not; by
-        default the nodes are the names that occur
-    self_loops : "keep" or "drop"
-    repeated : "sum", an edge counts as often as it stands there, or "once"
-    alpha : the damping factor, strictly between 0 and 1
-    personalise : where to jump, by node: one vector or several (``personal_vectors`` says of what
-        form); several are iterated at once
-    dangling : where the rank of nodes goes that no weight leaves: "uniform", "personalised", "none"
-    tol : ends when the L1 norm of the change is this small; None: never
-    iterations : at most; None: as many as ``tol`` can need
-    device : "cpu", by compressed rows in numba, or "gpu", by cuGraph
-    n_threads : on a CPU; by default every core
-    callback : called with the number of each iteration and its change; cuGraph tells of none
+    edges : path, DataFrame, arrow table, tuple, array, sparse matrix, RandomGraph or Graph
+        The path of an edge list (``open_edges`` says of what form); a table with a row for each
+        edge; a tuple of two or three columns: sources, targets, weights; an integer array of
+        shape (m, 2); or a sparse matrix, whose entry (i, j) is an edge from i to j.
+    source : str, optional
+        Column of the nodes that edges leave, of a file or table; by default the first.
+    target : str, optional
+        Column of the nodes that edges point at; by default the second.
+    weight : str, optional
+        Column of weights, each at least 0; by default every edge counts 1.
+    nodes : int, optional
+        The nodes are the numbers from 0 to ``nodes`` - 1, whether they have edges or not; by
+        default the nodes are the names that occur.
+    self_loops : {"keep", "drop"}, default "keep"
+    repeated : {"sum", "once"}, default "sum"
+        An edge counts as often as it stands there, or once.
+    alpha : float, default 0.85
+        The damping factor, strictly between 0 and 1.
+    personalise : optional
+        Where to jump, by node: one vector or several (``personal_vectors`` says of what form);
+        several are iterated at once. By default to every node alike.
+    dangling : {"uniform", "personalised", "none"}, default "uniform"
+        Where the rank of nodes goes that no weight leaves.
+    tol : float or None, default 1e-6
+        Ends when the L1 norm of the change is this small; None: never.
+    iterations : int, optional
+        At most, at least 1; by default as many as ``tol`` can need.
+    device : {"cpu", "gpu"}, default "cpu"
+        By compressed rows in numba, or by cuGraph.
+    n_jobs : int, optional
+        Threads on a CPU; None and -1 take every core.
+    callback : function, optional
+        Called with the number of each iteration and its change; cuGraph tells of none.
 
     Returns
     -------
@@ -139,7 +153,9 @@ def pagerank(
         cugraph.check(dangling, personalise is not None)
     graph = graph_of(edges, source, target, weight, nodes, self_loops, repeated)
     surfer, vectors = surfer_on(graph.nodes, alpha, dangling, personalise)
-    return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback)
+    return Problem(graph, surfer, vectors, stop, device, None if n_jobs == -1 else n_jobs).solve(
+        callback
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError, opt
+from pipelines.run.options import rule
 
 if TYPE_CHECKING:
     import torch
@@ -45,11 +46,9 @@ LIGHT = {
 }
 
 
-def check_augment(name: str) -> str | None:
-    """Return the rule that a name of an augmentation breaks, or None."""
-    if name in NAMES or ":" in name:
-        return None
-    return f"one of {', '.join(NAMES)}, or module:function"
+AUGMENTATION = rule(
+    f"one of {', '.join(NAMES)}, or module:function", lambda name: name in NAMES or ":" in name
+)
 
 
 def chosen(name: str, is_image: bool, is_ink: bool) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipelines.errors import InputError
-from pipelines.nn.augment import check_augment
+from pipelines.nn.augment import AUGMENTATION
 from pipelines.parallel.strategies import is_strategy
-from pipelines.run.options import at_least, finite, number, option, positive, share
+from pipelines.run.options import Rule, at_least, finite, number, option, positive, rule, share
 
 # What a network's rate and optimiser are where nothing is said.
 USUAL = {
@@ -28,8 +28,9 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(one) for one in text.split(","))
 
 
-def _each_at_least_1(values: tuple[int, ...]) -> str | None:
-    return None if all(1 <= one <= 100_000 for one in values) else "whole numbers from 1 to 100000"
+_each_at_least_1 = rule(
+    "whole numbers from 1 to 100000", lambda values: all(1 <= one <= 100_000 for one in values)
+)
 
 
 def _absolute(network: str) -> str:
@@ -53,7 +54,7 @@ class NetworkOptions:
     augment: str = option(
         "none", "change the training images at random: light, randaugment, trivialaugment, augmix, "
         "or module:function; see nn_bagging",
-        check=check_augment, metavar="NAME",
+        rule=AUGMENTATION, metavar="NAME",
     )  # fmt: skip
     task: str = option(
         "auto", "what a table's target is; auto goes by its values",
@@ -61,11 +62,11 @@ class NetworkOptions:
     )  # fmt: skip
     hidden: tuple[int, ...] | None = option(
         None, "with --network mlp: units of its layers (default: 64,64)",
-        parse=_whole_numbers, check=_each_at_least_1, metavar="N,N",
+        parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N",
     )  # fmt: skip
     points: int | None = number(
         None, "with --network approximator: points of the function (default: 8000)",
-        check=at_least(10, 100_000_000),
+        rule=at_least(10, 100_000_000),
     )  # fmt: skip
     validation: float = share(
         0.1, "share of the training rows that losses are measured on after each epoch"
@@ -81,16 +82,16 @@ class TrainingOptions(NetworkOptions):
     sync: str = option(
         "every-step", "how ranks keep in step: every-step, every-k=K (gradients each K steps), "
         "never, average=K (models each K epochs)",
-        check=lambda text: "one strategy" if "," in text else is_strategy(text),
+        rule=Rule("one", lambda text: "one strategy" if "," in text else is_strategy(text)),
         metavar="NAME[=K]",
     )  # fmt: skip
     compare: str | None = option(
         None, "in place of --sync: strategies side by side, such as every-step,every-k=4,never",
-        check=is_strategy, metavar="A,B,…",
+        rule=Rule("strategies, with commas between them", is_strategy), metavar="A,B,…",
     )  # fmt: skip
     ranks: tuple[int, ...] | None = option(
         None, "numbers of ranks to compare, such as 1,2 (default: one for each worker)",
-        parse=_whole_numbers, check=_each_at_least_1, metavar="N,N",
+        parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N",
     )  # fmt: skip
     repeats: int = number(1, "trainings of each, with seeds of their own")
     epochs: int = number(20, "most epochs")
@@ -100,25 +101,25 @@ class TrainingOptions(NetworkOptions):
     )
     learning_rate: float | None = option(
         None, "of one rank (default: 0.003 for the approximator, 0.01 for bagging, else 0.001)",
-        parse=float, check=positive, metavar="RATE",
+        parse=float, rule=positive, metavar="RATE",
     )  # fmt: skip
     momentum: float = option(
-        0.9, "of sgd", parse=float, check=lambda one: None if 0 <= one < 1 else "in [0, 1)",
+        0.9, "of sgd", parse=float, rule=rule("in [0, 1)", lambda one: 0 <= one < 1),
         metavar="M",
     )  # fmt: skip
     scale_lr: str = option(
         "none", "multiply the rate with the number of ranks, or its root", choices=SCALINGS
     )
-    warm_up: int = number(0, "steps in which the rate rises to its value", check=at_least(0))
+    warm_up: int = number(0, "steps in which the rate rises to its value", rule=at_least(0))
     patience: int | None = number(None, "end after so many epochs without a lower validation loss")
     until_loss: float | None = option(
-        None, "end at this validation loss", parse=float, check=finite, metavar="LOSS"
+        None, "end at this validation loss", parse=float, rule=finite, metavar="LOSS"
     )
     storage: str = option(
         "device", "where the rows lie: in the device's memory, or the host's", choices=STORAGES
     )  # fmt: skip
     checkpoint_seconds: float = option(
-        10.0, "between checkpoints on disk", parse=float, check=positive, metavar="S",
+        10.0, "between checkpoints on disk", parse=float, rule=positive, metavar="S",
         changes_results=False,
     )  # fmt: skip
 

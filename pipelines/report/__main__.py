@@ -1,4 +1,4 @@
-"""``python -m pipelines.report RUN [RUN...]``: redraw the pages of runs, and compare runs."""
+"""``pleasingly report RUN [RUN...]``: redraw the pages of runs, and compare runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipelines.errors import InputError, program
+
 COMPARISON = "comparison.html"  # beside the runs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Redraw each run folder's figures and page, and compare several runs; the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.report",
+        prog=program("report"),
         usage="%(prog)s [options] RUN [RUN ...]",
         description="Redraw the figures and the page (report.html) of each run folder; of several "
         f"runs write {COMPARISON}, too, which sets them side by side.",
@@ -30,7 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
 
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
-    from pipelines.errors import InputError
     from pipelines.report.comparison import write_comparison
     from pipelines.report.page import write_page
 

@@ -133,9 +133,10 @@ class BaggingReport(Report[BaggingRecord]):
             cards.append(Card("deferred to a human", f"{n_test - n_kept:,}", note))
         if (proved := record.risk_control) is not None and proved.threshold is not None:
             kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
-            share = percent(kept / record.dataset.n_test) if record.dataset.n_test else "none"
-            note = f"of the {share} whose certainty is at least {proved.threshold:.3f}"
-            value = percent(wrong / kept) if kept else "none"
+            value, note = "none", f"no test sample reaches a certainty of {proved.threshold:.3f}"
+            if kept and (n_test := record.dataset.n_test):
+                value = percent(wrong / kept)
+                note = f"of the {percent(kept / n_test)} certain to at least {proved.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             cards.append(Card("calibration error", percent(error), "expected, 15 bins"))
@@ -180,7 +181,7 @@ class BaggingReport(Report[BaggingRecord]):
             words.append(
                 f"Prediction sets hold {sets.mean_size or 0:.2f} classes on average. Their coverage"
                 f" is {percent(sets.coverage)} of the test samples, {percent(sets.least_coverage)}"
-                f" in the class of the lowest; {percent(sets.confidence)} of each were asked for."
+                f" in the class with the lowest; the target is {percent(sets.confidence)}."
             )
         if (novelty := record.novelty) is not None:
             words.append(
@@ -222,8 +223,8 @@ class BaggingReport(Report[BaggingRecord]):
             title += f": {percent(self.record.vote_test_error)} by all {int(x[-1])}"
         alt = "Test error of the vote against the number of members."
         caption = (
-            "Test error of the vote of so many members; the band goes from the best to the worst "
-            "subset that was drawn."
+            "Test error of the vote against the number of members; the band spans the best and the "
+            "worst of the subsets that were drawn."
         )
         return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), alt, caption)
 
@@ -325,8 +326,8 @@ class BaggingReport(Report[BaggingRecord]):
         panel = Panel(series, "epoch", "mean cross-entropy")
         alt = "Mean training loss of every member after each epoch."
         caption = (
-            "Mean cross-entropy of a member on its bootstrap sample in each epoch of its refit, "
-            "while the weights moved; it ends when the loss falls by less than a fifth."
+            "Mean cross-entropy of each member on its bootstrap sample in each epoch of its refit, "
+            "which ends when the loss falls by less than a fifth."
         )
         draw = partial(series_chart, [panel], "Training of the members", 4.6)
         return Chart("member_losses", draw, alt, caption)

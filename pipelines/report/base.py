@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,10 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from pipelines.errors import as_typed
 from pipelines.report.classification import test_section
 from pipelines.report.parts import (
+    AS_GOOD,
     MOST_ROWS,
     Card,
     Cell,
@@ -29,6 +31,7 @@ from pipelines.report.parts import (
     Table,
     Text,
     Value,
+    cell,
     table_of,
 )
 from pipelines.report.timeline import timeline, worker_name
@@ -193,7 +196,7 @@ class Report(Run[AnyRecord]):
             shown = measure_of(baseline.scoring)
             value, what = shown.text(shown.of(baseline.score_mean)), f"cross-validated {shown.name}"
         elif baseline.test_metric is not None:
-            value, what = f"{baseline.test_metric:.4g}", "deviation on test rows"
+            value, what = f"{baseline.test_metric:.4g}", "mean absolute error on the test set"
         else:
             return []
         return [Card("baseline", value, f"{what} of {baseline.words}")]
@@ -220,7 +223,7 @@ class Report(Run[AnyRecord]):
         if record.started:
             text += f"; started {timestamp(record.started)}"
         if record.wall_seconds is not None:
-            text += f", {duration(record.wall_seconds)} to the answer"
+            text += f", finished in {duration(record.wall_seconds)}"
         return text + "."
 
     def state(self) -> str:
@@ -283,11 +286,13 @@ class Report(Run[AnyRecord]):
         if record.wall_seconds is not None:
             cells = "" if record.n_cells is None else f" for {count(record.n_cells, 'cell')}"
             words.append(
-                f"{duration(record.wall_seconds)}{cells}, to the answer; imports and this page "
-                "come on top."
+                f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
+                "this page."
             )
         if record.compile_seconds and record.compile_seconds >= WORTH_SAYING:
-            words.append(f"{duration(record.compile_seconds)} of it is compiling, once.")
+            words.append(
+                f"Compiling took {duration(record.compile_seconds)} of it; later runs save that."
+            )
         share = busy_share(self.tasks, addresses)
         if (share := record.busy_share if share is None else share) is not None:
             words.append(
@@ -351,7 +356,7 @@ class Report(Run[AnyRecord]):
             for section in (record.versions, self.metadata.get("options", {}))
         )
         return [
-            Command(shlex.join(record.argv)) if record.argv else None,
+            Command(shlex.join(as_typed(record.argv))) if record.argv else None,
             Pairs([(name, str(value)) for name, value in metadata if value not in (None, "")]),
             Text("Versions", "h3") if versions else None,
             Pairs(versions, short=True),
@@ -381,6 +386,43 @@ def as_good_card(
     return [Card("as good as the best", count(within, "other"), note)]
 
 
+Column = tuple[str, Callable[[Mapping[str, Any]], Value]]  # its heading, and a candidate's value
+
+
+def candidates_table(
+    candidates: pd.DataFrame, measure: Measure, found: WithinOneStandardError | None, simplest: str,
+    named: Sequence[Column], scored: Sequence[Column], more: Sequence[Column],
+) -> Table:  # fmt: skip
+    """Return the table of the candidates, and which of them are as good as the best.
+
+    Parameters
+    ----------
+    candidates : all of them
+    measure : of their scores
+    found : those within one standard error of the best
+    simplest : what the simplest of these is marked with
+    named, scored, more : columns that name a candidate, other scores, and the last ones
+    """
+    columns: list[Column] = [
+        ("rank", lambda row: (row["rank"], f"{row['rank']:.0f}")),
+        *named,
+        (f"cv {measure.name}",
+         lambda row: cell((row["shown"], measure.text(row["shown"])), missing="failed")),
+        ("standard deviation", lambda row: (row["spread"], measure.text(row["spread"]))),
+        *scored,
+        ("folds with a score", lambda row: (row["n_ok"], f"{row['n_ok']:.0f}")),
+        *more,
+    ]  # fmt: skip
+    heads, rows = (*(head for head, _ in columns), AS_GOOD), list[list[Value]]()
+    if len(candidates):
+        means, stds = shown_scores(candidates, measure)
+        table = candidates.assign(shown=means.astype(float), spread=stds.astype(float))
+        marks = found.marks(simplest) if found else [""] * len(table)
+        for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False):
+            rows.append([*(value(row) for _, value in columns), mark])
+    return Table.of(heads, rows)
+
+
 def candidates_section(
     candidates: pd.DataFrame, table: Table, order: str, more: str = ""
 ) -> Section:
@@ -395,8 +437,9 @@ def candidates_section(
     """
     n = len(candidates)
     which = f"The first {len(table):,} of {n:,}" if len(table) < n else f"All {n:,}"
+    which += " candidates" if n != 1 else " candidate"
     paper = Text(f"On paper: the first 30. All of them are in {names.CANDIDATES}.", style="paper")
-    words = Text(f"{which}, best first, {order}. {more}".strip())
+    words = Text(f"{which}, best first {order}. {more}".strip())
     return Section("candidates", "Candidates", [words, Listing("Candidates", table), paper])
 
 

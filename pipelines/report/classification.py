@@ -190,7 +190,7 @@ def _wrong_parts(run: Run[Any]) -> list[Part | None]:
     pictures = _pictures(run.wrong_images)
     images = [
         Image(pictures[row], f"{row}: {true} → {predicted}",
-              f"Test sample {row}, a {true} taken for {predicted}")
+              f"Test sample {row}: {true} taken for {predicted}")
         for row, true, predicted in words if row in pictures
     ][:MOST_IMAGES]  # fmt: skip
     order = f", those of the largest {by} first" if by else ""

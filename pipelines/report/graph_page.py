@@ -56,7 +56,7 @@ class GraphReport(Report[GraphRecord]):
             ended = "converged" if record.converged else "not converged"
             text += f"; {ended} after {count(record.n_iterations, 'iteration')}"
         if record.bound is not None:
-            text += f", with an error of all ranks together of at most {record.bound:.1e}"
+            text += f"; the ranks are off by at most {record.bound:.1e} in total"
         return f"{text}."
 
     def cards(self) -> list[Card]:
@@ -111,7 +111,9 @@ class GraphReport(Report[GraphRecord]):
             series.append(Series(ends, [tol, tol], f"tol {tol:g}", look=dashed()))
         panel = Panel(series, "iteration", "L1 norm of the change", scales=("linear", "log"))
         alt = "The change of every iteration, which falls to tol."
-        caption = "The L1 norm of the change of each iteration; it shrinks at least by alpha."
+        caption = (
+            "L1 norm of the change in each iteration; it shrinks at least by the factor alpha."
+        )
         return Chart("convergence", partial(series_chart, [panel], "Convergence"), alt, caption)
 
     def _distribution(self) -> Chart | None:

@@ -6,13 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
-from pipelines.report.base import Report, as_good_card, candidates_section, shown_scores
+from pipelines.report.base import (
+    Column,
+    Report,
+    as_good_card,
+    candidates_section,
+    candidates_table,
+)
 from pipelines.report.charts import (
     Panel,
     Sample,
@@ -24,8 +31,6 @@ from pipelines.report.charts import (
 )
 from pipelines.report.classification import residuals_chart, test_section
 from pipelines.report.parts import (
-    AS_GOOD,
-    MOST_ROWS,
     Card,
     Chart,
     Columns,
@@ -33,7 +38,6 @@ from pipelines.report.parts import (
     Part,
     Section,
     Table,
-    cell,
 )
 from pipelines.report.style import BLUE, VERMILLION
 from pipelines.report.wording import percent, significant
@@ -43,6 +47,7 @@ from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import read_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm, SvmRecord
 from pipelines.run_folder.statistics import (
+    WithinOneStandardError,
     on_grid_boundary,
     scores,
     widen,
@@ -131,8 +136,7 @@ class SvmReport(Report[SvmRecord]):
 
     def cards(self) -> list[Card]:
         """Return errors, and how many candidates are as good."""
-        found = within_one_standard_error(self.candidates, self.n_folds or 0, self.parameters)
-        if found is None:
+        if (found := self._as_good) is None:
             return self.score_cards()
         mean = self.measure.text(self.measure.of(scores(pd.DataFrame([found.simplest]))[0].iloc[0]))
         simplest = f"the simplest has {self._words(found.simplest)}: {mean}"
@@ -147,8 +151,8 @@ class SvmReport(Report[SvmRecord]):
             return []
         text = (
             f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better "
-            "than its neighbour by more than one standard error: a better one may lie beyond. "
-            "To widen:"
+            "than its neighbour by more than one standard error; the optimum may lie outside it. "
+            "To widen it:"
         )
         return [(text, widen(record.argv, self.metadata["options"], found) if record.argv else "")]
 
@@ -161,8 +165,8 @@ class SvmReport(Report[SvmRecord]):
         order = f"by the mean {self.measure.name}"
         more = (
             "Candidates marked 1 SE are within one standard error of the best. Support vectors are "
-            "the mean over the folds, fit time is their sum, without compiling; the standard "
-            "deviation is that of the folds, divided by their number, as everywhere on this page."
+            "averaged over the folds, fit times are summed, without compiling. Standard deviations "
+            "on this page are over the folds and divide by their number."
         )
         if self.is_regression:
             more += (
@@ -177,43 +181,24 @@ class SvmReport(Report[SvmRecord]):
         return [candidates_section(self.candidates, self._table(), order, more), grid, test]
 
     def _table(self) -> Table:
-        measure = self.measure
-        has_error = not (measure.is_error or self.is_regression)
-        heads = (
-            "rank", *self.parameters, f"cv {measure.name}", "standard deviation",
-            *(["cv error"] if has_error else []), "folds with a score", "support vectors",
-            "fit time (s)", AS_GOOD,
+        table, by = self.candidates, list(self.parameters)
+        table = table.assign(n_support=math.nan, fit_seconds=math.nan)
+        if not (self.cells.empty or table.empty):
+            cells = self.cells.astype({"n_support": "float64"}).groupby(by)
+            work = cells.agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
+            table = table.drop(columns=list(work)).merge(work.reset_index(), on=by, how="left")
+        error: Column = "cv error", lambda row: (row["error_mean"], percent(row["error_mean"]))
+        return candidates_table(
+            table, self.measure, self._as_good, "simplest",
+            [(name, itemgetter(name)) for name in by],
+            [] if self.measure.is_error or self.is_regression else [error],
+            [("support vectors", lambda row: (row["n_support"], f"{row['n_support']:,.0f}")),
+             ("fit time (s)", lambda row: (row["fit_seconds"], f"{row['fit_seconds']:,.2f}"))],
         )  # fmt: skip
-        table = self.candidates
-        if table.empty:
-            return Table.of(heads, [])
-        means, stds = shown_scores(table, measure)
-        table = table.assign(shown=means, spread=stds, n_support=math.nan, fit_seconds=math.nan)
-        if not self.cells.empty:
-            by = self.cells.astype({"n_support": "float64"}).groupby(list(self.parameters))
-            work = by.agg(n_support=("n_support", "mean"), fit_seconds=("fit_seconds", "sum"))
-            table = table.drop(columns=list(work)).merge(
-                work.reset_index(), on=list(self.parameters), how="left"
-            )
-        found = within_one_standard_error(self.candidates, self.n_folds or 0, self.parameters)
-        marks = found.marks() if found else [""] * len(table)
-        rows = []
-        for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False):
-            mean = row["shown"]
-            rows.append(
-                [
-                    (row["rank"], f"{row['rank']:.0f}"),
-                    *(row[name] for name in self.parameters),
-                    cell((mean, measure.text(mean)), missing="failed"),
-                    (row["spread"], measure.text(row["spread"])),
-                    *([(row["error_mean"], percent(row["error_mean"]))] if has_error else []),
-                    (row["n_ok"], f"{row['n_ok']:.0f}"),
-                    (row["n_support"], f"{row['n_support']:,.0f}"),
-                    (row["fit_seconds"], f"{row['fit_seconds']:,.2f}"),
-                    mark,
-                ]
-            )
-        return Table.of(heads, rows)
+
+    @property
+    def _as_good(self) -> WithinOneStandardError | None:
+        return within_one_standard_error(self.candidates, self.n_folds or 0, self.parameters)
 
     @cached_property
     def folds(self) -> pd.DataFrame:

@@ -157,9 +157,7 @@ class TrainingReport(Report[TrainingRecord]):
                 for one in self.record.trainings or ()
             ],
         )  # fmt: skip
-        words = (
-            "Those of one repeat begin with the same weights and see the rows in the same order."
-        )
+        words = "Trainings of one repeat share their first weights and the order of the rows."
         return [Text(words), Listing("Trainings", table)]
 
     def _convergence(self) -> Chart | None:
@@ -170,8 +168,8 @@ class TrainingReport(Report[TrainingRecord]):
         kinds: list[Any] = list(shown.groupby(["strategy", "ranks"], sort=False))
         alt = "Validation loss against epochs, steps and seconds."
         caption = (
-            "The validation loss after each epoch, against what it took. Of several repeats the "
-            "line is the median, the band goes from the lowest to the highest."
+            "Validation loss after each epoch, against epochs, steps and seconds. Of several "
+            "repeats the line is the median, the band goes from the lowest to the highest."
         )
         panels = [self._panel(kinds, column, label) for column, label in ACROSS]
         draw = partial(series_chart, panels, "Validation loss")
@@ -202,9 +200,10 @@ class TrainingReport(Report[TrainingRecord]):
         if self.times.empty:
             return []
         words = (
-            "All ranks leave a collective together: what the last to come spends in it is "
-            "communication, what another spends longer is waiting. Compute is the rest, the "
-            "gathering of batches with it. Means of the ranks, without the first epoch."
+            "All ranks leave a collective operation together: the time that the last to arrive "
+            "spends in it is communication, what the others spend beyond that is waiting. Compute "
+            "is the rest, including the gathering of batches. Times are means over the ranks, "
+            "without the first epoch."
         )
         alt = "Time of a step in three parts; the table has the numbers."
         caption = "Milliseconds of a step; strategy and ranks at the left."

@@ -7,13 +7,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from pipelines.report.base import Report, as_good_card, candidates_section, shown_scores
+from pipelines.report.base import (
+    Column,
+    Report,
+    as_good_card,
+    candidates_section,
+    candidates_table,
+)
 from pipelines.report.charts import (
     COLOURS,
     MARKS,
@@ -27,8 +34,6 @@ from pipelines.report.charts import (
 )
 from pipelines.report.classification import residuals_chart, test_section
 from pipelines.report.parts import (
-    AS_GOOD,
-    MOST_ROWS,
     Card,
     Chart,
     Columns,
@@ -39,7 +44,6 @@ from pipelines.report.parts import (
     Table,
     Text,
     Value,
-    cell,
     table_of,
 )
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
@@ -191,38 +195,22 @@ class ValidationReport(Report[ValidationRecord]):
         ]
 
     def _table(self) -> Table:
+        def score(name: str) -> Column:
+            shown = measure_of(name.removeprefix("score_").removesuffix("_mean"))
+            return f"cv {shown.name}", lambda row: (
+                shown.of(float(row[name])), shown.text(shown.of(float(row[name])))
+            )  # fmt: skip
+
         more = [
             name for name in map(str, self.candidates)
             if name.startswith("score_") and name.endswith("_mean") and name != "score_mean"
         ]  # fmt: skip
-        measures = [measure_of(name.removeprefix("score_").removesuffix("_mean")) for name in more]
-        found = self._as_good()
-        marks = found.marks("fastest") if found else [""] * len(self.candidates)
-        if self.candidates.empty:
-            return Table.of((), [])
-        rows: list[list[Value]] = []
-        mean_of, std_of = shown_scores(self.candidates, self.measure)
-        table = self.candidates.assign(shown=mean_of, spread=std_of).head(MOST_ROWS)
-        for row, mark in zip(table.to_dict("records"), marks, strict=False):
-            mean, std = float(row["shown"]), float(row["spread"])
-            others = [one.of(float(row[name])) for one, name in zip(measures, more, strict=True)]
-            rows.append(
-                [
-                    (row["rank"], f"{row['rank']:.0f}"),
-                    row["algorithm"],
-                    _words(json.loads(row["params"])),
-                    cell((mean, self.measure.text(mean)), missing="failed"),
-                    (std, self.measure.text(std)),
-                    *((n, one.text(n)) for one, n in zip(measures, others, strict=True)),
-                    (row["n_ok"], f"{row['n_ok']:.0f}"),
-                    float(row.get("fit_seconds", math.nan)),
-                    mark,
-                ]
-            )
-        return Table.of(
-            ("rank", "algorithm", "parameters", f"cv {self.measure.name}", "standard deviation",
-             *(f"cv {one.name}" for one in measures), "folds with a score", "seconds a fit",
-             AS_GOOD), rows,
+        return candidates_table(
+            self.candidates, self.measure, self._as_good(), "fastest",
+            [("algorithm", itemgetter("algorithm")),
+             ("parameters", lambda row: _words(json.loads(row["params"])))],
+            [score(name) for name in more],
+            [("seconds a fit", lambda row: float(row.get("fit_seconds", math.nan)))],
         )  # fmt: skip
 
     def _algorithms(self) -> Chart | None:
@@ -300,13 +288,13 @@ class ValidationReport(Report[ValidationRecord]):
              "P(first better)", "P(same)", "P(second better)"), rows,
         )  # fmt: skip
         words = (
-            f"Fold by fold, each algorithm by its best candidate, the {measure.name} of the first "
-            "less that of the second. p is of the corrected resampled t-test (Nadeau and Bengio; "
-            "Bouckaert and Frank over repeats), p, Holm corrects it for the number of pairs. The "
-            "effect is the mean over the standard deviation of the differences. The probabilities "
-            f"are those of the mean difference being above, within and below ± "
-            f"{self.record.options.rope} (Corani and Benavoli). The best of a grid is judged on "
-            "the folds that chose it, so small differences speak for little."
+            "Each row compares the best candidates of two algorithms fold by fold: the "
+            f"{measure.name} of the first minus that of the second. p is from the corrected "
+            "resampled t-test (Nadeau and Bengio; Bouckaert and Frank over repeats), and Holm's "
+            "method corrects it for the number of pairs. The effect is the mean of the differences "
+            "over their standard deviation. The probabilities say whether the mean difference lies "
+            f"above, within or below ± {self.record.options.rope} (Corani and Benavoli). The best "
+            "of a grid is judged on the folds that chose it, so small differences mean little."
         )
         return [Text(words), Listing("Comparison", table, tall=False)]
 
@@ -407,8 +395,8 @@ class ValidationReport(Report[ValidationRecord]):
         if not record.families:
             return []
         words = (
-            "Candidates that share work are fitted together, with the result that plain fits have; "
-            "by a warm-started path and the path solver within the tolerance of the estimator."
+            "Candidates that share work are fitted together. Their results equal those of separate "
+            "fits; warm-started paths and the path solver agree within the estimator's tolerance."
         )
         if record.steps_asked:
             words += f" First steps of pipelines: {record.steps_asked:,} asked for, "

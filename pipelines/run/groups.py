@@ -30,10 +30,6 @@ def _named_or_path(text: str) -> str:
     return str(path.absolute()) if text not in DATASETS and path.exists() else text
 
 
-def _seed(value: int) -> str | None:
-    return None if 0 <= value < 2**32 else "from 0 to 4294967295"
-
-
 @dataclass(frozen=True)
 class DataOptions:
     """Options that choose the data set and its folder."""
@@ -64,9 +60,7 @@ class LabelledOptions(DataOptions):
         "array); by default the last, if it is text or has few values",
         metavar="COLUMN",
     )
-    limit: int | None = number(
-        None, "use a stratified subset of N training rows", check=at_least(2)
-    )
+    limit: int | None = number(None, "use a stratified subset of N training rows", rule=at_least(2))
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class OwnDataOptions(LabelledOptions):
     image_size: int | None = number(
         None, "resize the images of a folder, whose shorter side gets N pixels, and crop the "
         "centre; needed where they are of several sizes",
-        check=at_least(4, 4096),
+        rule=at_least(4, 4096),
     )  # fmt: skip
     gray: bool = option(False, "drop the colours of the images of a folder")
     unreadable: str = option(
@@ -137,7 +131,7 @@ class TestOptions:
 class FoldOptions:
     """Cross-validation."""
 
-    folds: int = number(5, "folds of the cross-validation", check=at_least(2))
+    folds: int = number(5, "folds of the cross-validation", rule=at_least(2))
 
 
 @dataclass(frozen=True)
@@ -155,7 +149,7 @@ class PlaceOptions:
         None, "number of workers, each a process (default: one for each GPU, else for each core, "
         "or for each 8 cores where a solver fills them with threads: of two cores 1 worker, "
         "2 threads)",
-        parse=int, check=at_least(1, 100_000), metavar="N",
+        parse=int, rule=at_least(1, 100_000), metavar="N",
     )  # fmt: skip
     adaptive: tuple[int, int] | None = how(
         None, "in place of --workers: fewest and most jobs to have in a queue",
@@ -187,7 +181,7 @@ class RunOptions(PlaceOptions):
 
     group: ClassVar[str] = "run"
 
-    seed: int = number(0, "the one seed of the run", check=_seed)
+    seed: int = number(0, "the one seed of the run", rule=at_least(0, 2**32 - 1))
     results: str | None = how(
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"
     )

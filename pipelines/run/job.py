@@ -10,21 +10,32 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
-from pipelines.console import Echo, echo, flush_and_exit, print_error, quiet_echo, take_any_terminal
-from pipelines.errors import InputError
+from pipelines.console import (
+    Echo,
+    echo,
+    flush_and_exit,
+    phase,
+    print_error,
+    quiet_echo,
+    take_any_terminal,
+)
+from pipelines.errors import InputError, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import show_dry_run
 from pipelines.run.errors import RunStopped
+from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.lifecycle import Data, Session, open_session
-from pipelines.run.options import parse_options, with_keywords, words_of
+from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
+from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run_folder.folder import RunFolder
 
@@ -35,13 +46,14 @@ class Job(ABC, Generic[Chosen]):
     Attributes
     ----------
     command : str
-        The module's name: ``python -m pipelines.COMMAND``.
+        The module's name.
     description : str
         What ``--help`` begins with.
     examples : options of the uses that it ends with
     kind_of_options : dataclass, a ``RunOptions``
     reusable : bool
         Whether a finished run may be asked for another answer when it is resumed.
+    run : function of options as keywords, returns a ``Run``
     options : of that kind
     record : dict
         ``run.json`` of the run to resume; empty for a new one.
@@ -52,6 +64,7 @@ class Job(ABC, Generic[Chosen]):
     examples: ClassVar[tuple[str, ...]] = ()
     kind_of_options: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
+    run: ClassVar[Callable[..., Run]]
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
@@ -61,23 +74,16 @@ class Job(ABC, Generic[Chosen]):
             return exit_status(cls.command, partial(cls.predict, words[1:]))
         return exit_status(cls.command, partial(run_argv, cls, words))
 
-    @classmethod
-    def run(cls, **options: Any) -> Path:
-        """Run the command from Python: its flags are the keywords, ``n_c=12`` for ``--n-c 12``.
-
-        Returns
-        -------
-        Path
-            The run's folder; after a dry run, where it would be.
-
-        Raises
-        ------
-        What ``run_job`` raises.
-        """
-        try:
-            return run_argv(cls, words_of(cls.kind_of_options, options))
-        except InputError as error:
-            raise with_keywords(error, cls.kind_of_options) from None
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "command" in vars(cls):
+            # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
+            cls.run = staticmethod(
+                as_function(
+                    lambda words: Run(run_argv(cls, words)), cls.kind_of_options,
+                    cls.description, Run,
+                )
+            )  # fmt: skip
 
     @classmethod
     def check(cls, argv: Sequence[str]) -> None:
@@ -176,7 +182,10 @@ def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
 
 
 def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    return parse_options(job.kind_of_options, job.command, job.description, argv, job.examples)
+    description = job.description
+    if job.predict is not Job.predict:
+        description += f" To predict with a finished run: {program(job.command)} predict --help."
+    return parse_options(job.kind_of_options, job.command, description, argv, job.examples)
 
 
 def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
@@ -200,8 +209,10 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
     asked = choose_cluster(options, write_line)
     kind = asked.kind
     with interrupted_once(), open_session(job.command, options, write_line) as session:
-        data = job.load(kind)
-        for line in job.plan(data):
+        with phase(write_line, "load       reading the data"):
+            data = job.load(kind)
+            lines = job.plan(data)
+        for line in lines:
             write_line(line)
         session.refuse_other_data(data)
         if options.dry_run:
@@ -213,7 +224,11 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
         if session.folder.changed or not job.is_whole(session.record):
             kind = where(options, kind, job.runs_in_process)
             asked = replace(asked, kind=kind, workers=job.n_workers(kind))
-            with opened(asked, session.path, options.performance_report) as cluster:
+            with ExitStack() as stack:
+                with phase(write_line, f"cluster    {kind}: starting workers"):
+                    cluster = stack.enter_context(
+                        opened(asked, session.path, options.performance_report)
+                    )
                 session.begin(job.options, argv, data, cluster, job.configure(cluster))
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
@@ -230,12 +245,14 @@ def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
     for line in job.summary_lines(session.record):
         write_line(line)
     try:
-        write_line(f"report     {write_report(session.path)}")
+        with phase(write_line, "page       drawing the figures"):
+            page = write_report(session.path)
     except OSError as error:
         raise RunStopped(
             f"the run is finished, but its page could not be drawn: {error}; "
-            f"retry with python -m pipelines.report {session.path}"
+            f"retry with {program('report')} {session.path}"
         ) from None
+    write_line(f"report     {page}")
     if write_line is quiet_echo:
         echo(str(session.path))
 

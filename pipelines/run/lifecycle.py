@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
 from pipelines.console import Echo, quiet_echo
-from pipelines.errors import InputError, opt
+from pipelines.errors import InputError, opt, program
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
@@ -265,8 +265,8 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
             )
-        kept = "finished rows are in" if journal.records else "nothing finished yet in"
+        kept = "finished fits are saved in" if journal.records else "nothing has finished yet in"
         raise RunStopped(
-            f"{reason}; {kept} {folder.path}; resume with python -m "
-            f"pipelines.{command} --resume {shlex.quote(str(folder.path))}"
+            f"{reason}; {kept} {folder.path}; resume with "
+            f"{program(command)} --resume {shlex.quote(str(folder.path))}"
         )

@@ -11,19 +11,38 @@ import dataclasses
 import math
 import os
 import re
-import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from inspect import get_annotations
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from pipelines.errors import InputError, flag_of
+from pipelines.errors import InputError, flag_of, program
 
 Check = Callable[[Any], str | None]
-SCRIPT = "pleasingly"  # as the package installs it
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What values an option may have.
+
+    Attributes
+    ----------
+    text : str
+        As help and docstrings say it.
+    check : function of a value, returns the part of the rule that it breaks, or None
+    """
+
+    text: str
+    check: Check
+
+
+def rule(text: str, holds: Callable[[Any], bool]) -> Rule:
+    """Return a rule that is said in the same words wherever it is broken."""
+    return Rule(text, lambda value: None if holds(value) else text)
+
+
 FIRST, LAST = ("data", "graph"), ("cluster", "run")  # the groups between are a command's own
 Chosen = TypeVar("Chosen", bound=Any)  # a dataclass whose fields are options
 
@@ -33,65 +52,67 @@ def option(
     help: str,
     *,
     parse: Callable[[str], Any] = str,
-    check: Check | None = None,
+    rule: Rule | None = None,
     choices: Sequence[str] | None = None,
     metavar: str | tuple[str, ...] | None = None,
     nargs: int | str | None = None,
     changes_results: bool = True,
     path: str | None = None,
+    python: bool = True,
 ) -> Any:
     """Return a dataclass field that is a command-line option.
 
-    ``check`` returns the rule a value breaks ("at least 2"), or None. A ``path`` is
+    A ``path`` is
     ``"folder"``, or ``"file"`` for what may be the name of one: it is made
     absolute, so that a run can be resumed from anywhere. With ``nargs="+"`` an option takes
     one value or more, and may be given more than once.
     ``changes_results`` is False for what only decides where and how a run is
-    carried out: such an option may differ when a run is resumed.
+    carried out: such an option may differ when a run is resumed. ``python`` is False for what
+    has no meaning as a keyword of a function.
     """
     metadata = {
-        "help": help, "parse": parse, "check": check, "choices": choices,
+        "help": help, "parse": parse, "rule": rule, "choices": choices,
         "metavar": metavar, "nargs": nargs, "changes_results": changes_results, "path": path,
+        "python": python,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def at_least(minimum: float, maximum: float = math.inf) -> Check:
-    """Return a check that a number is between ``minimum`` and ``maximum``."""
+def at_least(minimum: float, maximum: float = math.inf) -> Rule:
+    """Return the rule that a number is between ``minimum`` and ``maximum``."""
 
     def check(value: float) -> str | None:
         if not value >= minimum:
             return f"at least {minimum}"
         return None if value <= maximum else f"at most {maximum:,}"
 
-    return check
+    text = f"at least {minimum}"
+    return Rule(text if maximum == math.inf else f"{text} and at most {maximum:,}", check)
 
 
-def inside_unit_interval(value: float) -> str | None:
-    """Check that a number lies strictly between 0 and 1."""
-    return None if 0 < value < 1 else "between 0 and 1"
+inside_unit_interval = rule("between 0 and 1", lambda value: 0 < value < 1)
+positive = rule("above 0 and below 1000000", lambda value: 0 < value < 1e6)
+finite = rule("a finite number", math.isfinite)
 
 
-def increasing_log10(bounds: tuple[float, float]) -> str | None:
-    """Check two log10 bounds: finite, increasing, and within what float64 can hold."""
+def _increasing_log10(bounds: tuple[float, float]) -> str | None:
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         return "two finite numbers, the smaller first"
     return None if low >= -30 and high <= 30 else "between -30 and 30"
 
 
-def positive(value: float) -> str | None:
-    """Return a check of what must be above 0, and below what is a slip of the pen."""
-    return None if 0 < value < 1e6 else "above 0 and below 1000000"
+# What float64 can hold of C and gamma, and of their products.
+increasing_log10 = Rule("between -30 and 30, the smaller first", _increasing_log10)
+number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
+share = partial(option, parse=float, rule=inside_unit_interval, metavar="SHARE")
 
 
-def finite(value: float) -> str | None:
-    """Check that a number is neither infinite nor NaN."""
-    return None if math.isfinite(value) else "a finite number"
-
-
-number = partial(option, parse=int, check=at_least(1), metavar="N")  # a whole one
-share = partial(option, parse=float, check=inside_unit_interval, metavar="SHARE")
+def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    """Return the options that a command has from Python, too, in the order of its help."""
+    fields = [field for field in dataclasses.fields(kind) if field.metadata["python"]]
+    groups = in_order([group_of(kind, field.name) for field in fields])
+    return sorted(fields, key=lambda field: groups.index(group_of(kind, field.name)))
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -155,9 +176,14 @@ def _refuse_unknown(options: type[Any], unknown: Sequence[str]) -> None:
     if not unknown:
         return
     flags = [flag_of(field.name) for field in dataclasses.fields(options)]
-    close = get_close_matches(unknown[0].split("=")[0], flags, n=1)
-    way_out = f"did you mean {close[0]}?" if close else "--help lists the options"
+    way_out = nearest(unknown[0].split("=")[0], flags, "--help lists the options")
     raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def check_options(options: Any) -> None:
@@ -170,12 +196,9 @@ def check_options(options: Any) -> None:
     """
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        check = field.metadata["check"]
-        if check is None or value is None:
-            continue
-        rule = check(value)
-        if rule:
-            raise InputError(f"{flag_of(field.name)} must be {rule}, got {shown(value)}")
+        rule = field.metadata["rule"]
+        if rule is not None and value is not None and (broken := rule.check(value)):
+            raise InputError(f"{flag_of(field.name)} must be {broken}, got {shown(value)}")
     if hasattr(options, "check"):
         options.check()
 
@@ -211,34 +234,6 @@ def parse_options(
     return options, given
 
 
-def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed.
-
-    Raises
-    ------
-    InputError
-        There is no such option.
-    """
-    names = {field.name for field in dataclasses.fields(kind)}
-    words: list[str] = []
-    for name, value in options.items():
-        if name not in names:
-            raise InputError(f"{name} is not an option of this command; help(run) names its flags")
-        if value is None or value is False:
-            continue
-        several = value if isinstance(value, (tuple, list)) else (value,)
-        words += [flag_of(name), *([] if value is True else map(str, several))]
-    return words
-
-
-def with_keywords(error: InputError, kind: type[Any]) -> InputError:
-    """Return an error that names options by their keywords in the place of their flags."""
-    message = str(error)
-    for name in sorted((field.name for field in dataclasses.fields(kind)), key=len, reverse=True):
-        message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
-    return InputError(message)
-
-
 def _with_absolute_paths(options: Chosen) -> Chosen:
     paths: dict[str, Any] = {}
     for field in dataclasses.fields(options):
@@ -261,13 +256,6 @@ def _absolute(value: str, path: str) -> str:
 def shown(value: Any) -> str:
     """Return an option's value as it is typed."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def program(command: str) -> str:
-    """Return how this command was called, for usage lines and advice."""
-    if Path(sys.argv[0]).stem == SCRIPT:
-        return f"{SCRIPT} {command.replace('_', '-')}"
-    return f"python -m pipelines.{command}"
 
 
 def group_of(kind: type[Any], name: str) -> str:

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Self
 
+from cluster_setup.errors import printable
+from pipelines.console import echo
 from pipelines.run.outcomes import Task
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -237,17 +239,13 @@ class _Lines(_View):
 
     def began_to_compile(self) -> None:
         if not self._has_compiled:
-            self._echo("compiling  the solver (first run on this machine only)")
+            echo("compiling  the solver (first run on this machine only)")
         self._has_compiled = True
 
     def _print(self) -> None:
         counts, self._last = self._counts, time.monotonic()
         parts = [f"{counts.percent} %", counts.tasks, counts.times, counts.compiling, counts.best]
-        self._echo(f"progress   {', '.join(filter(None, parts))}")
-
-    def _echo(self, line: str) -> None:
-        with suppress(OSError):  # nobody listens any more: no reason to stop
-            print(line, flush=True)
+        echo(f"progress   {', '.join(filter(None, parts))}")
 
 
 class _Bar(_View):
@@ -304,8 +302,9 @@ class _Bar(_View):
         )  # fmt: skip
         below = [line for line in (counts.tasks, counts.at_work, counts.best) if line]
         also = [compiling] if counts.compiled else []
-        return Group(bar, *also, *(Text(f"{'':11}{line}", no_wrap=True, overflow="ellipsis")
-                            for line in below))  # fmt: skip
+        return Group(bar, *also, *(
+            Text(printable(f"{'':11}{line}"), no_wrap=True, overflow="ellipsis") for line in below
+        ))  # fmt: skip
 
     def look(self) -> None:
         with suppress(OSError):

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, program
 from pipelines.run_folder.columns import ROWS, Row
 from pipelines.run_folder.digests import FileDigest, changes_of
 from pipelines.run_folder.journal import Journal
@@ -90,7 +90,7 @@ class RunFolder:
         if known.command != command:
             raise InputError(
                 f"--resume must be the folder of a run of {command}, got {path}, a run "
-                f"of {known.command}; use python -m pipelines.{known.command} --resume {path}"
+                f"of {known.command}; use {program(known.command)} --resume {path}"
             )
         if "options" not in record:
             raise InputError(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.errors import as_typed
 from pipelines.run_folder.ranking import TIE_DECIMALS
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoun
         n = round((high - low) / step) + 1
         changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n)]
     replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
-    return shlex.join([*_without(argv, replaced | NOT_REPEATED), *changed])
+    return shlex.join([*_without(as_typed(argv), replaced | NOT_REPEATED), *changed])
 
 
 def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from pipelines.console import phase
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import Chosen
@@ -168,28 +169,38 @@ class SearchJob(job.Job[Chosen]):
         n_inner = len(self.splits["inner", 1.0]) // n_outer
         return chosen_in_folds(self.rows.values(), n_outer, n_inner)
 
-    def estimates(self, path: Path) -> dict[str, Any]:
-        """Write learning curves and outer folds; the estimate of the latter for ``run.json``."""
+    def refitting(self, session: Session, more: str = "") -> AbstractContextManager[None]:
+        """Return what names the refit where it takes long, as of many rows it does."""
+        n_rows = len(self.dataset.X_train)
+        line = f"refit      fitting the best candidate on all {n_rows:,} training rows{more}"
+        return phase(session.echo, line)
+
+    def further_results(self, session: Session, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Write learning curves and outer folds; entries for ``run.json`` on these and a baseline.
+
+        Parameters
+        ----------
+        metadata : the entries so far
+        """
+        import pandas as pd
+
+        from pipelines.data.baseline import baseline_of, remarks_on
         from pipelines.search.ranking import nested_estimate, tabulate
 
-        rows, metadata = self.rows.values(), dict[str, Any]()
+        rows, path, found = self.rows.values(), session.path, dict[str, Any]()
+        with phase(session.echo, "baseline   scoring it"):
+            baseline = baseline_of(
+                self.dataset, self.splits["search", 1.0], self.scored_by, labels=self.labels
+            )
+        scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
+        test_error = metadata.get("test_error")
+        remarks = remarks_on(self.dataset, baseline, scores.tolist(), test_error)
         if ("curve", 0.1) in self.splits:
             curve = tabulate(rows, self.problem.columns, "curve")
             curve.to_parquet(path / names.LEARNING_CURVE)
         if ("outer", 1.0) in self.splits:
-            metadata["nested"] = nested_estimate(rows, self._chosen())
+            found["nested"] = nested_estimate(rows, self._chosen())
             tabulate(rows, self.problem.columns, "outer").to_parquet(path / names.NESTED)
-        return metadata
-
-    def compare_with_baseline(self, path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the baseline and remarks on the result; entries for ``run.json``."""
-        import pandas as pd
-
-        from pipelines.data.baseline import baseline_of, remarks_on
-
-        found = baseline_of(
-            self.dataset, self.splits["search", 1.0], self.scored_by, labels=self.labels
-        )
-        scores = pd.read_parquet(path / names.CANDIDATES, columns=["score_mean"])["score_mean"]
-        remarks = remarks_on(self.dataset, found, scores.tolist(), metadata.get("test_error"))
-        return {"baseline": found, "remarks": remarks + metadata.get("remarks", [])}
+        return {
+            "baseline": baseline, "remarks": remarks + metadata.get("remarks", []), **found
+        }  # fmt: skip

@@ -49,7 +49,7 @@ class FeatureOptions:
     )  # fmt: skip
     feature_size: int | None = number(
         None, "resize images for that network to N x N pixels (default: as it was trained)",
-        check=at_least(16, 4096),
+        rule=at_least(16, 4096),
     )  # fmt: skip
 
     @property

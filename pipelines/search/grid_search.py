@@ -20,6 +20,7 @@ from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from pipelines.console import echo
 from pipelines.data.placement import FoldedData, cached, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.run.progress import show_progress
@@ -55,8 +56,28 @@ class GridSearch(GridSearchCV):
 
     Parameters
     ----------
-    estimator, param_grid, scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score,
-    return_train_score : those of ``GridSearchCV``
+    estimator : scikit-learn estimator
+        Unfitted; it is cloned for each fit.
+    param_grid : dict of parameter to values, or list of them
+        Every combination is a candidate.
+    scoring : str, callable, list, tuple or dict, optional
+        How predictions are scored; by default by the estimator's own ``score``.
+    n_jobs : int, optional
+        Processes of joblib, where there is no ``client``: None means 1, -1 all cores.
+    refit : bool, str or callable, default True
+        Whether to fit the best candidate on all rows; of several scorers the name of the one
+        that chooses, or a function of ``cv_results_`` that does.
+    cv : int, splitter or iterable of splits, optional
+        An int, at least 2, means folds, stratified for a classifier; by default 5.
+    verbose : int, default 0
+        1 shows the progress: a bar on a terminal, a widget in a notebook; above it, a line
+        for each fit.
+    pre_dispatch : int or str, default "2*n_jobs"
+        Tasks that joblib is given ahead.
+    error_score : "raise" or number, default nan
+        The score of a fit that fails; "raise" ends the search.
+    return_train_score : bool, default False
+        Whether to score the training rows, too.
     client : distributed.Client, optional
         Where to fit; by default as ``n_jobs`` says, in this process or in others.
 
@@ -248,7 +269,7 @@ class SharedParallel:
                 unheard = shared is not None and shared.predictions_only and not result.apart
                 self.n_at_limit += unheard and not result.converged
                 if self._verbose > 1 and shared is not None:
-                    print(_line(search, candidate, split, result, self._verbose))
+                    echo(_line(search, candidate, split, result, self._verbose))
             self.results += results
         return out
 

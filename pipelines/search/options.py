@@ -7,7 +7,9 @@ from typing import ClassVar, cast
 
 from pipelines.data.dataset import Task
 from pipelines.errors import InputError, opt
+from pipelines.run.groups import FoldOptions, OwnDataOptions, RunOptions, TestOptions
 from pipelines.run.options import at_least, number, option
+from pipelines.search.features import FeatureOptions
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,14 @@ class SplitOptions:
         "groups",
         metavar="KIND",
     )  # fmt: skip
-    repeats: int = number(3, "repeats, with --cv repeated", check=at_least(2))
+    repeats: int = number(3, "repeats, with --cv repeated", rule=at_least(2))
     groups: str | None = option(
         None, "column whose equal values stay together; it is no feature", metavar="COLUMN"
     )
     nested: int | None = number(
         None, "outer folds around the search, for an unbiased estimate "
         "of the chosen candidate",
-        check=at_least(2),
+        rule=at_least(2),
     )  # fmt: skip
 
     def check(self) -> None:
@@ -68,3 +70,16 @@ class SplitOptions:
         super_check = getattr(super(), "check", None)
         if super_check is not None:
             super_check()
+
+
+@dataclass(frozen=True)
+class SearchOptions(
+    FeatureOptions,
+    SplitOptions,
+    FoldOptions,
+    RunOptions,
+    TestOptions,
+    TaskOptions,
+    OwnDataOptions,
+):
+    """Options of every search, beside its candidates."""

@@ -141,7 +141,7 @@ def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
 
 def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
     """Return a sentence for each number that an algorithm's best candidate has from an end of its
-    list, where no candidate between the ends is as good: a better one may lie beyond.
+    list, where no candidate between the ends is as good: a longer list may hold a better one.
 
     Parameters
     ----------
@@ -162,10 +162,10 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
                 if isinstance(value, int | float) and min(numbers) < value < max(numbers)
             ]  # fmt: skip
             if scores[0] > np.nan_to_num(between, nan=-np.inf).max():
-                which = "least" if best == min(numbers) else "largest"
+                end = "smallest" if best == min(numbers) else "largest"
                 sentences.append(
-                    f"the best {name} of {algorithm}, {best:g}, is the {which} of its list: a "
-                    "better one may lie beyond"
+                    f"the best {name} of {algorithm}, {best:g}, is the {end} in its list; try "
+                    f"{end.removesuffix('st')}r values"
                 )
     return sentences
 

@@ -65,29 +65,46 @@ class SVMGridSearch(GridSearch):
 
     Parameters
     ----------
-    C : sequence of float
-    gamma : sequence of float, "scale" or "auto"
-        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it. ``"scale"`` is
-        of the training rows of each fold; ``kernel="linear"`` has none and fits one.
-    kernel, degree, coef0, class_weight, decision, tol, max_iter, memory_bytes
-        As ``PathSVC`` takes them.
+    C : sequence of float, default (0.1, 1, 10, 100)
+        Each above 0.
+    gamma : sequence of float, "scale" or "auto", default (0.001, 0.01, 0.1, 1)
+        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it; each above 0.
+        ``"scale"`` is of the training rows of each fold; ``kernel="linear"`` has none and fits
+        one.
+    kernel : str or callable, default "rbf"
+    degree : int, default 3
+    coef0 : float, default 0.0
+    class_weight : None, "balanced" or dict, default None
+        These four as ``PathSVC`` takes them.
     param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
         In the place of ``C`` and ``gamma``.
-    scoring, refit, error_score, return_train_score
-        As ``GridSearchCV`` takes them; scored by accuracy by default.
-    probability : bool
+    scoring : str, callable, list, tuple or dict, optional
+        As ``GridSearchCV`` takes it; by default accuracy.
+    refit : bool, str or callable, default True
+        As ``GridSearchCV`` takes it.
+    probability : bool, default False
         Whether to calibrate the best candidate on the same folds, for
         ``predict_proba``; then they must validate every row once.
-    cv : int or scikit-learn splitter
-        An int means stratified folds, not shuffled, as in scikit-learn.
+    cv : int or scikit-learn splitter, default 5
+        An int, at least 2, means stratified folds, not shuffled, as in scikit-learn.
+    error_score : "raise" or number, default nan
+        The score of a fit that fails; "raise" ends the search.
+    return_train_score : bool, default False
+        Whether to score the training rows, too.
     n_jobs : int, optional
         Threads of this process; all its cores by default, and where there is a ``client``.
-    solver : str
+    solver : str, default "auto"
         ``"auto"``, or a name in ``pipelines.svm.backends.BACKENDS``.
-    device : {"auto", "cpu", "gpu"}
+    device : {"auto", "cpu", "gpu"}, default "auto"
+        Where to fit; auto takes the GPU if the workers have one.
+    decision : {"ovo", "ovr"}, default "ovo"
+    tol : float, default 1e-3
+    max_iter : int, default -1
+    memory_bytes : int, default 4 GiB
+        These four as ``PathSVC`` takes them.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port.
-    verbose : int
+    verbose : int, default 0
         1 shows the progress: a bar on a terminal, a widget in a notebook; above it, a line
         for each fit.
 
@@ -179,7 +196,7 @@ class SVMGridSearch(GridSearch):
             kernel=PRECOMPUTED if callable(self.kernel) else self.kernel, degree=self.degree,
             coef0=self.coef0, decision=self.decision, class_weight=self.class_weight,
             tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
-            n_threads=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
+            n_jobs=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
         )  # fmt: skip
         return made.with_backend(solver, device) if isinstance(made, BackendSVC) else made
 

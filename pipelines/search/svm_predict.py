@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.console import echo, print_error
 from pipelines.data.image_files import ImageFormat
-from pipelines.errors import InputError
+from pipelines.errors import InputError, program
 from pipelines.run.options import OneLineParser
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import refuse_changed
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         An option, the run or the table cannot be used.
     """
     parser = OneLineParser(
-        prog="python -m pipelines.svm_grid predict",
+        prog=f"{program('svm_grid')} predict",
         description="Predict the rows of a table with the model of a run. Columns are found by "
         "name, in any order; others are not looked at. Or predict what images show: "
         + RULE_OF_PICTURES,
@@ -74,7 +74,7 @@ def predict(run: Path, table: Path, output: Path | None = None) -> list[str]:
         The run has no such model, or the table cannot be read or answered.
     """
     record = record_of(run, SvmRecord, "svm_grid")
-    return _answer(run, record, NewRows.read(run, record, table), output)
+    return _answer(run, NewRows.read(run, record, table), output)
 
 
 def predict_images(run: Path, images: Sequence[Path], output: Path | None = None) -> int:
@@ -101,7 +101,7 @@ def predict_images(run: Path, images: Sequence[Path], output: Path | None = None
         return 2
     if (features := record.options.features) is not None:
         rows = replace(rows, X=_features(record, features, rows.X, form))
-    for line in _answer(run, record, rows, output):
+    for line in _answer(run, rows, output):
         echo(line)
     return 1 if rows.unreadable else 0
 
@@ -125,11 +125,23 @@ def _features(record: SvmRecord, name: str, X: np.ndarray, form: ImageFormat) ->
     return extractor.features(X, (form.channels, form.height, form.width))
 
 
-def _answer(run: Path, record: SvmRecord, rows: NewRows, output: Path | None) -> list[str]:
-    """Predict rows, write the answers, and return the lines on them."""
+def load_model(run: Path) -> KernelMachine | KernelRegressor:
+    """Return the model of a run, which takes rows as the run read them.
+
+    Raises
+    ------
+    InputError
+        There is none, or its file has changed since.
+    """
+    record = record_of(run, SvmRecord, "svm_grid")
     refuse_changed(run, record.files, names.MODEL)
     is_regression = record.best is not None and record.best.epsilon is not None
-    machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
+    return (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
+
+
+def _answer(run: Path, rows: NewRows, output: Path | None) -> list[str]:
+    """Predict rows, write the answers, and return the lines on them."""
+    machine = load_model(run)
     n_features = machine.support_vectors.shape[1]
     if n_features != (len(getattr(machine.scaling, "layout", ())) or rows.X.shape[1]):
         raise InputError(

@@ -39,7 +39,7 @@ class BackendSVC(PathSVC):
         backend, gamma = load_backend(*self.backend), self.gamma_of(rows)
         settings = Settings(
             self.decision, self.tol, self.max_iter, self.solver_kernel, self.class_weight,
-            n_threads=self.n_threads or 1, memory_bytes=self.memory_bytes, device=self.backend[1],
+            n_threads=self.n_jobs or 1, memory_bytes=self.memory_bytes, device=self.backend[1],
         )  # fmt: skip
         rows = np.asarray(rows, np.float64)
         if backend.device == "gpu":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.run.options import at_least, finite, option, positive
+from pipelines.run.options import Rule, at_least, finite, option, positive, rule
 from pipelines.svm.kernel import KERNELS, Kernel
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ def _positive_or_default(value: int) -> str | None:
     return None if value < 2**31 else f"at most {2**31 - 1:,}"
 
 
-def _tolerance(value: float) -> str | None:
-    """Check a tolerance: residuals in double precision must resolve it."""
-    return None if 1e-12 <= value < 1 else "at least 1e-12 and below 1"
+# Residuals in double precision must resolve it.
+_TOLERANCE = rule("at least 1e-12 and below 1", lambda value: 1e-12 <= value < 1)
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class SVMOptions:
 
     decision: str = option("ovo", "one-vs-one, as LIBSVM, or one-vs-rest", choices=("ovo", "ovr"))
     kernel: str = option("rbf", "kernel of the machine", choices=KERNELS)
-    degree: int = option(3, "degree of --kernel poly", parse=int, check=at_least(1), metavar="N")
+    degree: int = option(3, "degree of --kernel poly", parse=int, rule=at_least(1), metavar="N")
     coef0: float = option(
-        0.0, "constant of --kernel poly and sigmoid", parse=float, check=finite, metavar="NUMBER"
+        0.0, "constant of --kernel poly and sigmoid", parse=float, rule=finite, metavar="NUMBER"
     )
     class_weight: str = option(
         "none", "balanced gives small classes a larger C", choices=("none", "balanced")
@@ -42,16 +41,16 @@ class SVMOptions:
     solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
     tol: float = option(
         1e-3, "tolerance of the stopping criterion",
-        parse=float, check=_tolerance, metavar="TOL",
+        parse=float, rule=_TOLERANCE, metavar="TOL",
     )  # fmt: skip
     max_iter: int = option(
         -1, "most iterations of one binary problem at one C; -1 for LIBSVM's limit, "
         "max(10,000,000, 100 rows), with --solver path, and for none with the others",
-        parse=int, check=_positive_or_default, metavar="N",
+        parse=int, rule=Rule("at least 1, or -1", _positive_or_default), metavar="N",
     )  # fmt: skip
     memory: float = option(
         4.0, "GiB of kernel matrices that --solver path may hold before it works in blocks",
-        parse=float, check=positive, metavar="GIB", changes_results=False,
+        parse=float, rule=positive, metavar="GIB", changes_results=False,
     )  # fmt: skip
 
     def settings(self, **of_run: Any) -> Settings:

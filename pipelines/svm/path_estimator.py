@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
@@ -49,7 +50,7 @@ class PathEstimator(BaseEstimator):
         **{name: CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "tol", "max_iter")},
         "C": [ABOVE_0],
         "gamma": [StrOptions({"scale", "auto"}), ABOVE_0],
-        "n_threads": [AT_LEAST_1, None],
+        "n_jobs": [AT_LEAST_1, Options(Integral, {-1}), None],
         "memory_bytes": [AT_LEAST_1],
     }
 
@@ -61,7 +62,7 @@ class PathEstimator(BaseEstimator):
     coef0: float
     tol: float
     max_iter: int
-    n_threads: int | None
+    n_jobs: int | None
     memory_bytes: int
     support_: np.ndarray
     machine_: Any
@@ -97,8 +98,11 @@ class PathEstimator(BaseEstimator):
         return Kernel(name, self.degree, self.coef0)
 
     def _solver_options(self) -> dict[str, Any]:
-        names = ("degree", "coef0", "tol", "max_iter", "n_threads", "memory_bytes")
-        return {name: getattr(self, name) for name in names} | {"kernel": self.solver_kernel.name}
+        names = ("degree", "coef0", "tol", "max_iter", "memory_bytes")
+        return {name: getattr(self, name) for name in names} | {
+            "kernel": self.solver_kernel.name,
+            "n_threads": None if self.n_jobs == -1 else self.n_jobs,
+        }
 
     def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Validate the input of ``fit``: return dense rows, or a kernel for them, and targets.

@@ -42,41 +42,46 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     Parameters
     ----------
-    C : float
-        Above 0 and finite.
-    gamma : float or {"scale", "auto"}
+    C : float, default 1.0
+        Penalty of an error; above 0 and finite.
+    gamma : float or {"scale", "auto"}, default "scale"
         As in ``SVC``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
         A callable is given two sets of rows, as ``fit`` and ``predict`` got them, and gives
         their kernel, of shape (n_samples, n_others). As in ``SVC``, ``"precomputed"`` takes
         such a kernel in the place of ``X``. Either may not be positive definite, so that
         every solve starts from 0, as in LIBSVM.
-    degree : int, of ``poly``
-    coef0 : float, of ``poly`` and ``sigmoid``
-    decision : {"ovo", "ovr"}
+    degree : int, default 3
+        Of ``poly``; at least 0.
+    coef0 : float, default 0.0
+        Constant of ``poly`` and ``sigmoid``; finite.
+    decision : {"ovo", "ovr"}, default "ovo"
         How several classes are told apart: by pairs, as ``SVC`` does, or each from
         the rest, as ``OneVsRestClassifier(SVC())``.
-    decision_function_shape : {"ovr", "ovo"}
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
         Whether ``decision_function`` gives a value for each class or, of ``decision="ovo"``,
         for each pair.
-    break_ties : bool
+    break_ties : bool, default False
         Whether equal votes go to the class of the largest decision value, not to the first.
-    class_weight : None, "balanced" or dict of label to factor of C
-    probability : bool
+    class_weight : None, "balanced" or dict of label to factor of C, default None
+    probability : bool, default False
         Whether to calibrate decision values for ``predict_proba``, by
         ``CalibratedClassifierCV`` on five folds; five more fits.
-    tol : float
-        LIBSVM's stopping tolerance.
-    max_iter : int
-        Most iterations of a binary problem at one C; -1 for LIBSVM's limit,
+    tol : float, default 1e-3
+        LIBSVM's stopping tolerance; above 0.
+    max_iter : int, default -1
+        Most iterations of a binary problem at one C, at least 1; -1 for LIBSVM's limit,
         max(10,000,000, 100 n_samples).
-    n_threads : int, optional
-        Every core by default.
-    memory_bytes : int
-        What may be held of kernel matrices; beyond it the fit works in blocks. A sparse
-        ``X`` that would take more as a dense array is refused.
-    shrinking, cache_size, verbose, random_state
-        Those of ``SVC``, taken so that it can be replaced; without effect.
+    n_jobs : int, optional
+        Threads; at least 1. None and -1 take every core.
+    memory_bytes : int, default 4 GiB
+        What may be held of kernel matrices, at least 1; beyond it the fit works in blocks. A
+        sparse ``X`` that would take more as a dense array is refused.
+    shrinking : bool, default True
+    cache_size : float, default 200
+    verbose : bool or int, default False
+    random_state : int, RandomState or None, default None
+        These four are those of ``SVC``, taken so that it can be replaced; without effect.
 
     Attributes
     ----------
@@ -131,7 +136,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         probability: bool = False,
         tol: float = 1e-3,
         max_iter: int = -1,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         memory_bytes: int = 4 << 30,
         shrinking: bool = True,
         cache_size: float = 200,
@@ -150,7 +155,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         self.probability = probability
         self.tol = tol
         self.max_iter = max_iter
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.memory_bytes = memory_bytes
         self.shrinking = shrinking
         self.cache_size = cache_size

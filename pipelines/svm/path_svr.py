@@ -23,29 +23,36 @@ class PathSVR(RegressorMixin, PathEstimator):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
         As for ``PathSVC``.
-    degree : int, of ``poly``
-    gamma : float or {"scale", "auto"}
+    degree : int, default 3
+        Of ``poly``; at least 0.
+    gamma : float or {"scale", "auto"}, default "scale"
         As in ``SVR``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
-    coef0 : float, of ``poly`` and ``sigmoid``
-    tol : float
-        LIBSVM's stopping tolerance, in units of ``y``.
-    C : float
-        Above 0 and finite.
-    epsilon : float
+    coef0 : float, default 0.0
+        Constant of ``poly`` and ``sigmoid``; finite.
+    tol : float, default 1e-3
+        LIBSVM's stopping tolerance, in units of ``y``; above 0.
+    C : float, default 1.0
+        Penalty of an error; above 0 and finite.
+    epsilon : float, default 0.1
         Half the width of the tube about the targets, within which an error costs nothing; 0 or
         above, in units of ``y``.
-    scale_target : bool
+    scale_target : bool, default False
         Whether targets are standardised first, by the mean and the standard deviation of those it
         is fitted on: then ``C``, ``epsilon`` and ``tol`` are in units of that deviation, as are
         ``dual_coef_`` and ``intercept_``.
-    max_iter : int
-        Most iterations at one C; -1 for LIBSVM's limit, max(10,000,000, 200 n_samples).
-    n_threads, memory_bytes
-        As for ``PathSVC``.
-    shrinking, cache_size, verbose
-        Those of ``SVR``, taken so that it can be replaced; without effect.
+    max_iter : int, default -1
+        Most iterations at one C, at least 1; -1 for LIBSVM's limit,
+        max(10,000,000, 200 n_samples).
+    n_jobs : int, optional
+        Threads; at least 1. None and -1 take every core.
+    memory_bytes : int, default 4 GiB
+        What may be held of kernel matrices, as for ``PathSVC``; at least 1.
+    shrinking : bool, default True
+    cache_size : float, default 200
+    verbose : bool or int, default False
+        These three are those of ``SVR``, taken so that it can be replaced; without effect.
 
     Attributes
     ----------
@@ -91,7 +98,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         epsilon: float = 0.1,
         scale_target: bool = False,
         max_iter: int = -1,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         memory_bytes: int = 4 << 30,
         shrinking: bool = True,
         cache_size: float = 200,
@@ -106,7 +113,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         self.epsilon = epsilon
         self.scale_target = scale_target
         self.max_iter = max_iter
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.memory_bytes = memory_bytes
         self.shrinking = shrinking
         self.cache_size = cache_size

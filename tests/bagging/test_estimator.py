@@ -18,15 +18,15 @@ from pipelines.nn.member import Ensemble
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
-SMALL: dict[str, Any] = {"n_bootstrap": 3, "n_tuning": 2, "cv": 2, "max_epochs": 4,
+SMALL: dict[str, Any] = {"n_estimators": 3, "n_iter": 2, "cv": 2, "max_epochs": 4,
                          "image_shape": (8, 8), "random_state": 0}  # fmt: skip
 
 
 @parametrize_with_checks(
     [
-        BaggedNets(n_bootstrap=2, n_tuning=1, cv=2, space={
+        BaggedNets(n_estimators=2, n_iter=1, cv=2, space={
             "network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum": 0.5}),
-        BaggedNets(n_bootstrap=2),
+        BaggedNets(n_estimators=2),
     ],
     expected_failed_checks=lambda nets: {
         "check_sample_weight_equivalence_on_dense_data":
@@ -85,7 +85,7 @@ def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: Bagged
     [
         ({"cv": 1}, "The 'cv' parameter of BaggedNets must be an int in the range .* Got 1"),
         ({"cv": 400}, "^cv must not exceed the training rows, got 400 for .*; use cv="),
-        ({"n_bootstrap": 0}, "n_bootstrap"),
+        ({"n_estimators": 0}, "n_estimators"),
         ({"image_shape": (8, 9)}, "image_shape must be"),
         ({"space": "smal"}, "^space must be one of .* did you mean 'small'"),
         ({"image_shape": None, "space": "small"}, "^space has a convolution, .* use space='mlp'$"),
@@ -99,8 +99,8 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], says: str) -> None
 def test_members_that_diverge_are_told() -> None:
     wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0,
             "momentum": 0.5}  # fmt: skip
-    nets = BaggedNets(**SMALL | {"space": wild, "image_shape": None, "standardise": False,
-                                 "n_tuning": 1, "random_state": 5})  # fmt: skip
+    nets = BaggedNets(**SMALL | {"space": wild, "image_shape": None, "standardize": False,
+                                 "n_iter": 1, "random_state": 5})  # fmt: skip
     with pytest.raises(ValueError, match="no member could be trained"):
         nets.fit(X * 1e30, y)  # beyond single precision
 
@@ -141,7 +141,7 @@ def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_worke
 
 
 def test_a_table_can_be_searched(wine: tuple[np.ndarray, np.ndarray]) -> None:
-    nets = BaggedNets(n_bootstrap=2, n_tuning=2, cv=3, random_state=0).fit(*wine)
+    nets = BaggedNets(n_estimators=2, n_iter=2, cv=3, random_state=0).fit(*wine)
     assert len(nets.cv_results_) == 12
     assert set(nets.cv_results_.fold) == {0, 1, 2}
     assert nets.cv_results_.error.mean() < 0.1
@@ -149,7 +149,7 @@ def test_a_table_can_be_searched(wine: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_rows_are_drawn_by_their_weight(wine: tuple[np.ndarray, np.ndarray]) -> None:
     features, classes = wine
-    only_two = BaggedNets(n_bootstrap=4, random_state=0).fit(
+    only_two = BaggedNets(n_estimators=4, random_state=0).fit(
         features, classes, sample_weight=(classes != 1).astype(float)
     )
     assert not np.any(only_two.predict(features) == 1)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.__main__ import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster_setup" / "containers"
 DEFINITIONS = sorted(FOLDER.glob("*.def"))
@@ -76,11 +78,12 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_entrypoint_lists_its_words() -> None:
     assert run().stdout == run("help").stdout
-    assert "svm_grid, nn_bagging, report" in run().stdout
+    assert all(name in run().stdout for name in (*COMMANDS, "worker ADDRESS", "lab"))
 
 
-def test_the_entrypoint_runs_a_command() -> None:
-    assert "--n-gamma" in run("svm_grid", "--help").stdout
+@pytest.mark.parametrize("word", ["svm_grid", "svm-grid"])
+def test_the_entrypoint_runs_a_command(word: str) -> None:
+    assert "--n-gamma" in run(word, "--help").stdout
 
 
 def test_the_entrypoint_runs_a_worker_of_the_device() -> None:

@@ -25,16 +25,17 @@ def test_the_whole_run_as_one_job() -> None:
     assert "#SBATCH --mem-per-cpu=3850\n" in text
     assert "#SBATCH --signal=B:TERM@120\n" in text
     assert "-m pipelines.svm_grid --cluster srun --workers 12 " in text
+    assert script("svm-grid", [], profile="sulis", workers=1, device="auto").count("svm_grid") == 1
     assert text.endswith("--profile sulis --dataset 'my file.csv'\n")
 
 
 @pytest.mark.parametrize(
     ("command", "arguments", "words"),
     [
-        ("svm_gird", [], "a command such as svm_grid, got 'svm_gird'"),
-        (".", [], "a command such as svm_grid, got '.'"),
-        ("..pipelines", [], "a command such as svm_grid, got '..pipelines'"),
-        ("report", [], "a command such as svm_grid, got 'pipelines.report'"),
+        ("svm_gird", [], "a command such as svm-grid, got 'svm_gird'"),
+        (".", [], "a command such as svm-grid, got '.'"),
+        ("..pipelines", [], "a command such as svm-grid, got '..pipelines'"),
+        ("report", [], "a command such as svm-grid, got 'pipelines.report'"),
         ("svm_grid", ["--cluster", "local"], "--cluster must stand before svm_grid"),
         ("svm_grid", ["--fold", "3"], "--fold is not an option of this command; did you mean"),
         ("nn_bagging", ["--folds", "1"], "--folds must be at least 2, got 1"),
@@ -78,7 +79,7 @@ def test_no_script_is_written_of_a_command_line_with_a_mistake(
     ("arguments", "words"),
     [
         (["sbatch", "--workers", "0", "svm_grid"], "--workers must be at least 1, got 0"),
-        (["sbatch", "--workers", "x", "svm_grid"], "invalid int value: 'x'; see python -m "),
+        (["sbatch", "--workers", "x", "svm_grid"], "invalid int value: 'x'; see pleasingly "),
         (["chek"], "invalid choice: 'chek' (choose from "),
     ],
 )

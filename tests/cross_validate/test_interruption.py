@@ -41,7 +41,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
         assert program.returncode == -signal.SIGKILL
     else:
         assert program.returncode == 1
-        assert said.startswith("cross_validate: stopped on request; finished rows are in")
+        assert said.startswith("cross_validate: stopped on request; finished fits are saved in")
     before = (folder / "journal.jsonl").read_bytes()
     before = before[: before.rindex(b"\n") + 1]
     assert main(["--resume", str(folder), "--quiet"]) == 0

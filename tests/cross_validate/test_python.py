@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pipelines import GridSearch, cross_validate_many
 from pipelines.errors import InputError
-from pipelines.search.cross_validate_many import compared, ranked
+from pipelines.search.comparison import compare_estimators, rank_candidates
 from pipelines.search.shared.base import ResponseCache
 
 
@@ -35,9 +35,9 @@ def test_a_table_has_the_scores_of_scikit_learn() -> None:
     ours = table[table["algorithm"] == "forest"]
     assert ours["score"].tolist() == forest["test_accuracy"].tolist()
     assert ours["score_neg_log_loss"].tolist() == forest["test_neg_log_loss"].tolist()
-    assert list(ranked(table)["rank"]) == [1, 2, 3]
-    assert compared(table)[["first", "second"]].to_numpy().tolist() == [
-        list(dict.fromkeys(ranked(table)["algorithm"]))
+    assert list(rank_candidates(table)["rank"]) == [1, 2, 3]
+    assert compare_estimators(table)[["first", "second"]].to_numpy().tolist() == [
+        list(dict.fromkeys(rank_candidates(table)["algorithm"]))
     ]
 
 

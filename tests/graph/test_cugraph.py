@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 from pipelines.errors import InputError
-from pipelines.graph import cugraph, pagerank
+from pipelines.graph import compute_pagerank, cugraph
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.iteration import Stop
@@ -117,7 +117,7 @@ def two_workers():
 def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(comms, two_workers, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
     ours = distributed_pagerank(two_workers, graph, tmp_path, device="gpu", stop=Stop(1e-11))
-    assert np.abs(ours.iterated.ranks - pagerank(graph, tol=1e-12).values).sum() < 1e-10
+    assert np.abs(ours.iterated.ranks - compute_pagerank(graph, tol=1e-12).values).sum() < 1e-10
     assert ours.iterated.converged
     assert ours.residual < 1e-10
     assert comms == ["open", "closed"]
@@ -134,7 +134,7 @@ def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
         two_workers, open_edges(path, weight="w"), tmp_path / "work", device="gpu",
         stop=Stop(1e-11), part_bytes=1000, **common,
     )  # fmt: skip
-    alone = pagerank(path, weight="w", tol=1e-12, **common)
+    alone = compute_pagerank(path, weight="w", tol=1e-12, **common)
     assert ours.vectors == ["x", "y"]
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-10
 
@@ -143,9 +143,9 @@ def test_weights_and_personal_vectors(comms, two_workers, tmp_path):
 def test_one_gpu(comms, personalise):
     graph = RandomGraph("erdos", 300, 2, 3)
     common: dict[str, Any] = {"personalise": personalise, "dangling": "personalised"}
-    ours = pagerank(graph, device="gpu", tol=1e-11, **common)
+    ours = compute_pagerank(graph, device="gpu", tol=1e-11, **common)
     assert ours.converged
-    assert np.abs(ours.values - pagerank(graph, tol=1e-12, **common).values).sum() < 1e-10
+    assert np.abs(ours.values - compute_pagerank(graph, tol=1e-12, **common).values).sum() < 1e-10
     assert comms == []
 
 

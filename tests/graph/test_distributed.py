@@ -19,7 +19,7 @@ from distributed.comm import CommClosedError
 
 from cluster_setup import open_cluster
 from pipelines.errors import InputError
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 from pipelines.graph.distributed import _compute, distributed_pagerank
 from pipelines.graph.files import open_edges, trim_memory
 from pipelines.graph.iteration import Stop
@@ -35,7 +35,7 @@ def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     ours = distributed_pagerank(
         four_workers, graph, tmp_path, callback=lambda number, change: called.append(number)
     )
-    alone = pagerank(graph)
+    alone = compute_pagerank(graph)
     assert ours.n_partitions == 4
     assert ours.n_edges == 300_000
     assert ours.iterated.converged
@@ -57,7 +57,9 @@ def test_a_file_with_names_and_personal_vectors(four_workers, tmp_path):
         four_workers, open_edges(path, weight="w"), tmp_path / "work", personalise=vectors,
         dangling="personalised", stop=Stop(1e-9), part_bytes=20_000, n_partitions=3,
     )  # fmt: skip
-    alone = pagerank(path, weight="w", personalise=vectors, dangling="personalised", tol=1e-9)
+    alone = compute_pagerank(
+        path, weight="w", personalise=vectors, dangling="personalised", tol=1e-9
+    )
     assert ours.vectors == ["x", "y"]
     assert list(ours.nodes) == list(alone.nodes)
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
@@ -76,10 +78,10 @@ def test_partitions_are_written_once_and_ranks_go_on(four_workers, tmp_path):
     )  # fmt: skip
     assert called[0] == 7
     assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert np.abs(both.iterated.ranks - pagerank(graph, tol=1e-9).values).sum() < 1e-12
+    assert np.abs(both.iterated.ranks - compute_pagerank(graph, tol=1e-9).values).sum() < 1e-12
     # Another alpha begins anew, on the same partitions.
     other = distributed_pagerank(four_workers, graph, tmp_path, alpha=0.5)
-    assert np.abs(other.iterated.ranks - pagerank(graph, alpha=0.5).values).sum() < 1e-8
+    assert np.abs(other.iterated.ranks - compute_pagerank(graph, alpha=0.5).values).sum() < 1e-8
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
@@ -130,7 +132,7 @@ def test_twelve_kills_of_a_worker_change_nothing(tmp_path):
     assert len(kills) == 12
     assert ours.iterated.changes == undisturbed.iterated.changes
     assert (ours.iterated.ranks == undisturbed.iterated.ranks).all()
-    alone = pagerank(graph, tol=None, iterations=60)
+    alone = compute_pagerank(graph, tol=None, iterations=60)
     assert np.abs(ours.iterated.ranks - alone.values).sum() < 1e-12
 
 

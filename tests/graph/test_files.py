@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 from pipelines.graph.files import open_edges
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
@@ -47,8 +47,8 @@ def _write(folder: Path, suffix: str, text_names: bool) -> Path:
 def test_every_form_gives_the_same_graph(tmp_path, suffix, text_names):
     path = _write(tmp_path, suffix, text_names)
     weight = "3" if suffix == ".txt" else "how much"
-    ours = pagerank(path, weight=weight, tol=1e-12).frame()["rank"]
-    expected = pagerank((SOURCE, TARGET, WEIGHT), tol=1e-12).frame()["rank"]
+    ours = compute_pagerank(path, weight=weight, tol=1e-12).frame()["rank"]
+    expected = compute_pagerank((SOURCE, TARGET, WEIGHT), tol=1e-12).frame()["rank"]
     if text_names:
         expected.index = pd.Index([f"n{name}" for name in expected.index])
     assert len(ours) == len(expected)
@@ -86,7 +86,9 @@ def test_names_of_any_kind():
     graph = graph_of((names, np.roll(names, 1)))
     assert sorted(graph.nodes) == sorted(names)
     days = pd.date_range("2026-01-01", periods=3)
-    assert list(pagerank(pd.DataFrame({"a": days, "b": days[[1, 2, 0]]})).nodes) == list(days)
+    assert list(compute_pagerank(pd.DataFrame({"a": days, "b": days[[1, 2, 0]]})).nodes) == list(
+        days
+    )
     mixed = pd.DataFrame({"user": [1, 2], "page": pd.Categorical(["x", "y"])})
     assert list(graph_of(mixed).nodes) == ["1", "2", "x", "y"]
 
@@ -127,7 +129,7 @@ def test_bad_files_are_one_line(tmp_path, name, text, message):
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
-        pagerank(path)
+        compute_pagerank(path)
     assert "\n" not in str(caught.value)
 
 
@@ -140,16 +142,16 @@ def test_bad_weights_are_one_line(tmp_path, weight, message):
     path = tmp_path / "edges.csv"
     path.write_text(f"a,b,w\n1,2,3\n2,3,{weight}\n")
     with pytest.raises(InputError, match=message):
-        pagerank(path, weight="w")
+        compute_pagerank(path, weight="w")
 
 
 def test_a_missing_column_is_named_with_the_nearest(tmp_path):
     path = tmp_path / "edges.csv"
     path.write_text("from,to,weight\n1,2,3\n")
     with pytest.raises(InputError, match=r"^weight must be .* got 'wieght'; did you mean 'weight'"):
-        pagerank(path, weight="wieght")
+        compute_pagerank(path, weight="wieght")
     with pytest.raises(InputError, match=r"^source must be the name of a column"):
-        pagerank(path, source="who")
+        compute_pagerank(path, source="who")
 
 
 def test_a_graph_has_the_name_of_its_file(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 from pipelines.graph.edges import MOST_NODES, check_node_count
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
@@ -43,7 +43,9 @@ def test_repeated_edges_and_self_loops_follow_the_rule():
 def test_a_repeated_edge_counts_as_its_weight():
     repeated = (np.array([0, 0, 0, 1, 2]), np.array([1, 1, 2, 0, 0]))
     weighted = (np.array([0, 0, 1, 2]), np.array([1, 2, 0, 0]), np.array([2.0, 1, 1, 1]))
-    assert np.allclose(pagerank(repeated, tol=1e-12).values, pagerank(weighted, tol=1e-12).values)
+    assert np.allclose(
+        compute_pagerank(repeated, tol=1e-12).values, compute_pagerank(weighted, tol=1e-12).values
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60))
@@ -106,7 +108,7 @@ def test_random_graphs_out_of_range_are_refused(arguments, message):
 def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
     check_node_count(MOST_NODES)
     with pytest.raises(InputError, match=r"nodes must be at most 2147483647 \(2\^31 - 1\)"):
-        pagerank(np.array([[0, 1]]), nodes=2**31)
+        compute_pagerank(np.array([[0, 1]]), nodes=2**31)
 
 
 @pytest.mark.parametrize(
@@ -140,5 +142,5 @@ def test_more_nodes_than_int32_holds_are_refused_before_anything_is_made():
 )  # fmt: skip
 def test_bad_input_is_one_line(edges, parameters, message):
     with pytest.raises(InputError, match=message) as caught:
-        pagerank(edges, **parameters)
+        compute_pagerank(edges, **parameters)
     assert "\n" not in str(caught.value)

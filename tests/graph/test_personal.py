@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 
 EDGES = pd.DataFrame({"from": ["a", "b", "c", "c"], "to": ["b", "c", "a", "b"]})
 
@@ -20,16 +20,19 @@ def test_a_file_of_vectors(tmp_path, suffix):
         frame.to_parquet(path)
     else:
         frame.to_csv(path, sep="," if suffix == ".csv" else "\t", index=False)
-    ranks = pagerank(EDGES, personalise=path, tol=1e-12)
+    ranks = compute_pagerank(EDGES, personalise=path, tol=1e-12)
     assert ranks.vectors == ["first", "second"]
-    by_hand = pagerank(EDGES, personalise={"a": 1, "c": 3}, tol=1e-12)
+    by_hand = compute_pagerank(EDGES, personalise={"a": 1, "c": 3}, tol=1e-12)
     assert np.allclose(ranks.values[:, 0], by_hand.values[:, 0], atol=1e-12)
     assert np.allclose(ranks.values.sum(axis=0), 1)
 
 
 def test_numbers_name_nodes_that_are_text():
     edges = pd.DataFrame({"from": ["1", "x"], "to": ["x", "2"]})
-    by_number, by_text = pagerank(edges, personalise={1: 1}), pagerank(edges, personalise={"1": 1})
+    by_number, by_text = (
+        compute_pagerank(edges, personalise={1: 1}),
+        compute_pagerank(edges, personalise={"1": 1}),
+    )
     assert (by_number.values == by_text.values).all()
 
 
@@ -48,7 +51,7 @@ def test_numbers_name_nodes_that_are_text():
 )
 def test_bad_vectors_are_one_line(personal, message):
     with pytest.raises(InputError, match=message) as caught:
-        pagerank(EDGES, personalise=personal)
+        compute_pagerank(EDGES, personalise=personal)
     assert "\n" not in str(caught.value)
 
 
@@ -56,10 +59,10 @@ def test_a_file_that_holds_no_numbers_is_refused(tmp_path):
     path = tmp_path / "jump.csv"
     path.write_text("node,weight\na,much\n")
     with pytest.raises(InputError, match="personalise must be a table of nodes and numbers"):
-        pagerank(EDGES, personalise=path)
+        compute_pagerank(EDGES, personalise=path)
 
 
 def test_top_gives_the_highest_with_names():
-    ranks = pagerank(EDGES, tol=1e-12)
+    ranks = compute_pagerank(EDGES, tol=1e-12)
     assert ranks.top(2).index.tolist() == ["b", "c"]
     assert ranks.top(2).iloc[0] == ranks.values.max()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 from tests.graph.families import FAMILIES, reference
 
 
@@ -21,7 +21,7 @@ def family(request: pytest.FixtureRequest):
 @pytest.mark.parametrize("dangling", ["uniform", "none"])
 def test_ranks_are_those_of_a_dense_solve(dangling):
     for name, (n, edges) in FAMILIES.items():
-        ranks = pagerank(edges, nodes=n, dangling=dangling, tol=1e-12)
+        ranks = compute_pagerank(edges, nodes=n, dangling=dangling, tol=1e-12)
         error = np.abs(ranks.values[:, 0] - reference(n, edges, dangling=dangling)).sum()
         assert ranks.converged, name
         assert error < 2e-10, name
@@ -31,7 +31,7 @@ def test_ranks_are_those_of_a_dense_solve(dangling):
 def test_several_personal_vectors_at_once(dangling):
     for family, (n, edges) in FAMILIES.items():
         vectors = pd.DataFrame({"one": {0: 1.0}, "three": {0: 1.0, 1: 2.0, n - 1: 5.0}}).fillna(0)
-        ranks = pagerank(edges, nodes=n, dangling=dangling, personalise=vectors, tol=1e-12)
+        ranks = compute_pagerank(edges, nodes=n, dangling=dangling, personalise=vectors, tol=1e-12)
         assert ranks.vectors == ["one", "three"]
         for column, name in enumerate(ranks.vectors):
             jump = np.zeros(n)
@@ -43,7 +43,7 @@ def test_several_personal_vectors_at_once(dangling):
 @pytest.mark.parametrize("alpha", [0.5, 0.85, 0.99])
 def test_single_precision_stays_within_the_bound(family, alpha):
     n, edges = family
-    ranks = pagerank(edges, nodes=n, alpha=alpha, tol=1e-6)
+    ranks = compute_pagerank(edges, nodes=n, alpha=alpha, tol=1e-6)
     error = np.abs(ranks.values[:, 0] - reference(n, edges, alpha)).sum()
     assert ranks.converged
     assert ranks.change <= 1e-6
@@ -61,31 +61,33 @@ def test_agrees_with_networkx_at_a_tight_tolerance(family, personal):
     graph.add_weighted_edges_from(zip(edges[0].tolist(), edges[1].tolist(), weight, strict=True))
     # networkx ends at L1 < n tol, and spreads what dangling nodes hold as it jumps.
     theirs = nx.pagerank(graph, personalization=personal, tol=1e-13 / n, max_iter=2000)
-    ours = pagerank(edges, nodes=n, personalise=personal, dangling="personalised", tol=1e-12)
+    ours = compute_pagerank(
+        edges, nodes=n, personalise=personal, dangling="personalised", tol=1e-12
+    )
     assert np.abs(ours.values[:, 0] - [theirs[node] for node in range(n)]).sum() < 1e-10
 
 
 def test_ranks_do_not_depend_on_threads_or_on_the_order_of_edges():
     n, (source, target) = 20_000, _many(20_000)
-    one = pagerank((source, target), nodes=n, n_threads=1)
-    three = pagerank((source, target), nodes=n, n_threads=3)
+    one = compute_pagerank((source, target), nodes=n, n_jobs=1)
+    three = compute_pagerank((source, target), nodes=n, n_jobs=3)
     assert (one.values == three.values).all()
-    turned = pagerank((source[::-1], target[::-1]), nodes=n)
+    turned = compute_pagerank((source[::-1], target[::-1]), nodes=n)
     assert np.abs(one.values - turned.values).sum() < 1e-8
 
 
 def test_many_vectors_are_the_vectors_one_by_one():
     n, edges = FAMILIES["R-MAT"]
     vectors = pd.DataFrame(np.random.default_rng(0).random((n, 5)))
-    together = pagerank(edges, nodes=n, personalise=vectors, tol=1e-12)
+    together = compute_pagerank(edges, nodes=n, personalise=vectors, tol=1e-12)
     for column in vectors:
-        alone = pagerank(edges, nodes=n, personalise=vectors[column], tol=1e-12)
+        alone = compute_pagerank(edges, nodes=n, personalise=vectors[column], tol=1e-12)
         assert np.abs(alone.values[:, 0] - together.values[:, column]).sum() < 1e-11
 
 
 def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
     n, (source, target) = FAMILIES["R-MAT"]
-    ours = pagerank((source, target), nodes=n, tol=None, iterations=7)
+    ours = compute_pagerank((source, target), nodes=n, tol=None, iterations=7)
     matrix = np.zeros((n, n))
     np.add.at(matrix, (target, source), 1)
     out = matrix.sum(axis=0)
@@ -103,7 +105,7 @@ def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
 def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     n, edges = FAMILIES["R-MAT"]
     called: list[tuple[int, float]] = []
-    ranks = pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: called.append(one))
+    ranks = compute_pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: called.append(one))
     changes = [change for _, change in called]
     assert [number for number, _ in called] == list(range(1, len(changes) + 1))
     assert changes == ranks.iterated.changes
@@ -118,5 +120,5 @@ def _many(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_residual_is_the_change_of_one_more_iteration():
     n, edges = FAMILIES["R-MAT"]
-    seven, eight = (pagerank(edges, nodes=n, tol=None, iterations=k) for k in (7, 8))
+    seven, eight = (compute_pagerank(edges, nodes=n, tol=None, iterations=k) for k in (7, 8))
     assert seven.residual == pytest.approx(np.abs(eight.values - seven.values).sum(), rel=1e-9)

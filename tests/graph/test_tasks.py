@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.graph import pagerank, partitions, tasks
+from pipelines.graph import compute_pagerank, partitions, tasks
 from pipelines.graph.distributed import write_start
 from pipelines.graph.edges import sorted_names
 from pipelines.graph.files import open_edges
@@ -66,7 +66,7 @@ def test_partitions_together_give_the_ranks_of_one_machine(tmp_path, n_partition
     graph = RandomGraph("rmat", 700, 6, 4)
     partitioning = _write(tmp_path, graph, n_partitions)
     ours = _iterate(partitioning, 1e-10, np.float64)
-    assert np.abs(ours - pagerank(graph, tol=1e-10).values).sum() < 1e-14
+    assert np.abs(ours - compute_pagerank(graph, tol=1e-10).values).sum() < 1e-14
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_rules_and_weights_of_a_file_read_in_parts(tmp_path, monkeypatch, rules,
         tmp_path / "work", replace(open_edges(path, weight="3"), text=True), 3, **rules
     )
     ours = _iterate(partitioning, 1e-10, np.float64)
-    whole = pagerank(path, weight="3", tol=1e-10, **rules)
+    whole = compute_pagerank(path, weight="3", tol=1e-10, **rules)
     assert np.abs(ours - whole.values).sum() < 1e-14
 
 
@@ -94,7 +94,7 @@ def test_partitions_and_parts_without_edges(tmp_path):
     partitioning = _write(tmp_path / "work", source, 7)
     assert 0 in np.diff(partitioning.bounds) or len(set(partitioning.bounds)) == 8
     ours = _iterate(partitioning, 1e-10, np.float64)
-    assert np.abs(ours - pagerank(path, weight="w", tol=1e-10).values).sum() < 1e-14
+    assert np.abs(ours - compute_pagerank(path, weight="w", tol=1e-10).values).sum() < 1e-14
 
 
 def test_only_what_a_partition_needs_is_exchanged(tmp_path):

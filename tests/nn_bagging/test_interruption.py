@@ -44,7 +44,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
     _, said = program.communicate()
     if how != signal.SIGKILL:
         assert program.returncode == 1
-        assert said.startswith("nn_bagging: stopped on request; finished rows are in")
+        assert said.startswith("nn_bagging: stopped on request; finished fits are saved in")
         assert len(said.splitlines()) == 1
     before = (folder / "journal.jsonl").read_bytes()
     before = before[: before.rindex(b"\n") + 1]

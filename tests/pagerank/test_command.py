@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.graph import pagerank
+from pipelines.graph import compute_pagerank
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.pagerank import main
 from tests.command_runs import command_line, record, start
@@ -31,7 +31,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_ranks_are_those_of_the_function(finished):
     ranks = pd.read_parquet(finished / "ranks.parquet")
-    expected = pagerank(RandomGraph("rmat", 500, 4, 0))
+    expected = compute_pagerank(RandomGraph("rmat", 500, 4, 0))
     assert (ranks["node"] == np.arange(500)).all()
     assert (ranks["rank"] == expected.values[:, 0]).all()
     run = record(finished)
@@ -70,7 +70,7 @@ def test_a_file_with_personal_vectors(tmp_path):
                "--cluster", "local", "--dashboard", "off", "--quiet"]  # fmt: skip
     assert main([*options, "--results", str(tmp_path / "first")]) == 0
     ranks = pd.read_parquet(tmp_path / "first" / "ranks.parquet").set_index("node")
-    expected = pagerank(edges, weight="w", personalise=jump, tol=1e-10).frame()
+    expected = compute_pagerank(edges, weight="w", personalise=jump, tol=1e-10).frame()
     assert list(ranks.columns) == ["one", "two"]
     assert np.allclose(ranks, expected, atol=1e-15)
 
@@ -92,7 +92,7 @@ def test_distributed_and_killed_it_goes_on_where_it_was(tmp_path):
     assert 10 <= reached < 200
     assert main(["--resume", str(folder), "--quiet"]) == 0
     ranks = pd.read_parquet(folder / "ranks.parquet")["rank"]
-    expected = pagerank(RandomGraph("rmat", 3000, 8, 0), tol=None, iterations=200)
+    expected = compute_pagerank(RandomGraph("rmat", 3000, 8, 0), tol=None, iterations=200)
     assert np.abs(ranks - expected.values[:, 0]).sum() < 1e-12
     assert record(folder)["n_iterations"] == 200
     assert not (folder / "partitions").exists()

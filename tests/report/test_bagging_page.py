@@ -40,7 +40,7 @@ def test_the_first_screen_has_the_answers_numbers(ensemble_page: Path) -> None:
     assert "the 6 most doubtful ones are shown" in first
     assert f"best {about['members_best_test_error'] * 100:.2f} %" in first
     assert "calibration error 1.23 %" in first
-    assert "1 min 01 s to the answer" in first
+    assert "finished in 1 min 01 s" in first
     text = Page(ensemble_page).text
     assert RULE in text
     assert "1 min 01 s for 72 cells" in text.split(" Time ")[-1]

@@ -29,7 +29,7 @@ def test_the_first_screen_has_the_answers_numbers(grid_page):
     assert "cv error 4.50 % ± 1.54 %, standard deviation of 4 folds" in first
     assert "test error 33.33 % 2 of 6 test samples" in first
     assert "as good as the best no other" in first
-    assert "2 min 05 s to the answer" in first
+    assert "finished in 2 min 05 s" in first
     assert "busy" not in first
     assert "busy 82 % of the time" in Page(grid_page).text
     assert "5 C × 4 gamma, 4-fold cross-validation on 800 training samples" in first
@@ -120,7 +120,7 @@ def test_a_scoring_other_than_accuracy_is_named_where_it_chose_the_best(make_run
     )
     assert "cv f1_macro 0.9123 ± 0.0145, standard deviation of 4 folds" in page.text
     assert "The best candidate, chosen by f1_macro, is framed" in page.text
-    assert "All 20, best first, by the mean f1_macro." in page.text
+    assert "All 20 candidates, best first by the mean f1_macro." in page.text
     body = page.text.split("fit time (s) as good", 1)[1]
     assert body.split()[:7] == ["1", "10", "0.01", "0.9000", "0.0100", "4.50", "%"]
 
@@ -200,7 +200,7 @@ def test_failures_are_read_from_the_record_where_there_are_no_cells(make_unfinis
 
 def test_how_to_reproduce_has_the_exact_command(grid_page):
     text = Page(grid_page).text.split("How to reproduce")[-1]
-    assert "python -m pipelines.svm_grid --results 'my results'" in text
+    assert "pleasingly svm-grid --results 'my results'" in text
     for fact in ("Seed 7", "sha256:0123abcd", "Scaling (x − 127.5) / 73.61,", "2 × CPU on laptop",
                  "Commit c723bce", "2025-11-20 10:13 UTC", "dask 2026.7.1"):  # fmt: skip
         assert fact in text
@@ -309,12 +309,12 @@ def test_the_page_leads_to_every_file_of_the_run(grid_page):
 
 def test_the_first_screen_warns_of_an_edge_with_the_command_that_widens(make_run, grid_page):
     inside = Page(grid_page).text
-    assert "a better one may lie beyond" not in inside
+    assert "optimum may lie outside" not in inside
     folder = make_run(C=(0.1, 1.0), gamma=(1e-4, 1e-3, 1e-2), name="edge")
     edit_options(folder, n_c=2, log_c=[-1.0, 0.0], n_gamma=3, log_gamma=[-4.0, -2.0])
     first = Page(write_report(folder)).text.split("Candidates All", 1)[0]
     assert "the largest C and the largest gamma of the grid" in first
-    assert "svm_grid --log-c -1 1 --n-c 3 --log-gamma -4 -1 --n-gamma 4" in first
+    assert "svm-grid --log-c -1 1 --n-c 3 --log-gamma -4 -1 --n-gamma 4" in first
 
 
 def edit_options(folder, **options):

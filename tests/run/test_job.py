@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import svm_grid
 from pipelines.errors import InputError
-from pipelines.run.options import words_of
+from pipelines.run.function import words_of
 from pipelines.run_folder import names
 from pipelines.run_folder.record import read_record
 from pipelines.run_folder.records.svm_grid import SvmRecord
@@ -21,7 +21,7 @@ def test_options_are_written_as_they_are_typed() -> None:
         "n_c": 12, "log_c": (-3, 6.5), "quiet": True, "dry_run": False, "limit": None,
     })  # fmt: skip
     assert words == ["--n-c", "12", "--log-c", "-3", "6.5", "--quiet"]
-    with pytest.raises(InputError, match="n_d is not an option"):
+    with pytest.raises(InputError, match="n_d is not a parameter"):
         words_of(Options, {"n_d": 1})
 
 
@@ -33,14 +33,14 @@ def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.Mo
     other.write_text("{}")
     os.utime(other, (2**32, 2**32))
     small = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "threads"}
-    folder = svm_grid.run(**small, quiet=True)
+    folder = svm_grid.run(**small, quiet=True).path
     assert folder.parent == Path("results")
     _, record = read_record(folder)
     assert isinstance(record, SvmRecord)
     assert record.options.n_c == 2
     assert (folder / "report.html").is_file()
-    assert svm_grid.run(resume=str(folder), quiet=True) == folder
-    assert svm_grid.run(results="mine", dry_run=True) == Path("mine")
+    assert svm_grid.run(resume=folder, quiet=True).path == folder
+    assert svm_grid.run(results="mine", dry_run=True).path == Path("mine")
 
 
 def test_bad_input_is_raised_in_pythons_words() -> None:

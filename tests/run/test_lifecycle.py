@@ -68,7 +68,7 @@ def begin_and_import(path: Path, cause: BaseException | None) -> None:
 
 
 def test_a_run_that_is_stopped_while_it_imports_is_stopped_in_order(tmp_path: Path) -> None:
-    with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in "):
+    with pytest.raises(RunStopped, match=r"^stopped on request; nothing has finished yet in "):
         begin_and_import(tmp_path / "run", KeyboardInterrupt())
     with pytest.raises(ImportError, match="initialization"):
         begin_and_import(tmp_path / "other", None)
@@ -76,7 +76,9 @@ def test_a_run_that_is_stopped_while_it_imports_is_stopped_in_order(tmp_path: Pa
 
 def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with pytest.raises(RunStopped, match=r"^stopped on request; nothing finished yet in ") as none:
+    with pytest.raises(
+        RunStopped, match=r"^stopped on request; nothing has finished yet in "
+    ) as none:
         begin_and_stop(path)
     assert "rows are in" not in str(none.value)
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
@@ -88,13 +90,13 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     for lines in ([line], []):  # written now, and found there
-        with pytest.raises(RunStopped, match=r"^stopped on request; finished rows are in "):
+        with pytest.raises(RunStopped, match=r"^stopped on request; finished fits are saved in "):
             go_on(*lines)
 
 
 def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     path = tmp_path / "my run"
-    with pytest.raises(RunStopped, match=f"python -m pipelines.svm_grid --resume '{path}'$"):
+    with pytest.raises(RunStopped, match=f"pleasingly svm-grid --resume '{path}'$"):
         begin_and_stop(path)
     assert RunFolder.open(path, "svm_grid").record["reason"] == "stopped on request"
 

@@ -54,7 +54,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--fold", "3"], "--fold is not an option of this command; did you mean --folds?"),
         (["--frobnicate"], "--frobnicate is not an option of this command; --help lists"),
         (["--decision", "all"], "--decision"),
-        (["--seed", "99999999999"], "--seed must be from 0 to 4294967295"),
+        (["--seed", "99999999999"], "--seed must be at most 4,294,967,295"),
         (["--memory", "inf"], "--memory must be above 0 and below 1000000, got inf"),
         (["--coef0", "nan"], "--coef0 must be a finite number, got nan"),
         (["--max-iter", "0"], "--max-iter must be at least 1, or -1 for LIBSVM's limit, got 0"),

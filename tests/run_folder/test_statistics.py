@@ -104,6 +104,6 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     argv = ["python", "-m", "pipelines.svm_grid", "--n-c=3", "--log-c", "0", "2", "--dataset",
             "my table.csv", "--results", "here"]  # fmt: skip
     assert widen(argv, options, on_grid_boundary(candidates, FOLDS)) == (
-        "python -m pipelines.svm_grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
+        "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
         "--log-gamma -1 1 --n-gamma 3"
     )

@@ -111,6 +111,6 @@ def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
         )
     )
     assert found == [
-        "the best alpha of lasso, 0.01, is the least of its list: a better one may lie beyond",
-        "the best alpha of ridge, 1000, is the largest of its list: a better one may lie beyond",
+        "the best alpha of lasso, 0.01, is the smallest in its list; try smaller values",
+        "the best alpha of ridge, 1000, is the largest in its list; try larger values",
     ]

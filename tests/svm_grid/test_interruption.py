@@ -63,7 +63,7 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
         assert program.returncode == -signal.SIGKILL
     else:
         assert program.returncode == 1
-        assert said.strip().startswith("svm_grid: stopped on request; finished rows are in")
+        assert said.strip().startswith("svm_grid: stopped on request; finished fits are saved in")
         assert len(said.splitlines()) == 1
         assert record(folder)["status"] == "stopped"
     before = (folder / "journal.jsonl").read_bytes()
@@ -196,7 +196,9 @@ def test_asking_again_does_not_disturb_the_closing(tmp_path: Path) -> None:
     _, said = program.communicate()
     assert program.returncode == 1
     assert "Traceback" not in said
-    assert said.splitlines()[-1].startswith("svm_grid: stopped on request; finished rows are in")
+    assert said.splitlines()[-1].startswith(
+        "svm_grid: stopped on request; finished fits are saved in"
+    )
     assert record(folder)["status"] == "stopped"
 
 

@@ -105,7 +105,7 @@ def test_ctrl_c_ends_it_at_once_with_its_rows(tmp_path: Path) -> None:
     program.send_signal(signal.SIGINT)
     _, errors = program.communicate()
     assert program.returncode == 1
-    assert "stopped on request; finished rows are in" in errors
+    assert "stopped on request; finished fits are saved in" in errors
     assert len(errors.splitlines()) == 1
     assert record(folder)["status"] == "stopped"
 

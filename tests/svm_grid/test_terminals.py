@@ -64,5 +64,5 @@ def test_a_closed_session_stops_the_run_in_order(tmp_path: Path) -> None:
     program.send_signal(signal.SIGHUP)
     _, said = program.communicate()
     assert program.returncode == 1
-    assert said.startswith("svm_grid: stopped on request; finished rows are in")
+    assert said.startswith("svm_grid: stopped on request; finished fits are saved in")
     assert record(folder)["status"] == "stopped"

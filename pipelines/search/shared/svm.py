@@ -152,7 +152,7 @@ class SVCs(KernelMachines):
     """
 
     shared = (
-        "C", "gamma", "cache_size", "shrinking", "verbose", "n_threads", "random_state",
+        "C", "gamma", "cache_size", "shrinking", "verbose", "n_jobs", "random_state",
     )  # fmt: skip
 
     def __init__(self, solver: str = "path", device: str = "cpu") -> None:
@@ -349,7 +349,7 @@ class SVRs(KernelMachines):
     """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
 
     shared = (
-        "C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_threads",
+        "C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs",
     )  # fmt: skip
 
     @property

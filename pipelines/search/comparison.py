@@ -39,7 +39,7 @@ def cross_validate_many(
     scoring: str | Sequence[str] = (),
     groups: Any = None, client: Client | None = None, verbose: int = 0,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return cross-validate several estimators on the same folds; candidates that share work do so.
+    """Cross-validate several estimators on the same folds; candidates that share work do so.
 
     Parameters
     ----------
@@ -47,20 +47,24 @@ def cross_validate_many(
         Unfitted; pipelines are told ``step__parameter``.
     X : array-like or DataFrame of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
-    cv : int, splitter or iterable of splits, as scikit-learn's ``cross_validate`` takes it
-    scoring : names of scorers; accuracy, or r2, by default
-    groups : array-like of shape (n_samples,), for splitters that need them
+    cv : int, splitter or iterable of splits, default 5
+        As scikit-learn's ``cross_validate`` takes it; an int is at least 2.
+    scoring : str or sequence of str, default ()
+        Names of scorers; by default accuracy, or r2.
+    groups : array-like of shape (n_samples,), optional
+        For splitters that need them.
     client : distributed.Client, optional
         Where to fit; by default on threads of this process, one after the other.
-    verbose : int, above 0 shows the progress
+    verbose : int, default 0
+        Above 0 shows the progress.
 
     Returns
     -------
     DataFrame with a row for each candidate on each fold, by candidate and fold: ``algorithm``,
     ``candidate``, ``params`` (JSON), ``fold``, ``n_train``, ``n_validation``, ``score`` (of the
     first scorer), ``score_NAME`` (of others), ``family`` (what was shared), ``n_fits`` (1 where a
-    fit was made for it), ``fit_seconds``, ``score_seconds``, ``status``. ``ranked`` and
-    ``compared`` say what follows from it.
+    fit was made for it), ``fit_seconds``, ``score_seconds``, ``status``. ``rank_candidates``
+    and ``compare_estimators`` say what follows from it.
 
     Raises
     ------
@@ -118,12 +122,12 @@ def cross_validate_many(
     return tabulate(rows).drop(columns=["stage", "split", "share"])
 
 
-def ranked(table: pd.DataFrame) -> pd.DataFrame:
+def rank_candidates(table: pd.DataFrame) -> pd.DataFrame:
     """Return the candidates of such a table with their means over the folds, best first."""
     return rank(table, table["fold"].nunique())
 
 
-def compared(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
+def compare_estimators(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
     """Return the best candidates of all algorithms, pair by pair and fold by fold.
 
     Parameters
@@ -136,4 +140,4 @@ def compared(table: pd.DataFrame, rope: float = 0.01) -> pd.DataFrame:
     DataFrame with the columns of ``pipelines.search.statistics.compare_all``
     """
     ratio = float((table["n_validation"] / table["n_train"]).mean())
-    return compare_algorithms(table, best_of_each(ranked(table)), ratio, rope)
+    return compare_algorithms(table, best_of_each(rank_candidates(table)), ratio, rope)

@@ -1,0 +1,117 @@
+"""A command as a Python function: signature, docstring and errors follow from its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_type_hints
+
+from pipelines.errors import InputError, flag_of
+from pipelines.run.options import nearest, of_python
+
+WIDTH = 96
+
+
+def signature_of(kind: type[Any], returns: type[Any]) -> inspect.Signature:
+    """Return the signature of a function whose keywords are options, with types and defaults."""
+    types = get_type_hints(kind)
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+                annotation=Literal[tuple(field.metadata["choices"])]
+                if field.metadata["choices"]
+                else types[field.name],
+            )
+            for field in of_python(kind)
+        ],
+        return_annotation=returns,
+    )  # fmt: skip
+
+
+def docstring_of(kind: type[Any], summary: str) -> str:
+    """Return a docstring with the meaning, the default and the range of every option."""
+    lines = [summary, "", "Parameters", "----------"]
+    for field in of_python(kind):
+        about = field.metadata
+        meaning = with_keywords(about["help"], kind)
+        is_value = meaning.split()[0].strip(",") in (field.default, *(about["choices"] or ()))
+        text = meaning if is_value else f"{meaning[0].upper()}{meaning[1:]}"
+        if about["rule"] is not None:
+            text += f"; {about['rule'].text}"
+        choices, annotation = about["choices"], str(field.type).removesuffix(" | None")
+        values = "{" + ", ".join(map(repr, choices)) + "}" if choices else annotation
+        default = "optional" if field.default in (None, ()) else f"default {field.default!r}"
+        lines.append(f"{field.name} : {values}, {default}")
+        lines += textwrap.wrap(
+            f"{text}.", WIDTH, initial_indent="    ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(
+        [
+            *lines, "", "Returns", "-------", "Run",
+            "    Its answer, tables and figures; after a dry run, where they would be.", "",
+            "Raises", "------",
+            "InputError, ClusterError",
+            "    Nothing was begun; the message says what to put right.", "RunStopped",
+            "    The run ended early; what was computed is in its folder.", "",
+        ]
+    )  # fmt: skip
+
+
+def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
+    """Return options as they are typed.
+
+    Raises
+    ------
+    InputError
+        There is no such option.
+    """
+    fields = {field.name: field for field in of_python(kind)}
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in fields:
+            way_out = nearest(name, fields, "help(run) lists them")
+            raise InputError(f"{name} is not a parameter of this command; {way_out}")
+        if value is None or value is False:
+            continue
+        several = list(map(str, value if isinstance(value, (tuple, list)) else [value]))
+        if fields[name].metadata["nargs"] is None:
+            several = [",".join(several)]
+        words += [flag_of(name), *([] if value is True else several)]
+    return words
+
+
+def with_keywords(message: str, kind: type[Any]) -> str:
+    """Return a message that names options by their keywords in the place of their flags."""
+    for name in sorted((field.name for field in dataclasses.fields(kind)), key=len, reverse=True):
+        message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
+    return message
+
+
+def as_function(
+    run: Callable[..., Any], kind: type[Any], summary: str, returns: type[Any]
+) -> Callable[..., Any]:
+    """Return a function of options as keywords that hands their words to ``run``.
+
+    Parameters
+    ----------
+    run : function of a command line, as a list of words
+    kind : dataclass whose fields are the options
+    summary : str, the first line of the docstring
+    returns : type
+    """
+
+    def command(**options: Any) -> Any:
+        try:
+            return run(words_of(kind, options))
+        except InputError as error:
+            raise InputError(with_keywords(str(error), kind)) from None
+
+    command.__name__ = command.__qualname__ = "run"
+    command.__doc__ = docstring_of(kind, summary)
+    command.__signature__ = signature_of(kind, returns)  # type: ignore[attr-defined]
+    return command
