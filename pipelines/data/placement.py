@@ -122,4 +122,4 @@ def to_device(array: np.ndarray, device: str) -> Any:
 
 def to_host(array: Any) -> np.ndarray:
     """Return a numpy array with the content of a numpy or cupy array."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    return array.get() if hasattr(array, "get") else array
