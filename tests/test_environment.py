@@ -52,7 +52,8 @@ def test_both_name_the_same_packages_and_versions() -> None:
 
 
 def test_both_extras_for_gpus_are_the_same_but_for_the_cuda() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
     of_cuda_12 = [line.replace("-cu13", "-cu12").replace("13x", "12x") for line in extras["gpu"]]
     assert of_cuda_12 == extras["gpu-cu12"]
 

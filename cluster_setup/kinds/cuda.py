@@ -53,6 +53,6 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
         LocalCUDACluster,
         n_workers=workers,
         threads_per_worker=1,
-        # Spilling covers only objects that Dask stores; ours live in the solvers.
+        # What Dask stores is in use to the end; the rest lives in the solvers.
         device_memory_limit=None,
     )
