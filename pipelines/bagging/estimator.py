@@ -310,9 +310,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
         self.cv_results_ = tabulate(rows)
         self.candidates_ = reduce_candidates(
-            self.cv_results_, self.cv if plan.candidates else 1, self.client,
-            without_dask=self.client is None,
-        )  # fmt: skip
+            self.cv_results_, self.cv if plan.candidates else 1, self.client
+        )
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         if len(members) < self.n_bootstrap:
