@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from pipelines.run_folder.names import FAILED, OK
 from pipelines.search.best_so_far import BestSoFar
 from pipelines.search.ranking import failures, import_ahead
 
+if TYPE_CHECKING:
+    from distributed import Future
+
 DIVERGED = "diverged"
 
 
@@ -31,6 +35,7 @@ def train_members(
     rows: dict[str, list[Row]],
     refits: dict[int, Row],
     classes: np.ndarray,
+    kept: dict[int, Future],
 ) -> dict[str, Any]:
     """Run the tasks that are left; write ``cv_results``.
 
@@ -38,6 +43,8 @@ def train_members(
     ----------
     rows, refits : what ``done_before`` gave; what is done now is added to them
     classes : labels of shape (n_classes,)
+    kept : members' probabilities as their workers hold them, by member; those of members that
+        are made now are added. Data, no results: where a worker dies, none are computed again.
 
     Returns
     -------
@@ -68,6 +75,10 @@ def train_members(
             task = outcome.task
             if made is not None:
                 files.save(task.member, *made, classes)
+                with suppress(KeyError, OSError):  # its worker has gone since
+                    kept[task.member] = cluster.client.scatter(
+                        made[1], workers=[outcome.worker], hash=False
+                    )
             if isinstance(task, CandidateTask):
                 best.add(new_rows)
                 journal_writer.best(best.text)
