@@ -6,6 +6,8 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints co
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder --max-worker-restart 0
 CONFIG := pyproject.toml constraints.txt
+# All extras but gpu-cu12, whose packages exclude those of CUDA 13.
+PINNED := nn images gpu hpc intel notebooks docs dev
 
 # Words of an earlier language of the project's own, which the field's have replaced.
 FORMER_WORDS := Ledger|Teller|muster|strangers|referral|class_sets|gangs?|GangBroken|Judgement|Diary|aloud|would_use|asks_again|give_back_memory|judge_unit|LeftOut|let_go|hand_over|queue_of|settle_rare|gone_of
@@ -52,9 +54,12 @@ chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 
 gpu-check:  ## on a machine with a GPU, with the Python given: PYTHON=python3; installs nothing
 	$(PYTHON) -m benchmarks.gpu_check
 
-test-gpu-install:  ## the GPU packages install and have what we take from them; our kernels compile; no GPU needed
+test-gpu-install:  ## the GPU packages resolve, install and have what we take from them; our kernels compile; no GPU needed
 	$(BIN)/python -m venv --clear .venv-gpu
 	.venv-gpu/bin/python -m pip install --quiet uv==$(UV_VERSION)
+	for extras in '--extra gpu --extra nn --extra hpc' '--extra gpu-cu12 --extra hpc'; do \
+	    .venv-gpu/bin/uv pip compile pyproject.toml --quiet $$extras --python .venv-gpu/bin/python \
+	        --output-file .venv-gpu/resolved.txt >/dev/null || exit 1; done  # without constraints
 	.venv-gpu/bin/uv pip install --quiet --python .venv-gpu/bin/python \
 	    --constraints constraints.txt --editable '.[gpu,nn,hpc]'
 	.venv-gpu/bin/python tests/gpu_install.py
@@ -63,7 +68,8 @@ test-release: .venv/.uv  ## sdist and wheel are built; the wheel runs where noth
 	$(BIN)/python tests/release.py
 
 constraints: .venv/.base  ## choose the pinned versions anew
-	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --all-extras --universal \
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal \
+	    $(foreach extra,$(PINNED),--extra $(extra)) \
 	    --python-version 3.11 --no-annotate --no-header --output-file constraints.txt
 
 clean:  ## remove what make made

@@ -15,7 +15,7 @@ import pynvml
 from distributed import Client
 
 from cluster_setup import open_cluster, resolve_kind
-from cluster_setup.on_this_machine.devices import available_cores
+from cluster_setup.on_this_machine.devices import available_cores, old_driver
 
 MEGABYTES = 64
 ALIKE = ("python", "dask", "distributed", "cloudpickle", "numpy")  # here and on workers
@@ -92,7 +92,7 @@ def _gpu() -> str:
         return f"none ({error}); CUDA_VISIBLE_DEVICES {visible}"
     return (
         f"{', '.join(map(str, names))}; driver {driver}, CUDA {cuda // 1000}.{cuda % 1000 // 10}; "
-        f"CUDA_VISIBLE_DEVICES {visible}"
+        f"CUDA_VISIBLE_DEVICES {visible}" + (f"; {why}" if (why := old_driver()) else "")
     )
 
 

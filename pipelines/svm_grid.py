@@ -136,12 +136,10 @@ class Search(SearchJob[Options]):
     def load(self, kind: str) -> Dataset:
         """Return the rows, and how they are scored."""
         options = self.options
-        on_gpu = kind == "cuda" and options.device != "cpu"
         dataset = load_dataset(
             options.dataset, test_size=options.test_size, seed=options.seed,
-            device="gpu" if on_gpu else "cpu", n_folds=options.folds, groups=options.groups,
-            in_order=options.cv == "time", task=options.task_asked,
-            features=options.feature_file, **options.as_read(),
+            n_folds=options.folds, groups=options.groups, in_order=options.cv == "time",
+            task=options.task_asked, features=options.feature_file, **options.as_read(),
         )  # fmt: skip
         if dataset.task == REGRESSION:
             self._refuse_for_numbers()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -80,6 +82,28 @@ def one_worker() -> Iterator[Client]:
 def four_workers() -> Iterator[Client]:
     with open_cluster("local", 4) as client:
         yield client
+
+
+@pytest.fixture
+def gpu_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawned_workers: None
+) -> Iterator[Callable[[], list[tuple[int, str, int]]]]:
+    """cupy and cuml of ``tests/gpu_stand_in``; what gives the process, kind and bytes of touches.
+
+    For clusters that the test opens: their processes have it, too.
+    """
+    noted = tmp_path / "touches"
+    noted.touch()
+    monkeypatch.setenv("GPU_STAND_IN", str(noted))
+    monkeypatch.syspath_prepend(Path(__file__).with_name("gpu_stand_in"))
+
+    def touches() -> list[tuple[int, str, int]]:
+        lines = map(str.split, noted.read_text().splitlines())
+        return [(int(process), what, int(nbytes)) for process, what, nbytes in lines]
+
+    yield touches
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cuml")]:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -14,9 +14,6 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = ("nn", "images", "gpu", "hpc", "notebooks")
 # Where conda-forge and rapidsai name a package otherwise than PyPI.
 CONDA_NAMES = {
-    "cuml-cu13": "cuml",
-    "cudf-cu13": "cudf",
-    "dask-cudf-cu13": "dask-cudf",
     "cupy-cuda13x": "cupy",
     "matplotlib": "matplotlib-base",
     "torch": "pytorch-gpu",
@@ -38,7 +35,10 @@ def pip() -> dict[str, SpecifierSet]:
     extras = project["optional-dependencies"]
     lines = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]
     wanted = map(Requirement, lines)
-    return {CONDA_NAMES.get(need.name, need.name): need.specifier for need in wanted}
+    return {
+        CONDA_NAMES.get(need.name, need.name.removesuffix("-cu13")): need.specifier
+        for need in wanted
+    }
 
 
 def as_conda(specifier: SpecifierSet) -> str:
@@ -49,6 +49,13 @@ def as_conda(specifier: SpecifierSet) -> str:
 def test_both_name_the_same_packages_and_versions() -> None:
     wanted = {name: as_conda(specifier) for name, specifier in pip().items()}
     assert {name: text for name, text in conda().items() if name not in CONDA_ALONE} == wanted
+
+
+def test_both_extras_for_gpus_are_the_same_but_for_the_cuda() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    of_cuda_12 = [line.replace("-cu13", "-cu12").replace("13x", "12x") for line in extras["gpu"]]
+    assert of_cuda_12 == extras["gpu-cu12"]
 
 
 def test_conda_has_the_python_of_the_project() -> None:

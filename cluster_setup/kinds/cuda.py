@@ -36,6 +36,11 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
             "--cluster cuda needs dask-cuda, which is not installed here; "
             "run pip install -c constraints.txt '.[gpu]', or use --cluster local"
         )
+    if (why := devices.old_driver()) is not None:
+        raise ClusterError(
+            f"--cluster cuda cannot use the driver here: {why}; update it, run pip install "
+            "'.[gpu-cu12]' in an environment of its own, or use --cluster local"
+        )
     if workers is not None and workers > len(gpus):
         raise ClusterError(
             f"--workers must be at most {len(gpus)} with --cluster cuda, the number of GPUs "
@@ -48,6 +53,6 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
         LocalCUDACluster,
         n_workers=workers,
         threads_per_worker=1,
-        # Spilling covers only objects that Dask stores; ours live in the solvers.
+        # What Dask stores is in use to the end; the rest lives in the solvers.
         device_memory_limit=None,
     )

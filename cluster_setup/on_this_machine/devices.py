@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 
 def available_cores() -> int:
@@ -12,6 +14,28 @@ def available_cores() -> int:
     # Not every queue binds its jobs to the cores they asked for.
     asked = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"))
     return min([cores, *(int(number) for number in asked if number.isdigit() and int(number))])
+
+
+# What CUDA the packages of an extra bring, and the least driver of that.
+DRIVERS = {"cupy-cuda13x": (13, 580), "cupy-cuda12x": (12, 525)}
+
+
+def old_driver() -> str | None:
+    """Return what driver the GPU packages here need, and which is there; None where it will do."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        found = str(pynvml.nvmlSystemGetDriverVersion())
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None
+    for package, (cuda, needed) in DRIVERS.items():
+        with suppress(PackageNotFoundError):
+            version(package)
+            if int(found.partition(".")[0]) < needed:
+                return f"CUDA {cuda} needs NVIDIA driver {needed} or newer, found {found}"
+    return None
 
 
 def visible_gpus() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,12 @@ import pandas as pd
 from pipelines.bagging.explain import Asked, explained
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.quality import describe_quality, size_errors
-from pipelines.bagging.reductions import EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.reductions import (
+    EnsemblePrediction,
+    as_dask_array,
+    chunk_of,
+    reduce_members,
+)
 from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.selective_prediction import SelectivePrediction, metadata_of
 from pipelines.bagging.tables import reduce_candidates, tabulate_members
@@ -22,7 +29,7 @@ from pipelines.run_folder import names
 from pipelines.search.predictions import write_predictions
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 
 def answer(
@@ -32,6 +39,7 @@ def answer(
     refits: Mapping[int, Mapping[str, Any]],
     asked: Asked,
     *,
+    kept: Mapping[int, Future],
     n_folds: int,
     seed: int,
     defer_error: float | None = None,
@@ -46,13 +54,14 @@ def answer(
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
     asked : Asked, samples to explain
+    kept : what workers hold of members' probabilities; of the others they are read from files
     defer_error, confidence : float, see ``SelectivePrediction``
     """
     truth, numbers = dataset.y_test, sorted(refits)
     files = MemberFiles(path)
-    member_proba = [files.probabilities(member) for member in numbers]
-    answers = reduce_members(as_dask_array(member_proba), client)
-    probabilities = np.stack(member_proba)
+    answers, probabilities = _reduced(
+        client, files, numbers, (len(asked.after(dataset.X_test)), len(dataset.classes)), kept
+    )
     on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
@@ -87,6 +96,26 @@ def answer(
         "members_best_test_error": float(errors.min()),
         "members": table.astype(object).to_dict("records"),
     }
+
+
+def _reduced(
+    client: Client | None, files: MemberFiles, numbers: Sequence[int], shape: tuple[int, int],
+    kept: Mapping[int, Future],
+) -> tuple[EnsemblePrediction, np.ndarray]:  # fmt: skip
+    """Reduce members where their probabilities lie; return these too, for what looks at each."""
+
+    def chunk(number: int) -> Any:
+        future = kept.get(number)
+        there = future is not None and future.status == "finished"
+        return chunk_of(future, shape) if there else files.probabilities(number)
+
+    if client is not None:
+        # What a worker takes with it while they are reduced is in files, too.
+        with suppress(Exception, CancelledError):
+            stacked = as_dask_array([chunk(number) for number in numbers])
+            return reduce_members(stacked, client), stacked.compute(scheduler=client)
+    stacked = as_dask_array([files.probabilities(number) for number in numbers])
+    return reduce_members(stacked), stacked.compute(scheduler="threads")
 
 
 def _selective_prediction(

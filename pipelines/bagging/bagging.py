@@ -12,7 +12,8 @@ import numpy as np
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, run_task
 from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import Refitted, failed_rows
+from pipelines.data.preparation import Preparation
+from pipelines.nn.fit import Refitted, failed_rows, rows_of_all_tasks
 from pipelines.nn.member import Member
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.events import ProgressEvent
@@ -74,7 +75,10 @@ def bag(
     tasks = tasks_left(plan, done, refitted)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
-    work = partial(run_task, inputs=plan.inputs, training=plan.training)
+    settings = {"inputs": plan.inputs, "training": plan.training}
+    work = partial(run_task, **settings)
+    if not isinstance(data.scaling, Preparation):
+        data = replace(data, placement=partial(rows_of_all_tasks, **settings))
     for outcome in runner.outcomes_and_events(work, data, tasks, known):
         if isinstance(outcome, ProgressEvent):
             on_event(outcome)

@@ -23,7 +23,7 @@ from cluster_setup.workers import describe_workers
 from pipelines.bagging.bagging import bag
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
-from pipelines.bagging.reductions import EnsemblePrediction, as_dask_array, reduce_members
+from pipelines.bagging.reductions import EnsemblePrediction, ask_on_workers, reduce_members
 from pipelines.bagging.risk_control import CONFIDENCE
 from pipelines.bagging.selective_prediction import (
     Assessment,
@@ -361,9 +361,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             rows += [row for row in new_rows if not plan.candidates or row["fold"] >= 0]
         self.cv_results_ = tabulate(rows)
         self.candidates_ = reduce_candidates(
-            self.cv_results_, self.cv if plan.candidates else 1, self.client,
-            without_dask=self.client is None,
-        )  # fmt: skip
+            self.cv_results_, self.cv if plan.candidates else 1, self.client
+        )
         if not members:
             raise ValueError(f"no member could be trained: {why}")
         if len(members) < self.n_estimators:
@@ -383,7 +382,14 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
         check_is_fitted(self)
         rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        return self.ensemble_.member_proba(rows, self._training)
+        if self.client is None:
+            return self.ensemble_.member_proba(rows, self._training)
+        return np.asarray(self._on_workers(rows).compute(scheduler=self.client))
+
+    def _on_workers(self, rows: np.ndarray) -> Any:
+        """Return members' probabilities as a ``dask.array``: the GPUs are the workers'."""
+        members = self.ensemble_.members
+        return ask_on_workers(self.client, members, rows, len(self.classes_), self._training)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
@@ -404,10 +410,11 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Return votes, disagreement and certainty of the members, and which rows to defer."""
-        member_proba = self.member_proba(X)
-        return reduce_members(
-            member_proba if self.client is None else as_dask_array(list(member_proba)), self.client
-        )
+        if self.client is None:
+            return reduce_members(self.member_proba(X))
+        check_is_fitted(self)
+        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
+        return reduce_members(self._on_workers(rows), self.client)
 
     def assess(self, X: ArrayLike) -> Assessment:
         """Assess predictions: deferral, prediction sets and novelty.

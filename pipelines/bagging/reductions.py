@@ -71,6 +71,45 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
+def chunk_of(made: Any, shape: tuple[int, int]) -> Array:
+    """Return what a worker holds, or will make, as a float32 array of one chunk.
+
+    Parameters
+    ----------
+    made : Future or Delayed
+    """
+    import dask
+    import dask.array as da
+
+    return da.from_delayed(dask.delayed(made), shape, np.float32)
+
+
+def ask_on_workers(
+    client: Client, members: Sequence[Any], X: np.ndarray, n_classes: int, training: Any
+) -> Array:
+    """Return probabilities of members that workers ask, like ``as_dask_array``: none come here.
+
+    Parameters
+    ----------
+    members : sequence of ``nn.member.Member``
+    X : array of shape (n_samples, n_features)
+    training : Training, which says the device
+    """
+    import dask
+
+    rows = client.scatter(X, hash=False)
+    ask = dask.delayed(_ask, pure=False)
+    return as_dask_array([
+        chunk_of(ask(member, rows, training), (len(X), n_classes))
+        for member in client.scatter(list(members), hash=False)
+    ])  # fmt: skip
+
+
+def _ask(member: Any, X: np.ndarray, training: Any) -> np.ndarray:
+    certainty: np.ndarray = member.predict_proba(X, training)
+    return certainty
+
+
 def reduce_members(
     probabilities: Array | np.ndarray, client: Client | None = None
 ) -> EnsemblePrediction:

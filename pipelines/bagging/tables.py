@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS
 from pipelines.run_folder import columns
-from pipelines.run_folder.ranking import candidates_of
 from pipelines.search.ranking import reduce_scores, results_frame
 
 if TYPE_CHECKING:
@@ -24,16 +23,14 @@ def tabulate(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def reduce_candidates(
-    results: pd.DataFrame, n_folds: int, client: Client | None = None, *, without_dask: bool = False
+    results: pd.DataFrame, n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
     """Reduce the rows to a line for each candidate: parameters, mean loss and error.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Where to compute; by default on threads of this process.
-    without_dask : of few rows: a graph of tasks would take longer than the answer, whose last
-        digit may be another
+        See ``reduce_scores``.
 
     Returns
     -------
@@ -42,10 +39,7 @@ def reduce_candidates(
     that lacks a fold has no means. Best first within each member.
     """
     scored = results.assign(score=-results["loss"])
-    if without_dask:
-        means = candidates_of(scored, PLACE[:2], n_folds)
-    else:
-        means = reduce_scores(scored, PLACE[:2], n_folds, client)
+    means = reduce_scores(scored, PLACE[:2], n_folds, client)
     means["loss_mean"], means["loss_std"] = -means.pop("score_mean"), means.pop("score_std")
     means = means.sort_values(["member", "rank"], ignore_index=True)
     means["rank"] = means.groupby("member").cumcount() + 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.search.best_so_far import BestSoFar
-from pipelines.search.ranking import failures
+from pipelines.search.ranking import failures, import_ahead
+
+if TYPE_CHECKING:
+    from distributed import Future
 
 DIVERGED = "diverged"
 
@@ -31,6 +35,7 @@ def train_members(
     rows: dict[str, list[Row]],
     refits: dict[int, Row],
     classes: np.ndarray,
+    kept: dict[int, Future],
 ) -> dict[str, Any]:
     """Run the tasks that are left; write ``cv_results``.
 
@@ -38,6 +43,8 @@ def train_members(
     ----------
     rows, refits : what ``done_before`` gave; what is done now is added to them
     classes : labels of shape (n_classes,)
+    kept : members' probabilities as their workers hold them, by member; those of members that
+        are made now are added. Data, no results: where a worker dies, none are computed again.
 
     Returns
     -------
@@ -56,6 +63,7 @@ def train_members(
             f"resumed    {len(rows):,} search tasks and {len(refits):,} refits were already "
             f"finished, {len(todo):,} tasks remain"
         )
+    import_ahead(cluster.client)
     why_lost, metadata = "", dict[str, Any]()
     best = BestSoFar(("member", "candidate"))
     best.add(row for own in rows.values() for row in own)
@@ -67,6 +75,10 @@ def train_members(
             task = outcome.task
             if made is not None:
                 files.save(task.member, *made, classes)
+                with suppress(KeyError, OSError):  # its worker has gone since
+                    kept[task.member] = cluster.client.scatter(
+                        made[1], workers=[outcome.worker], hash=False
+                    )
             if isinstance(task, CandidateTask):
                 best.add(new_rows)
                 journal_writer.best(best.text)

@@ -55,7 +55,6 @@ def load_dataset(
     limit: int | None = None,
     test_size: float = 0.2,
     seed: int = 0,
-    device: str = "cpu",
     reading: Reading | None = None,
     rare: Rare = "refuse",
     n_folds: int = 1,
@@ -77,7 +76,6 @@ def load_dataset(
     limit : take a stratified subset of so many training rows; the test set stays whole
     test_size : fraction of the rows kept for testing where the data bring no test set
     seed : decides the test split and the subset
-    device : "gpu" reads tables with cudf where it is installed
     reading : how a table is to be understood where it is not to be guessed
     rare, n_folds : what becomes of classes that are too rare for the test set and so many folds;
         see ``merge_or_drop``
@@ -100,8 +98,8 @@ def load_dataset(
         Anything the user can put right, in one line.
     """
     source = _load(
-        name, data_dir, target, device, reading or Reading(), task, groups,
-        images or ImageReading(), show_progress,
+        name, data_dir, target, reading or Reading(), task, groups, images or ImageReading(),
+        show_progress,
     )  # fmt: skip
     labels, classes = source.y, np.empty(0)
     rows = np.arange(len(labels))
@@ -229,8 +227,8 @@ def _limited(
 
 
 def _load(
-    name: str, data_dir: str | Path, target: str | None, device: str, reading: Reading,
-    task: Task | None, groups: str | None, images: ImageReading, show_progress: bool,
+    name: str, data_dir: str | Path, target: str | None, reading: Reading, task: Task | None,
+    groups: str | None, images: ImageReading, show_progress: bool,
 ) -> Source:  # fmt: skip
     path = Path(os.path.expanduser(name))
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
@@ -265,7 +263,7 @@ def _load(
         )
     if groups is not None:
         reading = replace(reading, leave_out=(*(reading.leave_out or ()), groups))
-    table = read_raw_table(path, target, task=task, device=device, **asdict(reading))
+    table = read_raw_table(path, target, task=task, **asdict(reading))
     source = Source(
         table.matrix() if table.is_plain else table.X,
         table.y,

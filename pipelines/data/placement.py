@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +43,9 @@ class FoldedData:
     scaling : Scaling or Preparation
     weights : float64 array of shape (n_samples,), optional
         Of the training rows, as ``draw_bootstrap`` takes them.
+    placement : function of a ``FoldedData``, optional
+        Places the rows that all tasks take where they compute, and returns them: an object
+        with ``nbytes``. A worker calls it when the data come, see ``Placed``.
     token : str
         Names this data set among all that a worker process has seen.
     """
@@ -51,6 +57,7 @@ class FoldedData:
     folds: Sequence[Fold]
     scaling: Scaling | Preparation
     weights: np.ndarray | None = None
+    placement: Callable[[FoldedData], Any] | None = None
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
@@ -59,6 +66,16 @@ class FoldedData:
         return cls(
             dataset.X_train, dataset.y_train, dataset.X_test if X_test is None else X_test,
             dataset.y_test, folds, dataset.scaling,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays in host memory."""
+        arrays = self.X, self.y, self.X_test, self.y_test, self.weights, *chain(*self.folds)
+        return sum(
+            int(one.memory_usage().sum()) if hasattr(one, "memory_usage")
+            else getattr(one, "nbytes", 0)
+            for one in arrays
         )  # fmt: skip
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
@@ -93,6 +110,41 @@ class FoldedData:
         return to_device(_single(scaling.transform(self.X), device), device)
 
 
+class Placed:
+    """What tasks share, with its rows where they compute: a value that Dask holds and counts.
+
+    Every worker that it reaches, by the network or from another worker, is sent what lies on the
+    host, and places the rows itself as they come: none come back from a device to be sent on.
+    When Dask lets go of it, what lies on the device is freed.
+
+    Parameters
+    ----------
+    shared : a ``FoldedData``, or what has one as ``data``; anything else is taken as it is
+    """
+
+    def __init__(self, shared: Any) -> None:
+        self.shared = shared
+        self._data = getattr(shared, "data", shared)
+        self._rows: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _placed, (self.shared,)
+
+    def __sizeof__(self) -> int:  # which dask.sizeof asks
+        return sum(getattr(one, "nbytes", 0) for one in (self._data, self._rows))
+
+
+def _placed(shared: Any) -> Placed:
+    placed = Placed(shared)
+    data = placed._data
+    if getattr(data, "placement", None) is not None:
+        # What fails here fails in the tasks, which place what is missing: their rows say why.
+        with suppress(Exception):
+            placed._rows = data.placement(data)
+        weakref.finalize(placed, forget, data.token)
+    return placed
+
+
 def _single(X: Any, device: str) -> Any:
     """Return single precision on a GPU; on a CPU the array as it is."""
     return X if device == "cpu" else X.astype(np.float32, copy=False)
@@ -111,6 +163,13 @@ def cached(key: tuple[str, str], make: Callable[[], Any]) -> Any:
         return _cache[key]
 
 
+def forget(token: str) -> None:
+    """Drop what ``cached`` keeps of a data set."""
+    with _lock:
+        for key in [key for key in _cache if key[0] == token]:
+            del _cache[key]
+
+
 def to_device(array: np.ndarray, device: str) -> Any:
     """Return ``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
     if device == "cpu":
@@ -122,4 +181,4 @@ def to_device(array: np.ndarray, device: str) -> Any:
 
 def to_host(array: Any) -> np.ndarray:
     """Return a numpy array with the content of a numpy or cupy array."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    return array.get() if hasattr(array, "get") else array

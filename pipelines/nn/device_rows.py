@@ -33,6 +33,11 @@ class DeviceRows:
     brightest: float = 1.0
 
     @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        return self.X.nbytes + self.one_hot.nbytes
+
+    @property
     def device(self) -> torch.device:
         return self.X.device
 

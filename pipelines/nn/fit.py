@@ -15,7 +15,13 @@ from pipelines.data.bootstrap import Bootstrap
 from pipelines.data.dataset import rows_of
 from pipelines.data.placement import FoldedData, cached
 from pipelines.data.preparation import Preparation
-from pipelines.nn.device_rows import place_images, place_parts, place_rows, relative_scaling
+from pipelines.nn.device_rows import (
+    DeviceRows,
+    place_images,
+    place_parts,
+    place_rows,
+    relative_scaling,
+)
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member
 from pipelines.nn.settings import Training
@@ -235,14 +241,28 @@ def place(
             Part(slot * n + rows, own, None, slot * n + out_of_bag, weights[out_of_bag])
             for slot, (rows, out_of_bag, own) in enumerate(trios)
         ], n, n_rows)  # fmt: skip
-    as_they_came = training.optimizer is not None and inputs.image_shape is not None
-    scaling: Any = data.scaling_for if as_they_came else partial(relative_scaling, data)
+    scaling: Any = (
+        data.scaling_for if _as_they_came(inputs, training) else partial(relative_scaling, data)
+    )
     parts = [
         Part(rows, own, scaling(rows), out_of_bag, weights[out_of_bag])
         for rows, out_of_bag, own in trios
     ]
-    rows = (place_images if as_they_came else place_rows)(data, inputs.n_classes, training.device)
+    rows = rows_of_all_tasks(data, inputs=inputs, training=training)
     return Stack(candidate, inputs, rows, parts, 0, n_rows)
+
+
+def rows_of_all_tasks(data: FoldedData, *, inputs: Inputs, training: Training) -> DeviceRows:
+    """Place the rows that every network is trained on, once in this process.
+
+    For data whose preparation is not a task's own, see ``place``.
+    """
+    where = place_images if _as_they_came(inputs, training) else place_rows
+    return where(data, inputs.n_classes, training.device)
+
+
+def _as_they_came(inputs: Inputs, training: Training) -> bool:
+    return training.optimizer is not None and inputs.image_shape is not None
 
 
 def networks_that_fit(

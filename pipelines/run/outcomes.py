@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from pipelines.data.placement import Placed
 from pipelines.run.events import Line, ProgressReporter
 
 
@@ -102,6 +103,8 @@ def measured(
     """
     from numba.core.event import install_timer
 
+    if isinstance(shared, Placed):
+        shared = shared.shared
     arguments = [[one and one["result"] for one in needed]] if needs_of(task) else []
     reporter = ProgressReporter(task.name, _here(), line()) if line else None
     named = {"report": reporter} if reporter else {}

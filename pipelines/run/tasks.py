@@ -9,12 +9,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup.settings import TOPIC
 from cluster_setup.workers import forecast_workers
+from pipelines.data.placement import Placed
 from pipelines.run.batching import in_batches, measured_together
 from pipelines.run.errors import RunStopped
 from pipelines.run.events import Line, Message, ProgressEvent, to_scheduler
@@ -38,6 +39,7 @@ Batch = tuple[AnyTask, ...]  # the tasks of one of Dask's
 
 RETRIES = 2  # of a task that raised
 SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
+SECONDS_FOR_COPIES = 60  # of the shared data, one a host, before others of that host ask for theirs
 SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
 SECONDS_BETWEEN_EVENTS = 0.1
 RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
@@ -302,7 +304,7 @@ class OnCluster(_Runner):
             try:
                 left = until - time.monotonic()
                 self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
-                data = self.client.scatter(shared, hash=False)
+                data = self.client.scatter(Placed(shared), hash=False)
                 self._copies = self._copy_to_every_worker(data)
                 return data
             except (TimeoutError, OSError, RuntimeError) as error:
@@ -317,19 +319,29 @@ class OnCluster(_Runner):
                 time.sleep(0.2)
 
     def _copy_to_every_worker(self, data: Future) -> list[Future]:
-        """Have each worker fetch the data before its first task.
+        """Have each worker fetch the data before its first task, and each host but once.
 
-        Not by ``scatter(broadcast=True)``: its scheduler waits for ever for a copy on a
-        worker that died meanwhile.
+        A worker takes them from one of its own host where there is one that has them. Not by
+        ``scatter(broadcast=True)``: its scheduler waits for ever for a copy on a worker that
+        died meanwhile.
         """
-        workers = list(self.client.scheduler_info(n_workers=-1)["workers"])
-        return [
-            self.client.submit(
-                _fetched, data, key=f"fetch-{data.key}-{number}", workers=[worker],
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        one_a_host = {worker["host"]: address for address, worker in workers.items()}
+
+        def fetch(address: str) -> Future:
+            return self.client.submit(
+                _fetched, data, key=f"fetch-{data.key}-{address}", workers=[address],
                 allow_other_workers=True, priority=1000, pure=False,
-            )
-            for number, worker in enumerate(workers)
-        ]  # fmt: skip
+            )  # fmt: skip
+
+        first = [fetch(address) for address in one_a_host.values()]
+        if len(first) > 1:
+            from distributed import as_completed
+
+            with suppress(TimeoutError):  # then some get them from afar
+                done = as_completed(first, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
+                deque(done, maxlen=0)
+        return first + [fetch(address) for address in workers if address not in one_a_host.values()]
 
 
 def _fetched(data: Any) -> None:

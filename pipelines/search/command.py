@@ -107,9 +107,10 @@ class SearchJob(job.Job[Chosen]):
 
     def execute(self, session: Session, cluster: Cluster) -> dict[str, Any]:
         """Score all candidates on all splits, then refit the best."""
-        from pipelines.search.ranking import failures, tabulate
+        from pipelines.search.ranking import failures, import_ahead, tabulate
         from pipelines.search.running import tasks_for_workers
 
+        import_ahead(cluster.client)
         n_workers = cluster.runner.n_workers
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)

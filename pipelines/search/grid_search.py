@@ -301,8 +301,12 @@ class SharedParallel:
         left_out = OWN + LEFT_BEHIND if isinstance(self._runner, OnCluster) else OWN
         nothing: Any = None  # a search tests no rows at its end
         splits = [(numbers(call["train"]), numbers(call["test"])) for call in by_split.values()]
+        devices = [kind.device for kind in self._kinds if hasattr(kind, "device")]
         return _Search(
-            _SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none")),
+            _SearchData(
+                first["X"], first["y"], nothing, nothing, (), Scaling("none"),
+                placement=partial(_SearchData.scaled, device=devices[0]) if devices else None,
+            ),
             tuple(
                 Candidate(
                     "search", call["parameters"] or {}, call["estimator"] if one is None else one

@@ -1,9 +1,11 @@
-"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe if they are many."""
+"""Rows of cells -> one line for each candidate -> the best, by dask.dataframe on a cluster."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from pipelines.run.errors import RunStopped
 from pipelines.run_folder import columns
 from pipelines.run_folder.names import FAILED, OK
-from pipelines.run_folder.ranking import VALUES, candidates_of, ranked
+from pipelines.run_folder.ranking import VALUES, candidates_of, means_of, ranked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pipelines.run.tasks import Runner
 
 PARTITIONS = 8
-ROWS_FOR_DASK = 100_000  # fewer are reduced before it is imported
+ROWS_FOR_WORKERS = 100_000  # fewer are reduced before workers have imported what they need
 
 Row = dict[str, Any]
 
@@ -59,26 +61,38 @@ def reduce_scores(
 ) -> pd.DataFrame:
     """Return the candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
 
+    Each candidate's cells are in one partition, so that the result is the same to the bit.
+
     Parameters
     ----------
     client : distributed.Client, optional
-        Where to compute; by default on threads of this process.
+        Of other processes: ``dask.dataframe`` takes 0.03 s more than pandas, once imported; many
+        rows are reduced on workers. Else this process does without its import, 0.2 s.
     """
     parameters = list(parameters)
-    if len(results) < ROWS_FOR_DASK:
+    if not has_other_processes(client):
         return candidates_of(results, parameters, n_folds)
 
-    import dask
     import dask.dataframe as dd
 
-    frame = dd.from_pandas(results[[*parameters, *VALUES]], npartitions=PARTITIONS)
-    by_candidate = frame.groupby(parameters)
-    values = by_candidate[VALUES]
-    mean, std, n_ok, n_cells = dask.compute(
-        values.mean(), values.std(ddof=0), by_candidate["score"].count(), by_candidate.size(),
-        scheduler="threads" if client is None else client,
-    )  # fmt: skip
-    return ranked(mean, std, n_ok, n_cells, n_folds)
+    cells = results[[*parameters, *VALUES]]
+    cells = cells.assign(number=cells.groupby(parameters).ngroup())
+    cells = cells.sort_values("number", kind="stable").set_index("number")
+    frame = dd.from_pandas(cells, npartitions=PARTITIONS)
+    means = frame.map_partitions(means_of, parameters, meta=means_of(cells.iloc[:0], parameters))
+    on_workers = len(cells) >= ROWS_FOR_WORKERS
+    return ranked(means.compute(scheduler=client if on_workers else "threads"), n_folds)
+
+
+def has_other_processes(client: Client | None) -> bool:
+    """Return whether the workers of a client are not in this process."""
+    return client is not None and not client.scheduler.address.startswith("inproc://")
+
+
+def import_ahead(client: Client | None) -> None:
+    """Import what ``reduce_scores`` needs in the background, while the workers compute."""
+    if has_other_processes(client):
+        Thread(target=import_module, args=["dask.dataframe"]).start()
 
 
 def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:

@@ -63,6 +63,9 @@ def grid_problem(
         for point in candidates_of(axes)
     ]
     kind = SVRs() if "epsilon" in axes else SVCs(solver, settings.device)
+    if not data.scaling.learns:  # else each split has rows of its own
+        device = load_backend(solver, settings.device).device
+        data = replace(data, placement=partial(FoldedData.scaled, device=device))
     groups = group_candidates([one.estimator for one in candidates], scorer, kinds=(kind,))
     return Problem(
         data, tuple(candidates), splits, scorer, tuple(groups), tuple(axes), settings.device

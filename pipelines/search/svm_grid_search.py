@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -198,7 +198,16 @@ class SVMGridSearch(GridSearch):
             tol=self.tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes,
             n_jobs=getattr(self, "_n_threads", None), probability=self._asks_probabilities,
         )  # fmt: skip
-        return made.with_backend(solver, device) if isinstance(made, BackendSVC) else made
+        if not isinstance(made, BackendSVC):
+            return made
+        client = self.client
+
+        def on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+            scattered = client.scatter(list(arguments), hash=False)
+            return client.submit(function, *scattered, pure=False).result()
+
+        # The GPUs are the workers': a context of this process would stand beside theirs.
+        return made.with_backend(solver, device, None if client is None else on_a_worker)
 
     @property
     def _asks_probabilities(self) -> bool:

@@ -38,9 +38,8 @@ _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 @cache
 def _names_cloned(kind: type[PathEstimator]) -> frozenset[str]:
     """Return attributes that an unfitted copy has: parameters, and what is set by a method."""
-    return frozenset(
-        {*kind._get_param_names(), "backend", "_metadata_request", "_sklearn_output_config"}
-    )
+    set_by_methods = "backend", "elsewhere", "_metadata_request", "_sklearn_output_config"
+    return frozenset({*kind._get_param_names(), *set_by_methods})
 
 
 class PathEstimator(BaseEstimator):

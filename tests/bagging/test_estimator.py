@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipelines import BaggedNets
 from pipelines.bagging.reductions import as_dask_array, reduce_members
-from pipelines.nn.member import Ensemble
+from pipelines.nn.member import Ensemble, Member
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
@@ -61,10 +62,19 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
         assert candidate.candidate.network == "conv"
 
 
-def test_the_seed_decides_and_workers_do_not(fitted: BaggedNets, four_workers: Client) -> None:
-    said = fitted.member_proba(X)
+def test_the_seed_decides_and_workers_do_not(
+    fitted: BaggedNets, four_workers: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, answers = fitted.member_proba(X), fitted.predict_ensemble(X)
     there = clone(fitted).set_params(client=four_workers).fit(X, y)
-    np.testing.assert_array_equal(there.member_proba(X), said)
+    with monkeypatch.context() as here:
+        here.setattr(Member, "predict_proba", None)  # workers ask the members, on their devices
+        np.testing.assert_array_equal(there.member_proba(X), said)
+        theirs = there.predict_ensemble(X)
+    for one in fields(answers):
+        np.testing.assert_allclose(
+            getattr(theirs, one.name), getattr(answers, one.name), rtol=1e-12
+        )
     other = clone(fitted).set_params(random_state=1).fit(X, y)
     assert not np.array_equal(other.member_proba(X), said)
 

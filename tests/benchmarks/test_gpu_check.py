@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import unittest
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from benchmarks.gpu import (
     cuml_fits,
     device,
     figures,
+    first_launches,
     formations,
+    path_grid,
 )
 from benchmarks.gpu.carry_out import FAILED, NOT_RUN, PASSED, Outcome
 from benchmarks.gpu.checks import CHECKS, Check, chosen, missing, needs_of
@@ -86,8 +89,50 @@ def test_where_the_path_solver_is_tested_cuml_is_not_asked_for():
 
 
 def test_all_checks_are_planned_to_end_in_time():
-    assert sum(check.planned for check in CHECKS) <= gpu_check.SECONDS < 600
+    assert sum(check.planned for check in CHECKS) <= 520 < gpu_check.SECONDS < 600
     assert all(check.limit == 2 * check.planned for check in CHECKS)
+
+
+def test_the_cheapest_proof_comes_first():
+    launch, memcheck, racecheck, *others = CHECKS
+    assert launch.target.endswith(":launch_kernels")
+    names = [memcheck.name, racecheck.name]
+    assert names == ["memcheck finds nothing", "racecheck finds nothing"]
+    kinds = ["time" if check.name.startswith("time") else "results" for check in others]
+    assert kinds[: kinds.index("time")] == ["results"] * 10
+    sizes = [(d, n) for n in (6_000, 20_000, 60_000) for d in ("ovo", "ovr")]
+    names = [check.name for check in others]
+    places = [names.index(f"time of the study's grid, {d}, {n:,} rows") for d, n in sizes]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("status", [0, 9])
+def test_what_the_sanitizer_finds_fails_a_check(status, monkeypatch, tmp_path):
+    tool = write(tmp_path / "compute-sanitizer", f'#!/bin/sh\necho "$@"\nexit {status}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    figures.FIGURES.clear()
+    if status:
+        with pytest.raises(AssertionError, match="racecheck ended with status 9"):
+            first_launches.find_races()
+        return
+    first_launches.find_memory_errors()
+    (said,) = figures.FIGURES
+    assert said.startswith("memcheck: --tool memcheck --error-exitcode 9 ")
+    assert said.endswith("launch_kernels()")
+
+
+def test_without_the_sanitizer_it_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(unittest.SkipTest, match="compute-sanitizer is neither on PATH nor in"):
+        first_launches.find_races()
+
+
+def test_the_grid_is_timed_on_mnist_alone(monkeypatch):
+    monkeypatch.delenv("PLEASINGLY_DATA_DIR", raising=False)
+    with pytest.raises(unittest.SkipTest, match="needs MNIST"):
+        path_grid.ovr_60000()
 
 
 def test_checks_are_chosen_by_part_of_their_name():
@@ -95,7 +140,7 @@ def test_checks_are_chosen_by_part_of_their_name():
     assert [check.target for check in chosen(["CUPY", "torch"])] == [
         "tests/gpu/test_cupy.py", "tests/gpu/test_torch.py"
     ]  # fmt: skip
-    with pytest.raises(LookupError, match="part of a check's name, got 'cuppy'; there are 'cupy"):
+    with pytest.raises(LookupError, match="part of a check's name, got 'cuppy'; there are 'one"):
         chosen(["cuppy"])
 
 

@@ -1,6 +1,4 @@
-import sys
 import zipfile
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -11,9 +9,9 @@ import pytest
 from pipelines.data.tables import read_raw_table
 
 
-def read_table(path, target=None, device="cpu"):
+def read_table(path, target=None):
     """A plain table: its features as a matrix, its labels, and the names of the features."""
-    table = read_raw_table(path, target, task="classification", missing="refuse", device=device)
+    table = read_raw_table(path, target, task="classification", missing="refuse")
     assert table.is_plain
     return table.matrix(), table.y, list(table.kinds.numbers)
 
@@ -352,61 +350,3 @@ def test_single_array_under_the_name_of_an_npz(tmp_path, refused):
     with path.open("wb") as file:
         np.save(file, EXPECTED)
     refused(lambda: read_table(path), "--dataset", "single array")
-
-
-# cudf
-
-
-class FakeFrame:
-    def __init__(self, frame):
-        self.frame = frame
-
-    def to_pandas(self):
-        return self.frame
-
-
-@pytest.fixture
-def fake_cudf(monkeypatch):
-    """A cudf that writes down what it is asked to read."""
-    module, calls = ModuleType("cudf"), []
-
-    def reader(name, read):
-        def call(path, **how):
-            calls.append((name, path))
-            return FakeFrame(read(path, **how))
-
-        return call
-
-    module.read_csv = reader("read_csv", pd.read_csv)
-    module.read_parquet = reader("read_parquet", pd.read_parquet)
-    monkeypatch.setitem(sys.modules, "cudf", module)
-    return module, calls
-
-
-def test_cudf_reads_on_a_gpu(write, fake_cudf):
-    path = write(FRAME)
-    X, y, names = read_table(path, "species", device="gpu")
-    assert fake_cudf[1] == [(f"read_{path.suffix[1:]}", str(path))]
-    np.testing.assert_array_equal(X, EXPECTED)
-    assert type(X) is np.ndarray
-    assert y.tolist() == ["plum", "pear", "plum", "fig"]
-    assert names == ["width", "count", "ripe"]
-
-
-def test_cudf_is_left_alone_on_a_cpu(write, fake_cudf):
-    read_table(write(FRAME), "species", device="cpu")
-    assert fake_cudf[1] == []
-
-
-def test_without_cudf_pandas_reads(write, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cudf", None)
-    np.testing.assert_array_equal(read_table(write(FRAME), "species", device="gpu")[0], EXPECTED)
-
-
-def test_what_cudf_cannot_read_pandas_reads_or_explains(csv, fake_cudf, refused):
-    def fail(path, **how):
-        raise RuntimeError("no CUDA-capable device is detected")
-
-    fake_cudf[0].read_csv = fail
-    assert read_table(csv("a,b\n1,2\n"), "b", device="gpu")[1].tolist() == [2]
-    refused(lambda: read_table(csv("a,b\n1,2\n3,4,5\n"), "b", device="gpu"), "cannot be read")

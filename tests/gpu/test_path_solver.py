@@ -62,9 +62,10 @@ def test_the_same_input_gives_the_same_bits():
 
 
 def test_little_memory_gives_the_same_errors():
+    """Pair by pair, as 180,000 rows are solved, and MNIST on a card of 16 GB."""
     X, y, folds = digits()
     whole = agree(X, y, folds)
-    parts = agree(X, y, folds, memory_bytes=64 << 20)
+    parts = agree(X, y, folds, memory_bytes=24 << 20)
     assert np.abs(whole.n_errors - parts.n_errors).max() <= 1
 
 

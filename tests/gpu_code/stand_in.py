@@ -30,21 +30,23 @@ from numba import cuda
 from numba.cuda import dispatcher
 from numba.cuda.cudadrv import devices, driver
 
-# What an A100 and an H100 say of themselves (CUDA C++ Programming Guide, compute capabilities).
-CARDS = {
-    (8, 0): {
-        "MULTIPROCESSOR_COUNT": 108,
-        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 163 << 10,
-        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 164 << 10,
+# What cards say of themselves (CUDA C++ Programming Guide, compute capabilities): a T4, an A100, an
+# A10, an L40, an H100, a B200 and an RTX PRO 6000.
+CARDS: dict[tuple[int, int], dict[str, int]] = {
+    capability: {
+        "MULTIPROCESSOR_COUNT": n_multiprocessors,
+        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": (shared_kib - 1 if shared_kib > 64 else 64) << 10,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": shared_kib << 10,
         "MAX_REGISTERS_PER_MULTIPROCESSOR": 1 << 16,
-    },
-    (9, 0): {
-        "MULTIPROCESSOR_COUNT": 132,
-        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 227 << 10,
-        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
-        "MAX_REGISTERS_PER_MULTIPROCESSOR": 1 << 16,
-    },
-}
+        "MAX_THREADS_PER_MULTIPROCESSOR": 32 * n_warps,
+        "MAX_BLOCKS_PER_MULTIPROCESSOR": n_blocks,
+    }
+    for capability, n_multiprocessors, shared_kib, n_warps, n_blocks in (
+        ((7, 5), 40, 64, 32, 16), ((8, 0), 108, 164, 64, 32), ((8, 6), 72, 100, 48, 16),
+        ((8, 9), 142, 100, 48, 24), ((9, 0), 132, 228, 64, 32), ((10, 0), 148, 228, 64, 32),
+        ((12, 0), 188, 100, 48, 24),
+    )
+}  # fmt: skip
 
 
 class Device:

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
+from pipelines.bagging.reductions import reduce_members
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 from tests.command_runs import cells, record
 
-from .conftest import LONGER, said_by_members
+from .conftest import LONGER, SMALL, said_by_members
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
@@ -152,3 +154,27 @@ def test_help_needs_no_heavy_import() -> None:
             "assert not heavy, heavy\n"
         )
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_members_are_reduced_where_their_probabilities_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On workers, of those that were made in the session; from files of the others."""
+    read: list[int] = []
+    probabilities = MemberFiles.probabilities
+
+    def noted(self: MemberFiles, member: int) -> np.ndarray:
+        read.append(member)
+        return probabilities(self, member)
+
+    monkeypatch.setattr(MemberFiles, "probabilities", noted)
+    folder = tmp_path / "run"
+    assert main([*SMALL, "--workers", "2", "--results", str(folder), "--quiet"]) == 0
+    assert not read
+    files = MemberFiles(folder)
+    stored = np.stack([probabilities(files, member) for member in range(3)])
+    np.testing.assert_array_equal(said_by_members(folder), stored)
+    table = pd.read_parquet(folder / "test_predictions.parquet")
+    np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
+    assert main(["--resume", str(folder), "--explain", "7", "--quiet"]) == 0
+    assert set(read) == {0, 1, 2}

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,16 +9,6 @@ from hypothesis import strategies as st
 
 from pipelines.search import ranking
 from pipelines.search.ranking import ends_of_lists, reduce_scores
-
-
-@pytest.fixture(
-    scope="module", params=[0, ranking.ROWS_FOR_DASK], ids=["dask", "few"], autouse=True
-)
-def ways(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every rule holds of few rows, which Dask is not asked for, as of many."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "ROWS_FOR_DASK", request.param)
-        yield
 
 
 def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
@@ -81,12 +69,18 @@ def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
     assert ranked.loc[2, ["error_mean", "score_mean"]].isna().all()
 
 
-def test_a_cluster_gives_the_same(one_worker: Client) -> None:
+@pytest.mark.parametrize("few", [0, ranking.ROWS_FOR_WORKERS])
+def test_by_dask_the_result_is_the_same_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, one_worker: Client, few: int
+) -> None:
+    monkeypatch.setattr(ranking, "ROWS_FOR_WORKERS", few)
     rng = np.random.default_rng(0)
-    errors = {(C, g): rng.random(5).tolist() for C in (1.0, 2.0, 3.0) for g in (0.1, 0.2)}
-    here = reduce(errors, 5)
-    there = reduce_scores(table(errors), ["C", "gamma"], 5, one_worker)
-    pd.testing.assert_frame_equal(here, there)
+    cells = table({(C, g): rng.random(5).tolist() for C in range(20) for g in (0.1, 0.2, 0.3)})
+    cells.loc[[3, 77], ["error", "score"]] = np.nan
+    cells = cells.drop(index=50).sample(frac=1, random_state=0)  # a fold is still to come
+    here = reduce_scores(cells, ["C", "gamma"], 5)
+    there = reduce_scores(cells, ["C", "gamma"], 5, one_worker)
+    pd.testing.assert_frame_equal(here, there, check_exact=True)
 
 
 def algorithms(**scores: dict[float, float]) -> pd.DataFrame:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cluster_setup import open_cluster
 from cluster_setup.on_this_machine.devices import available_cores
 from pipelines import PathSVC, SVMGridSearch
 from pipelines.svm.backends.path import PathBackend
@@ -149,6 +152,22 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
         here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"]
     )
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
+
+
+@pytest.mark.slow
+def test_the_client_leaves_the_gpus_to_the_workers(
+    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
+) -> None:
+    """Also where it refits and calibrates; a context beside a worker's may not even be allowed."""
+    with open_cluster("local", 1) as client:
+        search = SVMGridSearch(
+            C, GAMMA, solver="cuml", device="gpu", client=client, probability=True
+        ).fit(X, y)
+        assert np.mean(search.predict(X) == y) > 0.9
+        assert search.predict_proba(X).shape == (len(X), 10)
+    touches = gpu_stand_in()
+    assert {what for _, what, _ in touches} >= {"import", "import-cuml", "to-device"}
+    assert os.getpid() not in {process for process, _, _ in touches}
 
 
 @pytest.mark.slow

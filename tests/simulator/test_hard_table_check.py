@@ -1,8 +1,8 @@
-"""The hard table of ``make gpu-check``, small, in the simulator."""
+"""The first checks of ``make gpu-check``, small, in the simulator."""
 
 import pytest
 
-from benchmarks.gpu import figures, hard_table
+from benchmarks.gpu import figures, first_launches, hard_table
 from pipelines.svm.cuda.launches import Launching
 
 
@@ -22,3 +22,7 @@ def test_it_passes_and_tells_the_iterations():
 def test_it_fails_where_newton_is_not_taken():
     with pytest.raises(AssertionError, match="Newton's method was not taken"):
         hard_table.compare_hard_table(60, gammas=(0.3,), Cs=(1.0, 10.0), n_folds=2)
+
+
+def test_one_launch_of_each_kernel_is_as_on_the_cpu():
+    first_launches.launch_kernels(24)

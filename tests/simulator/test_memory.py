@@ -65,6 +65,14 @@ def test_the_state_of_the_blocks_shrinks_with_the_memory(n_blocks):
     assert products == sorted(set(products))
 
 
+@pytest.mark.parametrize("members", [64, 365])
+def test_24_mib_of_the_gpu_check_are_for_pairs_alone(members):
+    plan = plan_memory(
+        **DIGITS, decision="ovo", free_bytes=24 << 20, n_blocks=2112, members=members, block_size=32
+    )
+    assert not plan.whole
+
+
 def test_blocks_are_given_up_where_the_least_members_do_not_fit():
     plan = plan_memory(**DIGITS, decision="ovo", free_bytes=16 << 20, block_size=32)
     assert plan.members == 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.data.tables.layout import MISSING, Layout, notice_layout, refuse_one_name_twice
 from pipelines.data.tables.npz import read_npz
@@ -22,7 +22,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 
 
 def read_frame(
-    path: str | Path, *, header: bool | None = None, device: str = "cpu", label: str | None = None
+    path: str | Path, *, header: bool | None = None, label: str | None = None
 ) -> tuple[pd.DataFrame, Layout | None]:
     """Read a file's columns; ``?``, ``NA`` and empty cells are missing.
 
@@ -32,7 +32,6 @@ def read_frame(
         Of text: commas, semicolons, tabs, bars or spaces between columns, with or without
         a header line. An .npz has the features in ``X``.
     header : whether the first line of a file of text names the columns; None looks at it
-    device : "gpu" reads .csv and .parquet with cudf where it is installed, else pandas does
     label : of an .npz the array of labels, which becomes a column; no other but ``X`` does
 
     Returns
@@ -67,43 +66,13 @@ def read_frame(
         layout = notice_layout(path, header)
         if layout is None:
             raise empty(path)
-    frame = _read_with_cudf(path, layout) if device == "gpu" else None
-    if frame is None:
-        frame = _read_with_pandas(path, layout)
+    frame = _read_with_pandas(path, layout)
     names = [str(name) for name in frame.columns]
     frame.columns = names
     refuse_one_name_twice(names, path)
     if frame.empty:
         raise empty(path)
     return frame, layout
-
-
-def _how(layout: Layout) -> dict[str, Any]:
-    return {
-        "sep": layout.separator,
-        "decimal": layout.decimal,
-        "header": 0 if layout.has_header else None,
-        "names": list(layout.names),
-        "na_values": list(MISSING),
-        "keep_default_na": False,
-        "skipinitialspace": True,
-    }
-
-
-def _read_with_cudf(path: Path, layout: Layout | None) -> pd.DataFrame | None:
-    """Return the table in host memory, or None where cudf cannot be used or cannot read it."""
-    try:
-        import cudf
-
-        if layout is None:
-            frame: pd.DataFrame = cudf.read_parquet(str(path)).to_pandas()
-        else:
-            frame = cudf.read_csv(str(path), **_how(layout)).to_pandas()
-    except Exception:
-        # Without a working driver cudf fails in several ways; and what is wrong with a file
-        # pandas says in one way on every machine.
-        return None
-    return frame
 
 
 def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
@@ -115,7 +84,12 @@ def _read_with_pandas(path: Path, layout: Layout | None) -> pd.DataFrame:
         with warnings.catch_warnings():
             # By default a surplus field makes the first column an index, silently.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, index_col=False, low_memory=False, **_how(layout))
+            return pd.read_csv(
+                path, index_col=False, low_memory=False, sep=layout.separator,
+                decimal=layout.decimal, header=0 if layout.has_header else None,
+                names=list(layout.names), na_values=list(MISSING), keep_default_na=False,
+                skipinitialspace=True,
+            )  # fmt: skip
     except pd.errors.EmptyDataError:
         raise empty(path) from None
     except Exception as error:  # pandas and pyarrow raise a dozen unrelated types

@@ -161,7 +161,6 @@ def read_raw_table(
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
     header: bool = False,
-    device: str = "cpu",
 ) -> RawTable:
     """Read a table as it comes, and say what its columns are.
 
@@ -175,7 +174,6 @@ def read_raw_table(
         with one; "refuse" is an error
     header, no_header : the first line of a file of text names the columns, or is a row
     number, category, leave_out : columns whose kind is not to be guessed
-    device : "gpu" reads with cudf where it is installed
 
     Raises
     ------
@@ -185,7 +183,7 @@ def read_raw_table(
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
     first_line_names = Reading(header=header, no_header=no_header).first_line_names
-    frame, layout = read_frame(path, header=first_line_names, device=device, label=label)
+    frame, layout = read_frame(path, header=first_line_names, label=label)
     name, how = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cuml.svm import SVC
 
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.backends.base import CellFit, OneByOne, Settings, join_problems
@@ -63,6 +62,9 @@ class CumlBackend(OneByOne):
             gc.collect()
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
+        # Here, for whoever plans a run reads this file, and cuml's import takes hold of a GPU.
+        from cuml.svm import SVC
+
         classes, codes = np.unique(y, return_inverse=True)
         binary, rows_of = [], []
         for problem in problems_of(len(classes), settings.decision):

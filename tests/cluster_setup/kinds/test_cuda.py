@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from distributed import LocalCluster
@@ -44,6 +45,33 @@ def test_cuda_with_more_workers_than_gpus(
 ) -> None:
     gpus(monkeypatch, ["H200"], installed=True)
     assert "--workers must be at most 1 with --cluster cuda" in refusal("cuda", workers=2)
+
+
+@pytest.mark.parametrize(
+    ("package", "driver", "needed"),
+    [("cupy-cuda13x", "535.183.01", 580), ("cupy-cuda13x", "580.65.06", None),
+     ("cupy-cuda12x", "535.183.01", None), ("cupy-cuda12x", "470.1", 525)],
+)  # fmt: skip
+def test_a_driver_that_is_too_old_is_named_beside_the_one_needed(
+    monkeypatch: pytest.MonkeyPatch, refusal: Refusal, package: str, driver: str, needed: int | None
+) -> None:
+    import pynvml
+
+    gpus(monkeypatch, ["V100"], installed=True)
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", lambda: driver)
+
+    def version(name: str) -> str:
+        if name != package:
+            raise PackageNotFoundError
+        return "14.2.0"
+
+    monkeypatch.setattr(devices, "version", version)
+    said = devices.old_driver()
+    assert (said is not None) == (needed is not None)
+    if needed is not None:
+        assert f"driver {needed} or newer, found {driver}; update it" in refusal("cuda")
 
 
 def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(monkeypatch: pytest.MonkeyPatch) -> None:

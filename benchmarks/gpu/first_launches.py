@@ -1,0 +1,76 @@
+"""One launch of each kernel, by itself and under NVIDIA's compute-sanitizer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+
+from benchmarks.gpu.figures import note
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = "compute-sanitizer"
+FOUND_SOMETHING = 9
+CS, GAMMAS = (0.1, 1e3), (0.01, 0.3)
+
+
+def launch_kernels(n_rows: int = 48, xp: Any = None) -> None:
+    """Search a tiny grid of a noisy table, one-vs-one and one-vs-rest.
+
+    All kernels of rbf are launched: sums of classes, SMO with Newton's method, scores.
+
+    Parameters
+    ----------
+    xp : array module; None for cupy
+
+    Raises
+    ------
+    AssertionError
+        The results are not the CPU's.
+    """
+    from pipelines.svm.cpu.path import cross_validate_path
+    from pipelines.svm.cuda.gpu import array_module
+    from pipelines.svm.cuda.path import measure_path_cuda
+
+    rng = np.random.default_rng(0)
+    y = np.arange(n_rows) % 3
+    X = (rng.normal(size=(n_rows, 4)) + 0.5 * y[:, None]).astype(np.float32)
+    rows = np.arange(n_rows)
+    folds = [(rows[rows % 2 == half], rows[rows % 2 != half]) for half in (0, 1)]
+    xp = array_module(xp)
+    for decision in ("ovo", "ovr"):
+        cpu = cross_validate_path(X, y, GAMMAS, CS, folds, decision=decision)
+        gpu, _ = measure_path_cuda(xp.asarray(X), y, GAMMAS, CS, folds, decision=decision)
+        np.testing.assert_array_equal(gpu.status, cpu.status)
+        np.testing.assert_allclose(gpu.objectives, cpu.objectives, rtol=1e-3, atol=1e-6)
+
+
+def find_memory_errors() -> None:
+    """Launch every kernel with each of its reads and writes checked."""
+    _under_sanitizer("memcheck")
+
+
+def find_races() -> None:
+    """Launch every kernel with what its threads share checked: no two without a barrier between."""
+    _under_sanitizer("racecheck")
+
+
+def _under_sanitizer(tool: str) -> None:
+    toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    program = shutil.which(TOOL) or shutil.which(TOOL, path=f"{toolkit}/bin:{toolkit}/{TOOL}")
+    if program is None:
+        raise SkipTest(f"{TOOL} is neither on PATH nor in {toolkit}; set CUDA_HOME")
+    done = subprocess.run(
+        [program, "--tool", tool, "--error-exitcode", str(FOUND_SOMETHING), sys.executable, "-c",
+         "from benchmarks.gpu.first_launches import launch_kernels; launch_kernels()"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    said = (done.stdout + done.stderr).strip()
+    assert done.returncode == 0, f"{tool} ended with status {done.returncode}\n{said}"
+    note(f"{tool}: {said.splitlines()[-1] if said else 'nothing said'}")

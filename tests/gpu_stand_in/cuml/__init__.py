@@ -1,0 +1,5 @@
+"""scikit-learn in cuML's place."""
+
+import cupy
+
+cupy.note("import-cuml")

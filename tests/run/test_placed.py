@@ -1,0 +1,140 @@
+"""What tasks share on a cluster is a value with device arrays in it, which Dask holds.
+
+A stand-in for cupy writes down copies; workers of two hosts have addresses of two.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import dask
+import numpy as np
+import pytest
+from dask.sizeof import sizeof
+from distributed import Client, Nanny, Scheduler, SpecCluster
+from distributed.comm import get_address_host
+from distributed.security import Security
+
+from cluster_setup.settings import SETTINGS
+from pipelines.data import placement
+from pipelines.data.placement import FoldedData, Placed
+from pipelines.data.scaling import Scaling
+from pipelines.run.tasks import OnCluster
+
+from .test_tasks import Number
+
+N_ROWS, N_FEATURES = 4000, 100
+HOST_BYTES, DEVICE_BYTES = 5 * N_ROWS + N_ROWS * N_FEATURES, 4 * N_ROWS * N_FEATURES
+
+
+def data_on(device: str) -> FoldedData:
+    X = np.random.default_rng(0).integers(0, 256, (N_ROWS, N_FEATURES), dtype=np.uint8)
+    y = (np.arange(N_ROWS) % 2).astype(np.int32)
+    return FoldedData(
+        X, y, X[:0], y[:0], (), Scaling("constants", 127.5, 73.61), weights=y.astype(np.uint8),
+        placement=partial(FoldedData.scaled, device=device),
+    )  # fmt: skip
+
+
+def total_on_gpu(data: FoldedData, task: Number) -> tuple[int, float]:
+    time.sleep(0.05)  # so that each worker has some
+    return os.getpid(), float(np.sum(data.scaled("gpu")))
+
+
+def total_on_cpu(data: FoldedData, task: Number) -> float:
+    return float(np.sum(data.scaled("cpu")))
+
+
+def transfers(dask_worker: Nanny) -> list[tuple[str, str]]:
+    log = dask_worker.transfer_incoming_log
+    return [(entry["who"], str(key)) for entry in log for key in entry["keys"]]
+
+
+def sizes(dask_scheduler: Scheduler) -> dict[str, int]:
+    return {str(key): task.nbytes for key, task in dask_scheduler.tasks.items() if task.who_has}
+
+
+def kept() -> int:
+    gc.collect()
+    return len(placement._cache)
+
+
+@pytest.mark.slow
+def test_the_data_go_once_to_a_host_and_once_to_a_device(
+    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
+) -> None:
+    security = Security.temporary()
+
+    def worker(host: str) -> dict[str, object]:
+        options = {"host": host, "nthreads": 1, "security": security, "dashboard": False}
+        return {"cls": Nanny, "options": options}
+
+    def spec(*hosts: str) -> dict[int, dict[str, object]]:
+        return dict(enumerate(map(worker, hosts)))
+
+    scheduler = {
+        "host": "127.0.0.1", "security": security, "protocol": "tls://", "dashboard": False,
+        "dashboard_address": "127.0.0.1:0",
+    }  # fmt: skip
+    hosts = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
+    with (
+        dask.config.set(SETTINGS),  # by its own, Dask would thin out what lies on every worker
+        SpecCluster(
+            spec(*hosts), {"cls": Scheduler, "options": scheduler}, security=security
+        ) as cluster,
+        Client(cluster, security=security, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(4)
+        runner, data = OnCluster(client), data_on("gpu")
+        some = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(40)]))
+        assert {outcome.result[1] for outcome in some} == {
+            float(np.sum(data.scaled("cpu").astype(np.float32)))
+        }
+        assert len({outcome.worker for outcome in some}) == 4
+        assert max(client.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
+        counted = Counter(
+            (get_address_host(sender) == get_address_host(receiver), key)
+            for receiver, came in client.run(transfers).items() for sender, key in came
+        )  # fmt: skip
+        (key,) = {key for _, key in counted if key.startswith("Placed")}
+        assert counted == {(False, key): 1, (True, key): 2}  # one over the network
+        cluster.worker_spec[4] = worker("127.0.0.2")
+        cluster.sync(cluster._correct_state)
+        client.wait_for_workers(5)
+        later = list(runner.outcomes(total_on_gpu, data, [Number(i) for i in range(50)]))
+        assert len({outcome.worker for outcome in later}) == 5
+        copies = [(process, nbytes) for process, what, nbytes in gpu_stand_in() if what != "import"]
+        assert sorted(nbytes for _, nbytes in copies) == [N_ROWS * N_FEATURES] * 5
+        assert {process for process, _ in copies} == {o.result[0] for o in later}  # none back
+        del runner
+        while any(client.run(kept).values()):
+            time.sleep(0.05)
+
+
+def test_it_is_the_same_on_cpus(four_workers: Client) -> None:
+    runner, data = OnCluster(four_workers), data_on("cpu")
+    found = {o.result for o in runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)])}
+    assert found == {float(np.sum(data.scaled("cpu")))}
+    assert max(four_workers.run_on_scheduler(sizes).values()) >= HOST_BYTES + DEVICE_BYTES
+    assert min(four_workers.run(kept).values()) == 1
+    del runner
+    while any(four_workers.run(kept).values()):
+        time.sleep(0.05)
+
+
+def test_what_cannot_be_placed_fails_in_its_tasks(four_workers: Client) -> None:
+    """Without cupy: the rows of the run say why, and the cluster lives."""
+    outcomes = list(OnCluster(four_workers).outcomes(total_on_gpu, data_on("gpu"), [Number(1)]))
+    assert [outcome.error for outcome in outcomes] == [
+        "ModuleNotFoundError: No module named 'cupy'"
+    ]
+
+
+def test_dask_counts_what_lies_on_the_host() -> None:
+    assert sizeof(Placed(data_on("cpu"))) >= HOST_BYTES
+    assert sizeof(Placed("anything")) < 1000
