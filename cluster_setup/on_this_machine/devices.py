@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 
 def available_cores() -> int:
@@ -16,12 +17,11 @@ def available_cores() -> int:
 
 def visible_gpus() -> list[str]:
     """Return names of the GPUs this process may use: NVML's, less those CUDA hides."""
+    if not _has_nvml():
+        return []
     import pynvml
 
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
+    pynvml.nvmlInit()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         names = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
@@ -29,6 +29,19 @@ def visible_gpus() -> list[str]:
     finally:
         pynvml.nvmlShutdown()
     return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@cache
+def _has_nvml() -> bool:
+    """Return whether there is NVML: to look for its library takes longer than a small fit."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    pynvml.nvmlShutdown()
+    return True
 
 
 def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[str]:

@@ -283,7 +283,7 @@ def _parts(rows: SplitRows, device: str) -> list[_Part]:
     whole, parts = dict[int, int](), []
     for place, number in enumerate(rows.numbers):
         train, asked = splits[number]
-        if len(np.unique(codes[train])) in (1, len(classes)):
+        if np.count_nonzero(np.bincount(codes[train])) in (1, len(classes)):
             whole[number] = place
             continue
         both = np.concatenate([train, asked])

@@ -124,12 +124,15 @@ def model_of(
     used = np.flatnonzero(out.support[0, -1])
     dual = np.zeros((len(problems), used.size))
     codes = layout.codes[used]
-    for p, problem in enumerate(problems):
-        if problem.second is None:
-            dual[p] = last[used, p]
-            continue
-        for own, other in ((problem.first, problem.second), (problem.second, problem.first)):
-            dual[p, codes == own] = last[used[codes == own], other]
+    if problems[0].second is None:
+        dual[:] = last[used].T
+    else:
+        number = np.empty((layout.n_classes, layout.n_classes), np.int64)
+        for p, problem in enumerate(problems):
+            number[problem.first, problem.second] = number[problem.second, problem.first] = p
+        for own in range(layout.n_classes):
+            others, columns = np.arange(layout.n_classes) != own, np.flatnonzero(codes == own)
+            dual[number[own, others][:, None], columns] = last[used[columns]][:, others].T
     return FittedPath(
         layout.classes, problems, layout.order[used],
         np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),

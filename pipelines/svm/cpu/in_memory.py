@@ -8,8 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
-from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
+from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
+from pipelines.svm.cpu.small_pairs import has_small_pairs, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.cpu.walk import walk
@@ -17,6 +18,9 @@ from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
+
+# In the place of a pair's number: all pairs, which are small.
+_ALL_PAIRS = -1
 
 _local = threading.local()
 
@@ -112,6 +116,10 @@ def solve_in_memory(
         out.decisions = search.empty_decisions()
 
     def solve(number: int, fold: int) -> None:
+        if number == _ALL_PAIRS:
+            for one in walk_small_pairs(search, kernel, exact is not None, fold, out):
+                solve(one, fold)
+            return
         rows = search.problems[number].pair_rows(search.layout)
         if not search.of_two:
             rows = rows[search.weights[fold, rows] > 0]
@@ -125,6 +133,9 @@ def solve_in_memory(
         mark_support(out.pairs[fold], out.support[fold])
         return finish(fold)
 
-    numbers = longest_first(search.layout, search.problems)
-    jobs = jobs_in_order(numbers, search.folds, len(kernel))
+    if out.pairs.dtype == np.float64 and has_small_pairs(search):
+        jobs: list[Job] = [[(_ALL_PAIRS, fold)] for fold in search.folds]
+    else:
+        numbers = longest_first(search.layout, search.problems)
+        jobs = jobs_in_order(numbers, search.folds, len(kernel))
     return solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)
