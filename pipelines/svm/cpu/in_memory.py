@@ -1,6 +1,5 @@
 """Binary problems from the kernel of all rows, or of a pair's, in memory."""
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -12,7 +11,7 @@ from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
 from pipelines.svm.cpu.small_pairs import has_small_pairs, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
-from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
@@ -21,24 +20,6 @@ Found = TypeVar("Found")
 
 # In the place of a pair's number: all pairs, which are small.
 _ALL_PAIRS = -1
-
-_local = threading.local()
-
-
-def scratch(n: int) -> np.ndarray:
-    """Return this thread's float32 (n, n) work space.
-
-    It is kept between calls: fresh pages cost as much as filling them.
-    """
-    flat = getattr(_local, "flat", None)
-    if flat is None or flat.size < n * n:
-        flat = _local.flat = np.empty(n * n, np.float32)
-    return flat[: n * n].reshape(n, n)
-
-
-def drop_scratch() -> None:
-    """Give this thread's work space back."""
-    _local.flat = None
 
 
 def _open_whole(

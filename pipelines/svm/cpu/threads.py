@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -49,8 +50,25 @@ def open_pool(n_threads: int | None) -> Iterator[Executor]:
     pool = ThreadPoolExecutor(threads) if threads > 1 else CallersThread()
     # To set a limit that is there takes longer than to look.
     free = any(one.num_threads > 1 for one in blas.lib_controllers if one.user_api == "blas")
-    with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
-        yield pool
+    try:
+        with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
+            yield pool
+    finally:
+        _local.flat = None  # the caller's, if that was the pool's thread
+
+
+_local = threading.local()
+
+
+def scratch(n: int) -> np.ndarray:
+    """Return this thread's float32 (n, n) work space.
+
+    It is kept between the problems of a pool: fresh pages cost as much as filling them.
+    """
+    flat = getattr(_local, "flat", None)
+    if flat is None or flat.size < n * n:
+        flat = _local.flat = np.empty(n * n, np.float32)
+    return flat[: n * n].reshape(n, n)
 
 
 class Clock:
