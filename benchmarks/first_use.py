@@ -1,7 +1,7 @@
 """A first use, with nothing compiled, beside ``SVC``: ``python -m benchmarks.first_use``.
 
-Two jobs: the command's default, the digits' grid; and from Python few noisy rows at a large
-gamma, which take Newton's method as well, so that everything that a search of a dense RBF kernel
+Two jobs: the command's default, the digits' grid; and from Python few noisy rows up to a large
+C, which take Newton's method as well, so that everything that a search of a dense RBF kernel
 can reach is compiled.  Each program is a process of its own; ours runs with an empty cache of
 numba's, again with what that has left, and its peer on all cores in turn with it.
 """
@@ -43,7 +43,7 @@ _NOISY = """
 import numpy as np
 from sklearn.datasets import make_classification
 X, y = make_classification(1500, 6, n_informative=4, n_redundant=0, flip_y=0.25, random_state=0)
-Cs, gammas = np.logspace(-1, 5, 5).tolist(), [2.0]
+Cs, gammas = np.logspace(-1, 5, 5).tolist(), [0.3]
 """
 _OURS = """
 from pipelines import SVMGridSearch

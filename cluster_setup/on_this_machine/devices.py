@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
@@ -40,12 +41,11 @@ def old_driver() -> str | None:
 
 def visible_gpus() -> list[str]:
     """Return names of the GPUs this process may use: NVML's, less those CUDA hides."""
+    if not _has_nvml():
+        return []
     import pynvml
 
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
+    pynvml.nvmlInit()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         names = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
@@ -53,6 +53,19 @@ def visible_gpus() -> list[str]:
     finally:
         pynvml.nvmlShutdown()
     return _restrict(names, uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@cache
+def _has_nvml() -> bool:
+    """Return whether there is NVML: to look for its library takes longer than a small fit."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    pynvml.nvmlShutdown()
+    return True
 
 
 def _restrict(names: list[str], uuids: list[str], visible: str | None) -> list[str]:

@@ -91,6 +91,9 @@ class InProcess(_Runner):
     def _reached(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results, reports: bool
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
+        if self.n_workers == 1 and not reports:  # to start a thread takes longer than a small task
+            yield from self._in_turn(work, shared, tasks, results)
+            return
         inbox: deque[Message] = deque()
         line: Line | None = (lambda: inbox.append) if reports else None
         waiting = sorted(tasks, key=lambda task: -task.cost)
@@ -115,6 +118,21 @@ class InProcess(_Runner):
                         yield outcome
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+    def _in_turn(
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], results: Results
+    ) -> Iterator[Outcome[AnyTask]]:
+        """Yield the outcomes of tasks that run one after another on the caller's thread."""
+        waiting = sorted(tasks, key=lambda task: -task.cost)
+        while waiting:
+            task = next(task for task in waiting if results.suffice(task))
+            waiting.remove(task)
+            try:
+                outcome = Outcome(task, **measured(work, shared, task, results.of(task)))
+            except Exception as error:
+                outcome = Outcome(task, error=describe(error))
+            results.keep(outcome)
+            yield outcome
 
 
 class OnCluster(_Runner):

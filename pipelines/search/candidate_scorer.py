@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -88,8 +88,8 @@ class CandidateScorer:
         )
 
     def score(
-        self, response: Response, estimator: Any, X: Any, truth: Any, part: str,
-        params: Mapping[str, Any],
+        self, response: Response, estimator: Any, see: Callable[[], tuple[Any, Any]], truth: Any,
+        part: str, params: Mapping[str, Any],
     ) -> Any:  # fmt: skip
         """Return the score of a part of the rows: a number, or one for each name.
 
@@ -98,13 +98,15 @@ class CandidateScorer:
         Parameters
         ----------
         estimator : fitted, or unfitted where the response has predictions only
-        X, truth : the rows as they were before the first step, and their targets
+        see : gives the rows as they were before the first step, and targets, if they are needed
+        truth : the targets
         params : what scorers are given besides, such as ``sample_weight``
         """
         if self._is_accuracy and response.classes is not None:
             wrong = int(np.count_nonzero(response.predict("predict", part) != np.asarray(truth)))
             accuracy = (len(truth) - wrong) / len(truth)
             return accuracy if self.given is not None else {ACCURACY: accuracy}
+        X, _ = see()
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
         if self.given is not None:

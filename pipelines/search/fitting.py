@@ -303,10 +303,9 @@ def _score(
     n_errors = None
     for part in scorer.parts:
         started = time.perf_counter()
-        # Scores are of the rows as they were before the first step.
-        X, truth = rows.part_of(split, part)
-        params = rows.score_params(split, part)
-        result[f"{part}_scores"] = scorer.score(response, estimator, X, truth, part, params)
+        truth, params = rows.targets(split, part), rows.score_params(split, part)
+        see = partial(rows.part_of, split, part)
+        result[f"{part}_scores"] = scorer.score(response, estimator, see, truth, part, params)
         if part == "test":
             if response.classes is not None:
                 wrong = response.predict("predict", part) != np.asarray(truth)

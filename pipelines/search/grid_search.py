@@ -114,6 +114,7 @@ class GridSearch(GridSearchCV):
         )  # fmt: skip
         self.client = client
 
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Search, then fit the best candidate on all rows; see ``GridSearchCV.fit``."""
         if self.client is None:
@@ -175,7 +176,7 @@ def _with_globals(function: Callable[..., Any], **names: Any) -> Callable[..., A
         inner.__closure__,
     )  # fmt: skip
     bound.__kwdefaults__ = inner.__kwdefaults__
-    return _fit_context(prefer_skip_nested_validation=False)(bound)
+    return bound
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,7 +101,9 @@ def check_scoring(name: str, classes: np.ndarray) -> None:
     }
     response = Response(0, 0, lambda method, part: made_up[method], classes=np.arange(len(classes)))
     trial = CandidateScorer((name,), labels=classes)
-    found = trial.score(response, PathSVC(), truth[:, None], truth, "test", {})[name]
+    found = trial.score(response, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[
+        name
+    ]
     if isinstance(found, str):
         raise InputError(
             f"{opt('scoring', name)} cannot score these {len(classes)} classes ({found}); "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import _fit_context, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
@@ -223,7 +223,8 @@ class SVMGridSearch(GridSearch):
             found |= methods_of(get_scorer(one) if isinstance(one, str) else one)
         return bool(found & {"predict_proba", "predict_log_proba"})
 
-    def fit(  # type: ignore[override]
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -247,7 +248,6 @@ class SVMGridSearch(GridSearch):
         ValueError
             Parameters or data cannot be used, or every fit failed.
         """
-        self._validate_params()
         self.calibration_: Calibration | None = None
         template = clone(self.estimator).set_params(kernel=self.kernel, probability=False)
         candidates = list(ParameterGrid(self._grid()))
@@ -260,17 +260,15 @@ class SVMGridSearch(GridSearch):
             name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS
         ):
             check_scoring(name, classes)  # before any fit is made
-        self._get_scorers()
         given: dict[str, Any] = {}
         if sample_weight is not None:
             given["sample_weight"] = _check_sample_weight(sample_weight, rows, dtype=np.float64)
             rows_that_count(rows, classes, codes, given["sample_weight"])
         if groups is not None:
             given["groups"] = groups
-        folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
-        if not folds:
-            raise ValueError(f"cv must give at least one fold, got none of {self.cv!r}")
+        folds: list[Any] = []
         if self.probability and self.refit:
+            folds = list(check_cv(self.cv, labels, classifier=True).split(rows, labels, groups))
             refuse_overlap(folds, len(labels))
         runner = self._choose_backend(sample_weight is not None)
         self._refuse_candidates(candidates, classes)

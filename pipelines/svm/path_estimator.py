@@ -35,11 +35,9 @@ from pipelines.svm.solutions import ITERATION_LIMIT
 _STORED_AS = {KernelMachine: "path_svc", KernelRegressor: "path_svr"}
 
 
-@cache
-def _names_cloned(kind: type[PathEstimator]) -> frozenset[str]:
-    """Return attributes that an unfitted copy has: parameters, and what is set by a method."""
-    set_by_methods = "backend", "elsewhere", "_metadata_request", "_sklearn_output_config"
-    return frozenset({*kind._get_param_names(), *set_by_methods})
+# What an unfitted copy has beside its parameters: what is set by a method.
+_SET_BY_METHODS = {"backend", "elsewhere", "_metadata_request", "_sklearn_output_config"}
+_IMMUTABLE = str | float | int | None
 
 
 class PathEstimator(BaseEstimator):
@@ -70,13 +68,20 @@ class PathEstimator(BaseEstimator):
     _rows_of_fit: Any
     _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Return the names of the parameters; scikit-learn reads the signature at each call."""
+        names: list[str] = super()._get_param_names()
+        return names
+
     def __sklearn_clone__(self) -> Self:
-        # scikit-learn's own asks for the signature each time, and a search clones thousands.
-        made = copy.copy(self)
+        # Without building anew: a search clones thousands.
+        names, made = _SET_BY_METHODS.union(self._get_param_names()), copy.copy(self)
         made.__dict__ = {
-            name: value if isinstance(value, str | float | int | None) else copy.deepcopy(value)
+            name: value if isinstance(value, _IMMUTABLE) else copy.deepcopy(value)
             for name, value in vars(self).items()
-            if name in _names_cloned(type(self))  # type: ignore[arg-type]
+            if name in names
         }
         return made
 
@@ -124,7 +129,7 @@ class PathEstimator(BaseEstimator):
                 self, X, y, dtype=(np.float64, np.float32), accept_sparse="csr", y_numeric=numeric,
             )  # fmt: skip
             rows = self._dense(X)
-        if not numeric:
+        if not numeric and y.dtype.kind not in "biu":  # integers are classes in any case
             check_classification_targets(y)
         if self.solver_kernel.is_given and rows.shape[0] != rows.shape[1]:
             raise ValueError(

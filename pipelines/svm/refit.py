@@ -10,7 +10,7 @@ from pipelines.data.dataset import rows_of
 from pipelines.data.placement import Fold as Split
 from pipelines.data.placement import FoldedData
 from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.backends.base import Cells
+from pipelines.svm.backends.base import Cells, Work
 from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
@@ -83,7 +83,7 @@ def calibrate(
     for some in [[split] for split in splits] if data.scaling.learns else [splits]:
         X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
         cells = Cells((gamma,), (C,), tuple(range(len(some))))
-        for fit in backend.fit_cells(X, data.y, some, cells, settings, decisions=True):
+        for fit in backend.fit_cells(Work(X, data.y, some, cells, settings, decisions=True)):
             if fit.decisions is None:
                 raise RuntimeError(f"split {len(decisions)} of the calibration {fit.status}")
             decisions.append(fit.decisions)

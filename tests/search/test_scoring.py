@@ -30,7 +30,9 @@ def score(
     known = {"predict": predicted, "decision_function": decisions}
     response = Response(0, 0, lambda method, part: known[method], classes=np.arange(len(classes)))
     scorer = CandidateScorer((name,), labels=classes)
-    return scorer.score(response, PathSVC(), truth[:, None], truth, "test", {})[name]
+    return scorer.score(response, PathSVC(), lambda: (truth[:, None], truth), truth, "test", {})[
+        name
+    ]
 
 
 def test_scores_are_scikit_learns_on_the_labels() -> None:

@@ -383,6 +383,12 @@ def test_kernels_that_are_given_are_searched_by_the_path() -> None:
         np.testing.assert_array_equal(ours.predict(rows), peer.predict(WINE))
 
 
+def test_folds_may_come_from_a_generator() -> None:
+    folds = (fold for fold in StratifiedKFold(3).split(X, y))
+    found = SVMGridSearch(C, GAMMA, cv=folds).fit(X, y)
+    assert found.n_splits_ == 3
+
+
 def test_folds_may_be_masks() -> None:
     half = np.arange(len(KINDS)) % 2 == 0
     masks = [(half, ~half), (~half, half)]

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from pipelines.data.scaling import Scaling
 from pipelines.svm.backends import Settings, load_backend
 from pipelines.svm.backends import path_cuda as wrapper
-from pipelines.svm.backends.base import Cells
+from pipelines.svm.backends.base import Cells, Work
 from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.path import cross_validate_path_cuda
 from pipelines.svm.kernel import RBF
@@ -26,7 +26,7 @@ def small_blocks(monkeypatch):
     validate, fit = (
         partial(whole, launching=few) for whole in (cross_validate_path_cuda, wrapper.fit_path_cuda)
     )
-    monkeypatch.setattr(load_backend("path", "gpu"), "cross_validate", validate)
+    monkeypatch.setattr(wrapper, "cross_validate_path_cuda", validate)
     monkeypatch.setattr(wrapper, "fit_path_cuda", fit)
 
 
@@ -40,8 +40,8 @@ def test_cells_are_those_of_the_cpu(decision):
     X, y, folds = data()
     settings = Settings(decision)
     cells = Cells(GAMMAS, CS, tuple(range(len(folds))))
-    ours = load_backend("path", "gpu").fit_cells(X, y, folds, cells, settings, decisions=True)
-    cpus = load_backend("path", "cpu").fit_cells(X, y, folds, cells, settings, decisions=True)
+    work = Work(X, y, folds, cells, settings, decisions=True)
+    ours, cpus = (load_backend("path", device).fit_cells(work) for device in ("gpu", "cpu"))
     assert len(ours) == len(GAMMAS) * len(folds) * len(CS)
     for our, cpu in zip(ours, cpus, strict=True):
         assert our.status == cpu.status == "ok"

@@ -17,7 +17,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.run_folder.names import NOT_CONVERGED
 from pipelines.svm.backends import BACKENDS, Settings, load_backend, resolve_backend
-from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Cells
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, Cells, Work
 from pipelines.svm.kernel import RBF
 from pipelines.svm.kernel_machine import KernelMachine
 
@@ -57,7 +57,7 @@ def test_fold_errors_are_scikit_learns(
 ) -> None:
     folds = list(splitter.split(X, y))
     device_X = to_device(X, backend.device)
-    cells = backend.fit_cells(device_X, y, folds, all_cells(CS, folds), Settings(decision))
+    cells = backend.fit_cells(Work(device_X, y, folds, all_cells(CS, folds), Settings(decision)))
     assert len(cells) == len(folds) * len(CS)
     for index, cell in enumerate(cells):
         train, validation = folds[index // len(CS)]
@@ -81,10 +81,11 @@ def test_decision_values_are_those_of_scikit_learn(
     rows = np.flatnonzero(y < n_classes)
     some_X, some_y = X[rows], y[rows]
     folds = list(StratifiedKFold(3).split(some_X, some_y))
-    fits = backend.fit_cells(
+    work = Work(
         to_device(some_X, backend.device), some_y, folds, all_cells(CS, folds),
         Settings(decision, device=backend.device), decisions=True,
     )  # fmt: skip
+    fits = backend.fit_cells(work)
     for index, fit in enumerate(fits):
         train, validation = folds[index // len(CS)]
         fitted = reference(CS[index % len(CS)], decision).fit(some_X[train], some_y[train])
@@ -97,11 +98,12 @@ def test_decision_values_are_those_of_scikit_learn(
 
 def test_a_split_is_handed_over_as_soon_as_it_is_done(backend: Backend) -> None:
     folds, seen, shares = list(StratifiedKFold(3).split(X, y)), [], []
-    fits = backend.fit_cells(
+    work = Work(
         to_device(X, backend.device), y, folds, all_cells(CS, folds),
         Settings(device=backend.device), report=shares.append,
         on_split=lambda g, split, found: seen.append((g, split, len(found))),
     )  # fmt: skip
+    fits = backend.fit_cells(work)
     assert sorted(seen) == [(0, split, 3) for split in range(3)]
     assert len(fits) == 9
     assert shares == sorted(shares)
@@ -117,7 +119,7 @@ def test_a_fit_in_numbers_predicts_as_the_cell_does(
     some_X, some_y, settings = X[rows], y[rows], Settings(decision, class_weight=class_weight)
     device_X, every = to_device(some_X, backend.device), np.arange(len(rows))
     (cell,) = backend.fit_cells(
-        device_X, some_y, [(every, every)], Cells((GAMMA,), (10.0,), (0,)), settings
+        Work(device_X, some_y, [(every, every)], Cells((GAMMA,), (10.0,), (0,)), settings)
     )
     support, coefficients, intercepts = backend.fit_parts(device_X, some_y, 10.0, GAMMA, settings)
     machine = KernelMachine(
@@ -132,7 +134,7 @@ def test_a_fit_that_is_cut_short_says_so(backend: Backend) -> None:
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     device_X = to_device(X, backend.device)
     cells = all_cells((1000.0,), folds)
-    (cell,) = backend.fit_cells(device_X, y, folds, cells, Settings(max_iter=2))
+    (cell,) = backend.fit_cells(Work(device_X, y, folds, cells, Settings(max_iter=2)))
     assert cell.status == NOT_CONVERGED
     assert cell.predictions is not None
     backend.fit_parts(device_X, y, 1000.0, GAMMA, Settings(max_iter=2))  # without a warning
@@ -142,11 +144,11 @@ def test_a_fit_without_memory_says_so(backend: Backend, monkeypatch: pytest.Monk
     def exhausted(*arguments: object, **options: object) -> None:
         raise MemoryError("std::bad_alloc")
 
-    step = "cross_validate" if hasattr(backend, "cross_validate") else "fit"
+    step = "search" if hasattr(backend, "search") else "fit"
     monkeypatch.setattr(backend, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
     device_X, cells = to_device(X, backend.device), all_cells((1.0,), folds)
-    (cell,) = backend.fit_cells(device_X, y, folds, cells, Settings())
+    (cell,) = backend.fit_cells(Work(device_X, y, folds, cells, Settings()))
     assert cell.status == OUT_OF_MEMORY
     assert cell.predictions is None
 
@@ -156,7 +158,7 @@ def test_a_training_part_of_one_class_fails(backend: Backend) -> None:
     folds = [(rows, np.arange(50)), (np.arange(100, 300), np.arange(50))]
     try:
         one, two = backend.fit_cells(
-            to_device(X, backend.device), y, folds, all_cells((1.0,), folds), Settings()
+            Work(to_device(X, backend.device), y, folds, all_cells((1.0,), folds), Settings())
         )
     except ValueError:  # the task then fails as a whole
         return

@@ -72,6 +72,13 @@ class SplitRows:
                 self._found[key] = _safe_split(self._estimator, X, y, *own)
         return self._found[key]
 
+    def targets(self, split: int, name: str) -> np.ndarray:
+        """Return the targets of a part; see ``part_of``."""
+        if isinstance(self.data.y, np.ndarray):
+            found: np.ndarray = self.data.y[self.splits[self.numbers[split]][name == "test"]]
+            return found
+        return self.part_of(split, name)[1]
+
     def train(self, split: int) -> tuple[Any, Any]:
         """Return training rows of a split and their targets."""
         X, y = self.part_of(split, "train")

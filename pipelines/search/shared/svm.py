@@ -20,7 +20,7 @@ from pipelines.run_folder.names import FAILED, NOT_CONVERGED
 from pipelines.search.shared.base import Report, Respond, Response, SharedFit, Split
 from pipelines.search.shared.rows import SplitRows
 from pipelines.svm.backends import Settings, load_backend
-from pipelines.svm.backends.base import CellFit, Cells
+from pipelines.svm.backends.base import CellFit, Cells, Work
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, Kernel, gamma_of
 
 # Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
@@ -247,9 +247,18 @@ class SVCs(KernelMachines):
                     report(min(1.0, (before + share * n) / total))
 
                 backend.fit_cells(
-                    part.X, part.codes, part.splits, cells, settings, decisions=decisions,
-                    on_split=on_split, report=reported, sample_weight=part.weights,
-                )  # fmt: skip
+                    Work(
+                        part.X,
+                        part.codes,
+                        part.splits,
+                        cells,
+                        settings,
+                        decisions,
+                        on_split,
+                        reported,
+                        part.weights,
+                    )
+                )
                 done += cells.n_cells
 
 
@@ -283,7 +292,7 @@ def _parts(rows: SplitRows, device: str) -> list[_Part]:
     whole, parts = dict[int, int](), []
     for place, number in enumerate(rows.numbers):
         train, asked = splits[number]
-        if len(np.unique(codes[train])) in (1, len(classes)):
+        if np.count_nonzero(np.bincount(codes[train])) in (1, len(classes)):
             whole[number] = place
             continue
         both = np.concatenate([train, asked])

@@ -88,7 +88,7 @@ class CellFit:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a call of ``Backend.fit_cells``: every gamma and C on every split.
+    """The cells of some work: every gamma and C on every split.
 
     Attributes
     ----------
@@ -113,6 +113,34 @@ def ignore(*_: Any) -> None:
     """Do nothing: the default of what is called with fits and progress."""
 
 
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Cells to fit, and what of them.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features) on the backend's device, scaled
+    y : int32 array of shape (n_samples,) on the host, class codes
+    splits : sequence of (training rows, rows to predict), all there are
+    decisions : whether decision values are wanted
+    on_split : called with the number of a gamma, the number of a split, and the fits of
+        every C, as soon as these are done
+    report : called with the fraction of the work that is done
+    sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
+        CPU alone takes it
+    """
+
+    X: Any
+    y: np.ndarray
+    splits: Sequence[Split]
+    cells: Cells
+    settings: Settings
+    decisions: bool = False
+    on_split: OnSplit = ignore
+    report: Callable[[float], None] = ignore
+    sample_weight: np.ndarray | None = None
+
+
 class Backend(ABC):
     """A way to fit kernel SVMs.
 
@@ -132,32 +160,8 @@ class Backend(ABC):
     shares_gammas = False
 
     @abstractmethod
-    def fit_cells(
-        self,
-        X: Any,
-        y: np.ndarray,
-        splits: Sequence[Split],
-        cells: Cells,
-        settings: Settings,
-        *,
-        decisions: bool = False,
-        on_split: OnSplit = ignore,
-        report: Callable[[float], None] = ignore,
-        sample_weight: np.ndarray | None = None,
-    ) -> list[CellFit]:
+    def fit_cells(self, work: Work) -> list[CellFit]:
         """Fit cells and predict.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features) on ``device``, scaled
-        y : int32 array of shape (n_samples,) on the host, class codes
-        splits : sequence of (training rows, rows to predict), all there are
-        decisions : whether decision values are wanted
-        on_split : called with the number of a gamma, the number of a split, and the fits of
-            every C, as soon as these are done
-        report : called with the fraction of the work that is done
-        sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
-            CPU alone takes it
 
         Returns
         -------
@@ -182,47 +186,26 @@ class Backend(ABC):
 class OneByOne(Backend):
     """A backend that fits one cell after the other, by an estimator."""
 
-    def fit_cells(
-        self,
-        X: Any,
-        y: np.ndarray,
-        splits: Sequence[Split],
-        cells: Cells,
-        settings: Settings,
-        *,
-        decisions: bool = False,
-        on_split: OnSplit = ignore,
-        report: Callable[[float], None] = ignore,
-        sample_weight: np.ndarray | None = None,
-    ) -> list[CellFit]:
-        assert sample_weight is None
-        found: list[CellFit] = []
+    def fit_cells(self, work: Work) -> list[CellFit]:
+        assert work.sample_weight is None
+        cells, found = work.cells, list[CellFit]()
         for (g, gamma), split in product(enumerate(cells.gammas), cells.splits):
             for C in cells.Cs:
-                found.append(self._fit_cell(X, y, C, gamma, splits[split], settings, decisions))
-                report(len(found) / cells.n_cells)
-            on_split(g, split, found[-len(cells.Cs) :])
+                found.append(self._fit_cell(work, C, gamma, split))
+                work.report(len(found) / cells.n_cells)
+            work.on_split(g, split, found[-len(cells.Cs) :])
         return found
 
-    def _fit_cell(
-        self,
-        X: Any,
-        y: np.ndarray,
-        C: float,
-        gamma: float,
-        split: Split,
-        settings: Settings,
-        decisions: bool,
-    ) -> CellFit:
-        train, asked = split
+    def _fit_cell(self, work: Work, C: float, gamma: float, split: int) -> CellFit:
+        train, asked = work.splits[split]
         try:
-            X_train = X[to_device(train, self.device)]
-            X_asked = X[to_device(asked, self.device)]
+            X_train = work.X[to_device(train, self.device)]
+            X_asked = work.X[to_device(asked, self.device)]
             started = perf_counter()
-            fitted = self.fit(X_train, y[train], C, gamma, settings)
+            fitted = self.fit(X_train, work.y[train], C, gamma, work.settings)
             between = perf_counter()
             predicted = to_host(fitted.predict(X_asked))
-            values = to_host(fitted.decision_function(X_asked)) if decisions else None
+            values = to_host(fitted.decision_function(X_asked)) if work.decisions else None
             ended = perf_counter()
         except MemoryError:
             return CellFit(status=OUT_OF_MEMORY)

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pipelines.data.placement import Fold as Split
 from pipelines.run_folder.names import FAILED, NOT_CONVERGED, OK
-from pipelines.svm.backends.base import (
-    OUT_OF_MEMORY,
-    Backend,
-    CellFit,
-    Cells,
-    OnSplit,
-    Settings,
-    ignore,
-)
+from pipelines.svm.backends.base import OUT_OF_MEMORY, Backend, CellFit, Settings, Work
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.multiclass import class_values
@@ -33,7 +24,6 @@ class PathBackend(Backend):
 
     shares_C = True
     shares_splits = True
-    cross_validate: Callable[..., PathResult] = staticmethod(cross_validate_path)
     fit_path: Callable[..., FittedPath] = staticmethod(fit_path)
 
     def __init__(self) -> None:
@@ -42,72 +32,46 @@ class PathBackend(Backend):
         self._key: tuple[Any, ...] = ()
         self._cache: dict[str, Any] = {}
 
-    def fit_cells(
-        self,
-        X: Any,
-        y: np.ndarray,
-        splits: Sequence[Split],
-        cells: Cells,
-        settings: Settings,
-        *,
-        decisions: bool = False,
-        on_split: OnSplit = ignore,
-        report: Callable[[float], None] = ignore,
-        sample_weight: np.ndarray | None = None,
-    ) -> list[CellFit]:
+    def fit_cells(self, work: Work) -> list[CellFit]:
         """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
-        found: dict[tuple[int, int], list[CellFit]] = {}
+        cells, found = work.cells, dict[tuple[int, int], list[CellFit]]()
 
         def fitted(result: PathResult, g: int, split: int, place: int | None = None) -> None:
-            if np.ptp(y[splits[split][0]]) == 0:
+            if np.ptp(work.y[work.splits[split][0]]) == 0:
                 found[g, split] = [CellFit(status=ONE_CLASS)] * len(cells.Cs)
             else:
                 place = split if place is None else place
-                found[g, split] = _fits(result, g, place, settings)
-            on_split(g, split, found[g, split])
+                found[g, split] = _fits(result, g, place, work.settings)
+            work.on_split(g, split, found[g, split])
 
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         try:
-            self.search(
-                X, y, splits, cells, settings, fitted, report,
-                return_predictions=True, return_decisions=decisions, **weights,
-            )  # fmt: skip
+            self.search(work, fitted)
         except MemoryError:
             return [CellFit(status=OUT_OF_MEMORY)] * cells.n_cells
         places = product(range(len(cells.gammas)), cells.splits)
         return [fit for place in places for fit in found[place]]
 
-    def search(
-        self,
-        X: Any,
-        y: np.ndarray,
-        splits: Sequence[Split],
-        cells: Cells,
-        settings: Settings,
-        on_fold: Callable[..., None],
-        report: Callable[[float], None],
-        **more: Any,
-    ) -> PathResult:
-        """Return ``cross_validate`` of some cells, one call at a time.
+    def search(self, work: Work, on_fold: Callable[..., None]) -> None:
+        """Cross-validate the cells, one call at a time.
 
         Parameters
         ----------
         on_fold : function of a result, the numbers of a gamma and of a split, and the split's
             place in the result where that is another, called as soon as its cells are known
-        more : what ``cross_validate`` takes besides
         """
+        cells = work.cells
         with self._one_at_a_time:
-            return self.cross_validate(
-                X, y, cells.gammas, cells.Cs, splits, **self.options(settings),
-                kept=self._cache_for(X, splits, settings), only=cells.splits,
-                on_fold=on_fold, on_progress=report, **more,
+            cross_validate_path(
+                work.X, work.y, cells.gammas, cells.Cs, work.splits,
+                **self.options(work.settings), kept=self._cache_for(work), only=cells.splits,
+                on_fold=on_fold, on_progress=work.report, return_predictions=True,
+                return_decisions=work.decisions, sample_weight=work.sample_weight,
             )  # fmt: skip
 
-    def _cache_for(
-        self, X: np.ndarray, splits: Sequence[Split], settings: Settings
-    ) -> dict[str, Any]:
+    def _cache_for(self, work: Work) -> dict[str, Any]:
         """Return the cache of tasks on the same rows, splits and kernel; drop any other."""
-        key = (X, *(rows for split in splits for rows in split), settings.kernel.name)
+        arrays = (rows for split in work.splits for rows in split)
+        key = (work.X, *arrays, work.settings.kernel.name)
         same = len(key) == len(self._key) and all(
             a is b for a, b in zip(key[:-1], self._key[:-1], strict=True)
         )

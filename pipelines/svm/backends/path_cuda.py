@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from pipelines.data.placement import Fold as Split
-from pipelines.svm.backends.base import Cells, Settings
+from pipelines.svm.backends.base import Settings, Work
 from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.cuda.fit import fit_path_cuda
 from pipelines.svm.cuda.path import cross_validate_path_cuda
-from pipelines.svm.path_result import PathResult
 
 
 class PathCudaBackend(PathBackend):
@@ -21,29 +17,19 @@ class PathCudaBackend(PathBackend):
 
     device = "gpu"
     shares_gammas = True
-    cross_validate = staticmethod(cross_validate_path_cuda)
     fit_path = staticmethod(fit_path_cuda)
 
-    def search(
-        self,
-        X: Any,
-        y: np.ndarray,
-        splits: Sequence[Split],
-        cells: Cells,
-        settings: Settings,
-        on_fold: Callable[..., None],
-        report: Callable[[float], None],
-        **more: Any,
-    ) -> PathResult:
+    def search(self, work: Work, on_fold: Callable[..., None]) -> None:
         """See ``PathBackend.search``; nothing ends before the launch, so nothing is reported."""
-        some = [splits[split] for split in cells.splits]
+        cells = work.cells
         with self._one_at_a_time:
-            result = self.cross_validate(
-                X, y, cells.gammas, cells.Cs, some, **self.options(settings), **more
-            )
+            result = cross_validate_path_cuda(
+                work.X, work.y, cells.gammas, cells.Cs, [work.splits[one] for one in cells.splits],
+                **self.options(work.settings), return_predictions=True,
+                return_decisions=work.decisions,
+            )  # fmt: skip
         for g, (place, split) in product(range(len(cells.gammas)), enumerate(cells.splits)):
             on_fold(result, g, split, place)
-        return result
 
     def options(self, settings: Settings) -> dict[str, Any]:
         return {"decision": settings.decision, **settings.svc}

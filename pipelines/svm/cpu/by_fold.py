@@ -9,6 +9,8 @@ from concurrent.futures import Executor, wait
 from queue import SimpleQueue
 from typing import TypeVar
 
+from pipelines.svm.cpu.threads import CallersThread
+
 Found = TypeVar("Found")
 Job = Sequence[tuple[int, int]]  # (problem, fold), one after another on a thread
 
@@ -73,7 +75,7 @@ def solve_by_fold(
             raise one
         return one
 
-    if pool is None:
+    if pool is None or isinstance(pool, CallersThread):  # each fold is given before the next
         for job in jobs:
             run(job)
             while not done.empty():

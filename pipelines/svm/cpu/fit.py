@@ -96,22 +96,19 @@ def _solve(search: Search, rows: np.ndarray, resources: Resources) -> Solutions:
     fits = search.kernel.is_given or (
         len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * resources.memory_bytes
     )
-    if not fits and search.one_vs_one:
-        return solve_pairwise(search, rows, [search.kernel], resources)[0]
-    out = search.empty_solutions()
-    if not fits:
+    out, scores = search.empty_solutions(), (lambda fold: None)  # a single fit has none
+    if fits:
+        shared = shared_products(rows, search.kernel, resources.pool)
+        kernel_values(shared, search.kernel, shared, resources.pool)
+        exact = resources.exact_kernel(rows, search.kernel)
+        solved = solve_in_memory(shared, exact, search, out, scores, resources)
+    elif search.one_vs_one:
+        solved = solve_pairwise(search, rows, None, out, scores, resources)
+    else:
         opened = partial(open_rows, rows, search.kernel, resources)
-        deque(solve_rest(search, opened, out, _nothing_more, resources), maxlen=0)
-        return out
-    shared = shared_products(rows, search.kernel, resources.pool)
-    kernel_values(shared, search.kernel, shared, resources.pool)
-    exact = resources.exact_kernel(rows, search.kernel)
-    deque(solve_in_memory(shared, exact, search, out, _nothing_more, resources), maxlen=0)
+        solved = solve_rest(search, opened, out, scores, resources)
+    deque(solved, maxlen=0)
     return out
-
-
-def _nothing_more(fold: int) -> None:
-    """Do nothing: a single fit has no scores."""
 
 
 def model_of(
@@ -124,12 +121,15 @@ def model_of(
     used = np.flatnonzero(out.support[0, -1])
     dual = np.zeros((len(problems), used.size))
     codes = layout.codes[used]
-    for p, problem in enumerate(problems):
-        if problem.second is None:
-            dual[p] = last[used, p]
-            continue
-        for own, other in ((problem.first, problem.second), (problem.second, problem.first)):
-            dual[p, codes == own] = last[used[codes == own], other]
+    if problems[0].second is None:
+        dual[:] = last[used].T
+    else:
+        number = np.empty((layout.n_classes, layout.n_classes), np.int64)
+        for p, problem in enumerate(problems):
+            number[problem.first, problem.second] = number[problem.second, problem.first] = p
+        for own in range(layout.n_classes):
+            others, columns = np.arange(layout.n_classes) != own, np.flatnonzero(codes == own)
+            dual[number[own, others][:, None], columns] = last[used[columns]][:, others].T
     return FittedPath(
         layout.classes, problems, layout.order[used],
         np.bincount(codes, minlength=layout.n_classes), dual, out.intercepts[0, :, -1].copy(),

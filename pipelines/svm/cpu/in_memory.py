@@ -1,6 +1,5 @@
 """Binary problems from the kernel of all rows, or of a pair's, in memory."""
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -8,33 +7,19 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.svm.cpu.blocks import class_pulls, copy_block, mark_support
-from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
+from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel, ExactRows
+from pipelines.svm.cpu.small_pairs import has_small_pairs, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
-from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
 
-_local = threading.local()
-
-
-def scratch(n: int) -> np.ndarray:
-    """Return this thread's float32 (n, n) work space.
-
-    It is kept between calls: fresh pages cost as much as filling them.
-    """
-    flat = getattr(_local, "flat", None)
-    if flat is None or flat.size < n * n:
-        flat = _local.flat = np.empty(n * n, np.float32)
-    return flat[: n * n].reshape(n, n)
-
-
-def drop_scratch() -> None:
-    """Give this thread's work space back."""
-    _local.flat = None
+# In the place of a pair's number: all pairs, which are small.
+_ALL_PAIRS = -1
 
 
 def _open_whole(
@@ -112,6 +97,10 @@ def solve_in_memory(
         out.decisions = search.empty_decisions()
 
     def solve(number: int, fold: int) -> None:
+        if number == _ALL_PAIRS:
+            for one in walk_small_pairs(search, kernel, exact is not None, fold, out):
+                solve(one, fold)
+            return
         rows = search.problems[number].pair_rows(search.layout)
         if not search.of_two:
             rows = rows[search.weights[fold, rows] > 0]
@@ -125,6 +114,9 @@ def solve_in_memory(
         mark_support(out.pairs[fold], out.support[fold])
         return finish(fold)
 
-    numbers = longest_first(search.layout, search.problems)
-    jobs = jobs_in_order(numbers, search.folds, len(kernel))
+    if out.pairs.dtype == np.float64 and has_small_pairs(search):
+        jobs: list[Job] = [[(_ALL_PAIRS, fold)] for fold in search.folds]
+    else:
+        numbers = longest_first(search.layout, search.problems)
+        jobs = jobs_in_order(numbers, search.folds, len(kernel))
     return solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)

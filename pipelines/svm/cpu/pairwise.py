@@ -1,203 +1,113 @@
-"""One-vs-one beyond memory: the kernel block of one pair of classes at a time."""
+"""One-vs-one beyond memory: the kernel block of one pair of classes at a time, fold by fold."""
 
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
-from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.in_memory import drop_scratch, open_block
+from pipelines.svm.cpu.by_fold import solve_by_fold
+from pipelines.svm.cpu.class_products import ClassProducts
+from pipelines.svm.cpu.in_memory import open_block
 from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_products
 from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
-from pipelines.svm.cpu.threads import Resources
-from pipelines.svm.kernel import Kernel
+from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.path_result import Scores
 from pipelines.svm.search import Search
 from pipelines.svm.solutions import Solutions
 
-# For each gamma and fold, places among the validation rows and their scores.
-_Pieces = list[list[list[tuple[np.ndarray, Scores]]]]
-
-
-def _gammas_at_once(search: Search, n: int, memory_bytes: int) -> int:
-    """Return for how many gammas the multipliers fit in half of the memory."""
-    one = 4 * n * search.layout.n_classes * search.settings.Cs.size * len(search.weights)
-    return max(1, int(0.5 * memory_bytes // one))
-
-
-def _rows_at_once(n: int, memory_bytes: int) -> int:
-    """Return for how many rows products and kernel against all rows fit in a quarter of it."""
-    return int(max(64, min(4096, 0.25 * memory_bytes // (3 * 4 * n))))
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """The search, its rows and its output: the arguments of ``solve_pairwise``."""
-
-    search: Search
-    rows: np.ndarray
-    kernels: Sequence[Kernel]
-    resources: Resources
-    solutions: list[Solutions]
-
-    def solve(self, number: int) -> None:
-        """Solve a pair for every gamma and fold, from products made once."""
-        search, kernels = self.search, self.kernels
-        members = search.problems[number].pair_rows(search.layout)
-        shared = shared_products(np.ascontiguousarray(self.rows[members]), search.kernel)
-        transform = None
-        if len(kernels) == 1:  # no other gamma needs the products
-            kernel_values(shared, kernels[0], out=shared)
-        for kernel, out in zip(kernels, self.solutions, strict=True):
-            if len(kernels) > 1:
-                transform = partial(_kernel_in_place, kernel=kernel)
-            for fold in search.folds:
-                places = np.flatnonzero(search.weights[fold][members])
-                exact = self.resources.exact_kernel(self.rows, kernel)
-                better = None if exact is None else partial(exact.of, members[places])
-                open_kernel = partial(open_block, shared, places, transform, better)
-                solve_pair(search, number, fold, members[places], open_kernel, out)
-        drop_scratch()
-
-    def solve_by_rows(self, number: int) -> None:
-        """Solve a pair whose block exceeds memory, for every gamma and fold."""
-        search = self.search
-        members = search.problems[number].pair_rows(search.layout)
-        for kernel, out in zip(self.kernels, self.solutions, strict=True):
-            for fold in search.folds:
-                some = members[search.weights[fold][members] > 0]
-                open_kernel = partial(open_rows, self.rows[some], kernel, self.resources)
-                solve_pair(search, number, fold, some, open_kernel, out)
-
-    def scores(self) -> tuple[_Pieces, np.ndarray]:
-        """Return scores of every gamma and fold, a block of rows at a time."""
-        search, rows, resources, kernels = self.search, self.rows, self.resources, self.kernels
-        n, n_folds, clock = len(rows), len(search.weights), resources.clock
-        pieces: _Pieces = [[[] for _ in range(n_folds)] for _ in kernels]
-        seconds = np.zeros((len(kernels), n_folds))
-        step = _rows_at_once(n, resources.memory_bytes)
-        for first in range(0, n, step):
-            shared = cross_products(rows[first : first + step], rows, search.kernel)
-            values = np.empty_like(shared)
-            clock.lap("distances")
-            for g, kernel in enumerate(kernels):
-                kernel_values(shared, kernel, values, resources.pool)
-                clock.lap("kernel")
-                exact = resources.exact_kernel(rows, kernel)
-                score = partial(_score_fold, search, values, first, exact, self.solutions[g])
-                scored = resources.pool.map(score, search.folds)
-                for fold, (at, found, spent) in zip(search.folds, scored, strict=True):
-                    pieces[g][fold].append((at, found))
-                    seconds[g, fold] += spent
-                clock.lap("score")
-        return pieces, seconds
-
-
-def _kernel_in_place(block: np.ndarray, kernel: Kernel) -> None:
-    kernel_values(block, kernel, out=block)
-
-
-def _pair_bytes(search: Search, number: int, one_gamma: bool) -> int:
-    """Return memory of a pair's kernel, and of its products where gammas or folds share them.
-
-    Beyond any for more rows than an inner solve can number.
-    """
-    n = len(search.problems[number].pair_rows(search.layout))
-    if n > MAX_ROWS:
-        return sys.maxsize
-    whole = one_gamma and all(weight.all() for weight in search.weights)
-    return 4 * n * n * (1 if whole else 2)
+Found = TypeVar("Found")
 
 
 def solve_pairwise(
     search: Search,
     rows: np.ndarray,
-    kernels: Sequence[Kernel],
+    products: ClassProducts | None,
+    out: Solutions,
+    finish: Callable[[int], Found],
     resources: Resources,
-    solutions: list[Solutions] | None = None,
-) -> list[Solutions]:
-    """Solve every pair for every gamma and fold, within memory for pairs' blocks.
+) -> Iterator[tuple[int, Found]]:
+    """Yield each fold, all pairs of which are solved, with what ``finish`` makes of it.
 
-    Pairs that fit beside each other are solved on the pool's threads, others one
-    after another, and those that do not fit from kernel rows.
+    Pairs that fit beside each other are solved on the pool's threads, others one after another,
+    and those that do not fit from kernel rows.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
-    kernels : one for each gamma
-    solutions : of each gamma, empty; by default new ones
-
-    Returns
-    -------
-    Solutions of each gamma, with ``coefficients``
+    products : of all rows, or None where they have no room
+        Those of a pair's training rows are then made for each fold.
+    out : Solutions, output
     """
-    pool, memory_bytes = resources.pool, resources.memory_bytes
-    solutions = solutions or [search.empty_solutions() for _ in kernels]
-    for out in solutions:
-        out.coefficients = search.empty_coefficients()
+    out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
-    needed = [_pair_bytes(search, number, len(kernels) == 1) for number in numbers]
-    pairs = _Pairs(search, rows, kernels, resources, solutions)
-    beside, n_solved = [], 0
-    for number, size in zip(numbers, needed, strict=True):
-        if size * resources.n_threads <= 0.8 * memory_bytes:
-            beside.append(number)
-        elif size <= 0.8 * memory_bytes:
-            pairs.solve(number)
+    room = 0.8 * resources.memory_bytes
+
+    def solve(number: int, fold: int, pool: Executor | None = None) -> None:
+        """Solve a pair on a fold; the threads of ``pool``, if given, make the kernel."""
+        members = search.problems[number].pair_rows(search.layout)
+        some = members[search.weights[fold][members] > 0]
+        if len(some) > MAX_ROWS or 4 * len(some) ** 2 > room:
+            opened = partial(open_rows, rows[some], search.kernel, resources)
         else:
-            pairs.solve_by_rows(number)
-        n_solved += number not in beside[-1:]
-        resources.on_progress(n_solved / len(numbers))
-    for n_beside, _ in enumerate(pool.map(pairs.solve, beside), 1):
-        resources.on_progress((n_solved + n_beside) / len(numbers))
-    for out in solutions:
-        list(pool.map(mark_support, out.pairs, out.support))
-    return solutions
+            if products is None:
+                block = shared_products(rows[some], search.kernel, pool)
+            else:
+                block = scratch(len(some))
+                products.between(some, some, block)
+            kernel_values(block, search.kernel, block, pool)
+            exact = resources.exact_kernel(rows, search.kernel)
+            better = None if exact is None else partial(exact.of, some)
+            opened = partial(open_block, block, np.arange(len(some)), None, better)
+        solve_pair(search, number, fold, some, opened, out)
+
+    def with_support(fold: int) -> Found:
+        mark_support(out.pairs[fold], out.support[fold])
+        return finish(fold)
+
+    sizes = [len(problem.pair_rows(search.layout)) for problem in search.problems]
+    beside = [n for n in numbers if resources.n_threads * 4 * sizes[n] ** 2 <= room]
+    alone = [n for n in numbers if n not in beside]
+    if not alone:
+        jobs = [[(number, fold)] for fold in search.folds for number in numbers]
+        yield from solve_by_fold(jobs, solve, with_support, resources.pool, resources.on_progress)
+        return
+    for turn, fold in enumerate(search.folds):
+        for done, number in enumerate(alone, 1):
+            solve(number, fold, resources.pool)
+            resources.on_progress((turn + done / len(numbers)) / len(search.folds))
+        list(resources.pool.map(partial(solve, fold=fold), beside))
+        resources.on_progress((turn + 1) / len(search.folds))
+        yield fold, with_support(fold)
 
 
-def solve_and_score_pairwise(
-    search: Search, rows: np.ndarray, kernels: Sequence[Kernel], resources: Resources
-) -> Iterator[tuple[tuple[int, int], Solutions, tuple[Scores, float]]]:
-    """Solve and score like the search in memory, with a pair's block per thread.
-
-    A pair's products are made once for all gammas and folds; the products of
-    validation rows with all rows once more, for scoring.
-
-    Yields
-    ------
-    Number of a gamma and of a fold, the gamma's solutions, the fold's scores and their seconds.
-    """
-    batch = _gammas_at_once(search, len(rows), resources.memory_bytes)
-    for at in range(0, len(kernels), batch):
-        some = kernels[at : at + batch]
-        solutions = solve_pairwise(search, rows, some, resources)
-        resources.clock.lap("solve")
-        pieces, seconds = _Pairs(search, rows, some, resources, solutions).scores()
-        for g, out in enumerate(solutions):
-            for fold in search.folds:
-                places, scored = zip(*pieces[g][fold], strict=True)
-                scores = Scores.of(scored, np.argsort(np.concatenate(places)))
-                yield (at + g, fold), out, (scores, seconds[g, fold])
-
-
-def _score_fold(
+def score_pairwise(
     search: Search,
-    values: np.ndarray,
-    first: int,
-    exact: ExactKernel | None,
+    rows: np.ndarray,
+    products: ClassProducts | None,
     solutions: Solutions,
+    resources: Resources,
     fold: int,
-) -> tuple[np.ndarray, Scores, float]:
-    """Return scores of the fold's validation rows among the rows of ``values``."""
-    began, validation = time.perf_counter(), search.validation[fold]
-    at = np.flatnonzero((validation >= first) & (validation < first + len(values)))
-    between = None if exact is None else lambda some: exact.between(first + some)
-    found = score_pairs(values, validation[at] - first, fold, solutions, search, between)
-    return at, found, time.perf_counter() - began
+) -> Scores:
+    """Return scores of a fold's validation rows, so few at a time that their kernel with all rows
+    takes a small share of memory."""
+    n, kernel, exact = len(rows), search.kernel, resources.exact_kernel(rows, search.kernel)
+    in_order = np.argsort(search.validation[fold])
+    validation, found = search.validation[fold][in_order], []
+    step = int(max(64, min(1024, 0.03 * resources.memory_bytes // (4 * n))))
+    for at in range(0, max(1, len(validation)), step):
+        some = validation[at : at + step]
+        if products is None:
+            values = cross_products(rows[some], rows, kernel)
+        else:
+            values = np.empty((len(some), n), np.float32)
+            products.between(some, np.arange(n), values)
+        kernel_values(values, kernel, out=values)
+        between = None if exact is None else lambda at, some=some: exact.between(some[at])
+        found.append(score_pairs(values, np.arange(len(some)), fold, solutions, search, between))
+    return Scores.of(found, np.argsort(in_order))

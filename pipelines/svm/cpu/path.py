@@ -13,8 +13,7 @@ from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.pairwise import solve_and_score_pairwise
-from pipelines.svm.cpu.pairwise_by_fold import solve_and_score_by_fold
+from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Clock, Resources, fits_in_memory, open_pool
@@ -109,20 +108,17 @@ def _search_all(
     """Yield every gamma, in order, on every fold."""
     if search.kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
         solve: Callable[..., Iterator[tuple[int, tuple[Scores, float]]]] = _solve_in_memory
-    elif not search.one_vs_one:
+    elif search.one_vs_one:
+        solve = _solve_pairwise
+    else:
         solve = _solve_rest
-    elif (products := products_by_class(search, rows, resources)) is not None or len(gammas) == 1:
-        solve = partial(solve_and_score_by_fold, products=products)
-    else:  # pairs share their products between gammas
-        kernels = [search.kernel.at(gamma) for gamma in gammas]
-        yield from solve_and_score_pairwise(search, rows, kernels, resources)
-        return
     for g, gamma in enumerate(gammas):
         out, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), on_progress)
         for fold, scored in solve(
             search.at(gamma), rows, out=out, resources=replace(resources, on_progress=at)
         ):
             yield (g, fold), out, scored
+        resources.clock.lap("solve and score")
 
 
 def _all_in_all(g: int, n_gammas: int, on_progress: Callable[[float], None], share: float) -> None:
@@ -142,7 +138,19 @@ def _solve_in_memory(
     exact = resources.exact_kernel(rows, search.kernel)
     score = partial(_score_fold, search, values, exact, out)
     yield from solve_in_memory(values, exact, search, out, score, resources)
-    resources.clock.lap("solve and score")
+
+
+def _solve_pairwise(
+    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
+) -> Iterator[tuple[int, tuple[Scores, float]]]:
+    products = products_by_class(search, rows, resources)
+
+    def score(fold: int) -> tuple[Scores, float]:
+        began = time.perf_counter()
+        found = score_pairwise(search, rows, products, out, resources, fold)
+        return found, time.perf_counter() - began
+
+    yield from solve_pairwise(search, rows, products, out, score, resources)
 
 
 def _solve_rest(
@@ -151,7 +159,6 @@ def _solve_rest(
     score = partial(_score_fold, search, None, None, out)
     opened = partial(open_rows, rows, search.kernel, resources)
     yield from solve_rest(search, opened, out, score, resources)
-    resources.clock.lap("solve and score")
 
 
 def _score_fold(

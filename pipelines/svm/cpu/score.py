@@ -1,8 +1,7 @@
 """Predictions of every C of a fold, by one matrix product for each class and LIBSVM's votes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 
@@ -33,36 +32,44 @@ def pair_parts(
     kernel : float (n_rows, n) between the rows to score and all sorted rows
     coefficients : float (n, n_classes, n_C or more)
 
-    Returns an array (n_classes, n_rows, n_classes, n_C) of the kernel's dtype.
+    Returns an array (n_classes, n_classes, n_C, n_rows) of the kernel's dtype.
     """
     parts = []
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
         factors = coefficients[columns, :, :n_C].astype(kernel.dtype)
         product = kernel[:, columns] @ factors.reshape(columns.stop - columns.start, -1)
-        parts.append(product.reshape(-1, layout.n_classes, n_C))
+        parts.append(product.reshape(-1, layout.n_classes, n_C).transpose(1, 2, 0))
     return np.stack(parts)
 
 
 def pair_decisions(parts: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
-    """Return the decision values of every pair, float64 (n_pairs, n_rows, n_C).
+    """Return the decision values of every pair, float64 (n_pairs, n_C, n_rows).
 
     Parameters
     ----------
-    parts : float array of shape (n_classes, n_rows, n_classes, n_C)
-        ``parts[a, v, b]``: what class a's support vectors add to the decision
-        value of the pair of a and b at row v.
+    parts : float array of shape (n_classes, n_classes, n_C, n_rows)
+        ``parts[a, b]``: what class a's support vectors add to the decision
+        values of the pair of a and b.
     intercepts : float64 array of shape (n_pairs, n_C)
     """
-    values = np.empty((len(intercepts), *parts.shape[1::2]))
-    for pair, (a, b) in enumerate(combinations(range(len(parts)), 2)):
-        np.add(parts[a, :, b], parts[b, :, a], out=values[pair])
-        values[pair] += intercepts[pair]
+    values = np.empty((*intercepts.shape, parts.shape[3]))
+    for a, pairs in _pairs_of_first(len(parts)):
+        np.add(parts[a, a + 1 :], parts[a + 1 :, a], out=values[pairs])
+    values += intercepts[:, :, None]
     return values
 
 
+def _pairs_of_first(n_classes: int) -> Iterator[tuple[int, slice]]:
+    """Yield each class, and the pairs of which it is the first: with each class after it."""
+    at = 0
+    for a in range(n_classes - 1):
+        yield a, slice(at, at + n_classes - 1 - a)
+        at += n_classes - 1 - a
+
+
 def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the predicted class numbers, int64 (n_rows, n_C).
+    """Return the predicted class numbers, int64 (n_C, n_rows).
 
     A decision value above 0 is a vote for the pair's first class, otherwise for
     its second; the lowest class wins a tie.
@@ -72,10 +79,10 @@ def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
     # A class's votes, and where those are equal the lower class's number, in one.
     votes = np.zeros((n_classes, *values.shape[1:]), np.int32)
     votes -= np.arange(n_classes, dtype=np.int32)[:, None, None]
-    for pair, (a, b) in enumerate(combinations(range(n_classes), 2)):
-        wins = values[pair] > 0
-        votes[a] += n_classes * wins
-        votes[b] += n_classes * ~wins
+    for a, pairs in _pairs_of_first(n_classes):
+        wins = values[pairs] > 0
+        votes[a] += n_classes * np.count_nonzero(wins, axis=0)
+        votes[a + 1 :] += n_classes * ~wins
     return -votes.max(axis=0).astype(np.int64) % n_classes
 
 
@@ -84,15 +91,17 @@ def undecided(values: np.ndarray, within: np.ndarray, n_classes: int) -> np.ndar
 
     values : from ``pair_decisions``; within : float64 (n_C,)
     """
-    near = (np.abs(values) < within).any(axis=0)
-    rows, places = np.nonzero(near)
-    close = values[:, rows, places]  # (n_pairs, n_near)
+    near = (np.abs(values) < within[:, None]).any(axis=0)
+    places, rows = np.nonzero(near)
+    close = values[:, places, rows]  # (n_pairs, n_near)
     open_ = np.abs(close) < within[places]
     sure, most = np.zeros((2, n_classes, len(rows)), np.int64)
-    for pair, (a, b) in enumerate(combinations(range(n_classes), 2)):
-        for winner, wins in ((a, close[pair] > 0), (b, close[pair] <= 0)):
-            sure[winner] += wins & ~open_[pair]
-            most[winner] += wins | open_[pair]
+    for a, pairs in _pairs_of_first(n_classes):
+        wins, unsure = close[pairs] > 0, open_[pairs]
+        sure[a] += np.count_nonzero(wins & ~unsure, axis=0)
+        most[a] += np.count_nonzero(wins | unsure, axis=0)
+        sure[a + 1 :] += ~wins & ~unsure
+        most[a + 1 :] += ~wins | unsure
     best = sure.argmax(axis=0)  # the lowest of equals, as the vote
     lead = sure[best, np.arange(len(rows))]
     number = np.arange(n_classes)[:, None]
@@ -159,16 +168,16 @@ def _score_rows(
     n_C, n_classes = intercepts.shape[1], search.layout.n_classes
     parts = pair_parts(kernel, coefficients, search.layout, n_C)
     values = pair_decisions(parts, intercepts)
-    codes = vote(values, n_classes)
+    codes = vote(values, n_classes).T
     certain = (
         max(parts.max(initial=0.0), -parts.min(initial=0.0)) * _UNCERTAIN <= search.settings.tol
     )
     if search.with_values:
-        kept = values.transpose(1, 0, 2).astype(np.float32)
+        kept = values.transpose(2, 0, 1).astype(np.float32)
         return Scores(codes, kept), np.arange(0 if certain else len(kernel))
     if certain:
         return Scores(codes), np.empty(0, np.int64)
-    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 2), initial=0.0).astype(np.float64)
+    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 3), initial=0.0).astype(np.float64)
     return Scores(codes), undecided(values, within, n_classes)
 
 
@@ -188,7 +197,7 @@ def score_two(
     n_C = values.shape[1]
     some = rows[:: max(1, len(rows) // _SAMPLE)]
     parts = pair_parts(kernel[some], solutions.pairs[fold], search.layout, n_C)
-    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 2), initial=0.0)
+    within = _UNCERTAIN * np.abs(parts).max(axis=(0, 1, 3), initial=0.0)
     scores = Scores(
         (values <= 0).astype(np.int64), values[:, None].copy() if search.with_values else None
     )

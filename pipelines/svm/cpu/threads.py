@@ -2,12 +2,14 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -26,14 +28,47 @@ def _blas(with_scipy: bool) -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class CallersThread(Executor):
+    """A pool of the caller's thread: to start one of its own takes longer than a small fit."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Return the finished future of a call."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
     """Open a pool of ``n_threads`` (None: one for every core of this process)."""
     threads = n_threads or len(os.sched_getaffinity(0))
     # BLAS's own threads spin between calls and take the cores from ours.
     blas = _blas("scipy.linalg" in sys.modules)
-    with blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        yield pool
+    pool = ThreadPoolExecutor(threads) if threads > 1 else CallersThread()
+    # To set a limit that is there takes longer than to look.
+    free = any(one.num_threads > 1 for one in blas.lib_controllers if one.user_api == "blas")
+    try:
+        with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
+            yield pool
+    finally:
+        _local.flat = None  # the caller's, if that was the pool's thread
+
+
+_local = threading.local()
+
+
+def scratch(n: int) -> np.ndarray:
+    """Return this thread's float32 (n, n) work space.
+
+    It is kept between the problems of a pool: fresh pages cost as much as filling them.
+    """
+    flat = getattr(_local, "flat", None)
+    if flat is None or flat.size < n * n:
+        flat = _local.flat = np.empty(n * n, np.float32)
+    return flat[: n * n].reshape(n, n)
 
 
 class Clock:

@@ -56,7 +56,7 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # A working set pays when it is this much smaller than the problem, and up to this
 # size (its kernel is then 64 MiB); else all rows are worked on in place.
-_WORKING_SHARE = 0.2
+WORKING_SHARE = 0.2
 _LARGEST_WORKING_SET = 4096
 
 # A problem is hard at a C when SMO has taken this many nanoseconds, by a rough count, and
@@ -158,7 +158,7 @@ def _solve_one_C(
 
 
 @compiled()
-def _walk_easily(
+def walk_easily(
     kernel: np.ndarray,
     diagonal: np.ndarray,
     slot: np.ndarray,
@@ -369,8 +369,8 @@ def walk(
     """
     n = given.shape[1]
     state, numbers = new_state(given, Cs[0])
-    capacity = min(_LARGEST_WORKING_SET, max(2, int(_WORKING_SHARE * n)))
-    solved, hard = _walk_easily(
+    capacity = min(_LARGEST_WORKING_SET, max(2, int(WORKING_SHARE * n)))
+    solved, hard = walk_easily(
         kernel, diagonal, np.arange(n), given, state, numbers,
         np.empty((capacity, capacity + 16), np.float32), np.empty(capacity, np.float32),
         np.empty((6, capacity)), Cs, tol, limit, exact is not None, *out,

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 
-from pipelines.svm.cpu import by_fold, pairwise_by_fold
+from pipelines.svm.cpu import by_fold
 from pipelines.svm.cpu.by_fold import jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.path_result import PathResult
@@ -25,7 +25,6 @@ MEMORY = [4 << 30, 1_500_000, 400_000, 60_000]
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything takes long enough for folds in turns."""
     monkeypatch.setattr(by_fold, "ROWS_FOR_TURNS", 0)
-    monkeypatch.setattr(pairwise_by_fold, "PRODUCTS_OF_A_MINUTE", 0)
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -72,19 +71,6 @@ def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> No
     # None before its problems are solved; the first while others are yet to be.
     assert all(share >= due for (_, share), due in zip(given, (0.25, 0.5, 0.75, 1), strict=True))
     assert given[0][1] < 1
-
-
-def test_folds_in_turns_agree_with_all_folds_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y, folds = digits()
-    options = {"memory_bytes": 400_000, "return_decisions": True}
-    turns = cross_validate_path(X, y, GAMMA, CS, folds, **options)
-    monkeypatch.setattr(pairwise_by_fold, "PRODUCTS_OF_A_MINUTE", np.inf)
-    at_once = cross_validate_path(X, y, GAMMA, CS, folds, **options)
-    np.testing.assert_array_equal(turns.n_errors, at_once.n_errors)
-    assert turns.decisions is not None
-    assert at_once.decisions is not None
-    for fold in range(4):
-        np.testing.assert_allclose(turns.decisions[0][fold], at_once.decisions[0][fold], atol=3e-3)
 
 
 def test_small_problems_keep_their_folds_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ PAIRS = [(a, b) for a in range(N_CLASSES) for b in range(a + 1, N_CLASSES)]
 
 def parts_of(values: np.ndarray) -> np.ndarray:
     """Parts that add up to decision values (n_rows, n_pairs, n_C)."""
-    parts = np.zeros((N_CLASSES, len(values), N_CLASSES, values.shape[2]))
+    parts = np.zeros((N_CLASSES, N_CLASSES, values.shape[2], len(values)))
     for pair, (a, b) in enumerate(PAIRS):
-        parts[a, :, b] = values[:, pair]
+        parts[a, b] = values[:, pair].T
     return parts
 
 
@@ -31,8 +31,8 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
     values[generator.random(values.shape) < 0.05] *= 1e-6  # uncertain
     within = 1e-3
     by_pair = pair_decisions(parts_of(values), np.zeros((len(PAIRS), 3)))
-    np.testing.assert_array_equal(by_pair, values.transpose(1, 0, 2))
-    codes = vote(by_pair, N_CLASSES)
+    np.testing.assert_array_equal(by_pair, values.transpose(1, 2, 0))
+    codes = vote(by_pair, N_CLASSES).T
     found = set(undecided(by_pair, np.full(3, within), N_CLASSES).tolist())
     for v in range(600):
         near = [(c, p) for c in range(3) for p in range(len(PAIRS)) if abs(values[v, p, c]) < 1e-4]

@@ -1,0 +1,150 @@
+"""One-vs-one of many small classes: all pairs of a fold in one call of compiled code.
+
+A pair of a few dozen rows is solved in less time than Python takes to prepare and call its walk.
+"""
+
+import time
+
+import numpy as np
+
+from pipelines.svm.compiled import compiled
+from pipelines.svm.cpu.blocks import class_pulls
+from pipelines.svm.cpu.problem import (
+    EAGER,
+    PLACE,
+    PULL_FIRST,
+    PULL_SECOND,
+    SIDE,
+    WEIGHT,
+    ZERO,
+    Y,
+)
+from pipelines.svm.cpu.walk import WORKING_SHARE, walk_easily
+from pipelines.svm.search import Search
+from pipelines.svm.solutions import Solutions
+
+# So many pairs, none of which has more rows than that.
+_LEAST_PAIRS, _MOST_ROWS = 16, 128
+
+
+def has_small_pairs(search: Search) -> bool:
+    """Return whether a search is one-vs-one with many pairs that are all small."""
+    sizes = np.sort(np.diff(search.layout.starts))
+    return (
+        search.one_vs_one
+        and len(search.problems) >= _LEAST_PAIRS
+        and bool(sizes[-2:].sum() <= _MOST_ROWS)
+    )
+
+
+@compiled()
+def _walk_pairs(
+    kernel: np.ndarray,
+    rows: np.ndarray,
+    starts: np.ndarray,
+    bounds: np.ndarray,
+    Cs: np.ndarray,
+    tol: float,
+    limit: int,
+    convex: bool,
+    coefficients: np.ndarray,
+    intercepts: np.ndarray,
+    objectives: np.ndarray,
+    iterations: np.ndarray,
+    status: np.ndarray,
+    solved: np.ndarray,
+) -> None:
+    """Solve every pair for every C; ``solved`` stays 0 where it lacks a side or is hard.
+
+    rows : int64 (m,), the training rows, sorted by class; bounds : float64 (m,), of C = 1
+    starts : int64 (n_classes + 1,), where among them each class begins
+    coefficients, intercepts, ... : of one fold, see ``Solutions``, output
+    """
+    number, size, n_C, sides = -1, ZERO, Cs.size, np.empty(3, np.int64)
+    for a in range(starts.size - 1):
+        for b in range(a + 1, starts.size - 1):
+            number += 1
+            n_first = starts[a + 1] - starts[a]
+            n = n_first + starts[b + 1] - starts[b]
+            if n_first == 0 or n == n_first:
+                continue
+            if n != size:  # most pairs are as large as the one before
+                size, capacity = n, max(2, int(WORKING_SHARE * n))
+                members, slot = np.empty((2, n), np.int64)
+                numbers = np.empty((5, n), np.int64)
+                given, state, betas = np.empty((5, n)), np.empty((11, n)), np.empty((n_C, n))
+                weights, pulls = np.empty((1, n)), np.empty((1, 2, n))
+                block, diagonal = np.empty((n, n), np.float32), np.empty(n, np.float32)
+                compact = np.empty((capacity, capacity + 16), np.float32)
+                compact_diagonal, work = np.empty(capacity, np.float32), np.empty((6, capacity))
+                residuals = np.empty((0, 0), np.float32)
+            first, second = 0.0, 0.0
+            for p in range(n):
+                at = starts[a] + p if p < n_first else starts[b] + p - n_first
+                members[p], weights[0, p], slot[p] = rows[at], bounds[at], p
+                given[Y, p] = given[SIDE, p] = 1.0 if p < n_first else -1.0
+                given[WEIGHT, p] = bounds[at]
+                if p < n_first:
+                    first += bounds[at]
+                else:
+                    second += bounds[at]
+            for p in range(n):
+                for q in range(n):
+                    block[p, q] = kernel[members[p], members[q]]
+                diagonal[p] = block[p, p]
+            sides[0], sides[1], sides[2] = 0, n_first, n
+            class_pulls(block, sides, weights, ZERO, n, pulls)
+            light = min(first, second)
+            for p in range(n):  # the state of ``new_state``, sorted by insertion
+                given[PULL_FIRST, p], given[PULL_SECOND, p] = pulls[0, 0, p], pulls[0, 1, p]
+                eager = given[PULL_FIRST, p] / first - given[PULL_SECOND, p] / second
+                eager = eager * Cs[0] * light - given[Y, p]
+                q = p
+                while q > 0 and weights[0, q - 1] > eager:
+                    weights[0, q], numbers[EAGER, q] = weights[0, q - 1], numbers[EAGER, q - 1]
+                    q -= 1
+                weights[0, q], numbers[EAGER, q], numbers[PLACE, p] = eager, p, -1
+                for q in range(11):
+                    state[q, p] = 0.0
+            done, hard = walk_easily(
+                block, diagonal, slot, given, state, numbers, compact, compact_diagonal, work, Cs,
+                tol, limit, convex, betas, residuals, intercepts[number], objectives[number],
+                iterations[number], status[number],
+            )  # fmt: skip
+            if hard:
+                continue
+            solved[number] = done
+            for c in range(n_C):
+                last = min(c, done - 1)
+                if c > last:
+                    iterations[number, c], status[number, c] = ZERO, ZERO
+                    intercepts[number, c] = intercepts[number, last]
+                    objectives[number, c] = objectives[number, last]
+                for p in range(n):
+                    other = b if p < n_first else a
+                    coefficients[members[p], other, c] = betas[last, p]
+
+
+def walk_small_pairs(
+    search: Search, kernel: np.ndarray, convex: bool, fold: int, out: Solutions
+) -> list[int]:
+    """Solve all pairs of a fold that are easy; write to their places in ``out``.
+
+    kernel : float32 (n, n), of all sorted rows
+    convex : whether it is positive definite for certain
+
+    Returns the numbers of the pairs that are left: hard, or without training rows of a class.
+    """
+    began, settings, weight = time.perf_counter(), search.settings, search.weights[fold]
+    rows = np.flatnonzero(weight > 0)
+    bounds = weight[rows] * search.factors(0, fold)[search.layout.codes[rows]]
+    out.solved[fold] = 0
+    _walk_pairs(
+        kernel, rows, np.searchsorted(rows, search.layout.starts), bounds, settings.Cs,
+        settings.tol, settings.limit(_MOST_ROWS), convex, out.pairs[fold], out.intercepts[fold],
+        out.objectives[fold], out.iterations[fold], out.status[fold], out.solved[fold],
+    )  # fmt: skip
+    left: list[int] = np.flatnonzero(out.solved[fold] == 0).tolist()
+    out.solved[fold, left] = 1
+    out.seconds[fold] = (time.perf_counter() - began) / len(search.problems)
+    return left
