@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
@@ -265,6 +266,16 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
         journal.append(rows | {"task": "later"})
     found = read_journal(one.journal_path, SvmRow, one.record["fingerprint"])
     assert [record["task"] for record in found] == ["of 0", "later"]
+
+
+def test_a_row_without_a_score_says_that_its_fit_failed() -> None:
+    first = json.loads((KEPT / "svm_grid-finished" / "journal.jsonl").read_text().splitlines()[0])
+    row = first["rows"][0]
+    assert SvmRow.model_validate(row).score is not None
+    empty = row | {"score": None, "error": None, "n_errors": None}
+    assert SvmRow.model_validate(empty | {"status": "failed: no memory"}).score is None
+    with pytest.raises(ValidationError, match="a fit that did not fail has a score"):
+        SvmRow.model_validate(empty)
 
 
 def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
