@@ -301,3 +301,12 @@ def test_one_rule_ranks_candidates() -> None:
     assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
     assert np.isnan(table["score_mean"].iloc[-1])
     assert table["rank"].tolist() == [1, 2, 3, 4]
+
+
+def test_a_damaged_record_names_the_field_that_is_wrong(tmp_path: Path) -> None:
+    folder = copy_of("svm_grid-finished", tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    record["cluster"]["n_workers"] = "two"
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"damaged \(cluster\.n_workers: Input should be a valid"):
+        RunFolder.open(folder, "svm_grid")
