@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
@@ -267,6 +268,16 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
     assert [record["task"] for record in found] == ["of 0", "later"]
 
 
+def test_a_row_without_a_score_says_that_its_fit_failed() -> None:
+    first = json.loads((KEPT / "svm_grid-finished" / "journal.jsonl").read_text().splitlines()[0])
+    row = first["rows"][0]
+    assert SvmRow.model_validate(row).score is not None
+    empty = row | {"score": None, "error": None, "n_errors": None}
+    assert SvmRow.model_validate(empty | {"status": "failed: no memory"}).score is None
+    with pytest.raises(ValidationError, match="a fit that did not fail has a score"):
+        SvmRow.model_validate(empty)
+
+
 def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
     folder = RunFolder.open(copy_of("svm_grid-interrupted", tmp_path), "svm_grid")
     with folder.journal() as journal:
@@ -290,3 +301,12 @@ def test_one_rule_ranks_candidates() -> None:
     assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
     assert np.isnan(table["score_mean"].iloc[-1])
     assert table["rank"].tolist() == [1, 2, 3, 4]
+
+
+def test_a_damaged_record_names_the_field_that_is_wrong(tmp_path: Path) -> None:
+    folder = copy_of("svm_grid-finished", tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    record["cluster"]["n_workers"] = "two"
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"damaged \(cluster\.n_workers: Input should be a valid"):
+        RunFolder.open(folder, "svm_grid")
