@@ -62,6 +62,8 @@ def test_kernels_larger_than_the_image_are_left_out() -> None:
     assert {one.kernel_size for one in drawn(space)} == set(range(2, 9))
     with pytest.raises(InputError, match=r"kernel_size must be at most 2.*got 3"):
         SearchSpace.load("small").for_images((4, 2))
+    smallest = SearchSpace.load("small").for_images((3, 5))
+    assert {one.kernel_size for one in drawn(smallest)} == {3}
 
 
 def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
