@@ -28,14 +28,21 @@ SHARES = 16
 class Partition:
     """A partition in memory: what does not change while ranks do.
 
+    Where Dask moves it, as from a worker that retires, it is loaded again from the folder.
+
     needed_by : for each partition, the positions of the nodes it needs from here
     maps : the files that its edges are read from
     """
 
+    partitioning: Partitioning
+    p: int
     surfer: RandomSurfer
     rows: PullRows
     needed_by: tuple[NDArray[np.int32], ...]
     maps: tuple[mmap.mmap, ...]
+
+    def __reduce__(self) -> Any:
+        return load_partition, (self.partitioning, self.surfer, self.p)
 
     def release_pages(self) -> None:
         """Count the edges that were read no longer as memory of this process.
@@ -86,7 +93,8 @@ def load_partition(partitioning: Partitioning, surfer: RandomSurfer, p: int) -> 
     rows = Rows(np.load(partitioning.path(p, "first")), np.asarray(edges[0]), weight)
     jump = np.load(partitioning.path(p, "jump"))
     maps = tuple(one.base for one in edges if isinstance(one.base, mmap.mmap))
-    return Partition(surfer, PullRows.of(rows, reciprocal_of(out), jump), tuple(needed_by), maps)
+    pull_rows = PullRows.of(rows, reciprocal_of(out), jump)
+    return Partition(partitioning, p, surfer, pull_rows, tuple(needed_by), maps)
 
 
 def read_state(

@@ -8,6 +8,7 @@ import signal
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -19,13 +20,14 @@ from distributed.comm import CommClosedError
 
 from cluster_setup import open_cluster
 from pipelines.errors import InputError
-from pipelines.graph import compute_pagerank
+from pipelines.graph import compute_pagerank, worker_partitions
 from pipelines.graph.distributed import _compute, distributed_pagerank
 from pipelines.graph.files import open_edges, trim_memory
-from pipelines.graph.iteration import Stop
+from pipelines.graph.iteration import RandomSurfer, Stop
+from pipelines.graph.partitions import Partitioning
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.tasks import Partition
-from pipelines.graph.worker_partitions import MOST_FAILURES, workers_of
+from pipelines.graph.worker_partitions import MOST_FAILURES, WorkerPartitions, workers_of
 from pipelines.run.errors import RunStopped
 
 
@@ -192,6 +194,32 @@ def test_a_worker_that_stays_paused_ends_the_run_in_words(pausing, tmp_path, mon
             )  # fmt: skip
     finally:
         pausing.run(_pause_above, 0.8, workers=[paused])
+
+
+def test_a_partition_that_could_not_be_loaded_is_loaded_again(monkeypatch):
+    """Its worker lives: the one that died came back under the same address."""
+    loads: list[SimpleNamespace] = []
+
+    class Cluster:
+        def wait_for_workers(self, n: int, timeout: float) -> None:
+            pass
+
+        def submit(self, function: Any, *arguments: Any, **how: Any) -> Any:
+            loads.append(SimpleNamespace(status="finished"))
+            return loads[-1]
+
+    def submit(self: Any, *iterations: Any) -> str:
+        if len(loads) == 2:
+            loads[1].status = "error"
+            raise TimeoutError("load")
+        return "totals"
+
+    monkeypatch.setattr(worker_partitions, "workers_of", lambda client: {"a": {}})
+    monkeypatch.setattr(WorkerPartitions, "_submit", submit)
+    client: Any = Cluster()
+    partitions = WorkerPartitions(client, Partitioning("", (0, 1, 2)), RandomSurfer(2))
+    assert partitions.iterate(0, 1, None, np.float64) == "totals"
+    assert len(loads) == 3
 
 
 def test_memory_that_was_used_and_is_free_is_given_back():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -95,6 +96,19 @@ def test_partitions_and_parts_without_edges(tmp_path):
     assert 0 in np.diff(partitioning.bounds) or len(set(partitioning.bounds)) == 8
     ours = _iterate(partitioning, 1e-10, np.float64)
     assert np.abs(ours - compute_pagerank(path, weight="w", tol=1e-10).values).sum() < 1e-14
+
+
+def test_a_partition_that_is_moved_is_loaded_again(tmp_path):
+    partitioning = _write(tmp_path, RandomGraph("rmat", 700, 6, 4), 2)
+    surfer = RandomSurfer(partitioning.n_nodes)
+    write_start(partitioning, surfer, surfer.start())
+    loaded = tasks.load_partition(partitioning, surfer, 1)
+    sent = pickle.dumps(loaded)
+    assert len(sent) < 2000
+    moved = pickle.loads(sent)
+    assert (moved.rows.rows.source == loaded.rows.rows.source).all()
+    assert [len(one) for one in moved.needed_by] == [len(one) for one in loaded.needed_by]
+    assert moved.maps
 
 
 def test_only_what_a_partition_needs_is_exchanged(tmp_path):
