@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from cluster_setup.errors import ClusterError, printable
+from cluster_setup.errors import ClusterError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,16 +22,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = options.profile or "generic-slurm"
         return check(name, options.device, not options.no_tls, echo=print)
     except ClusterError as error:
-        print(f"cluster_setup: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"cluster_setup: {_printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("cluster_setup: stopped on request", file=sys.stderr)
         return 1
 
 
+def _printable(text: str) -> str:
+    """Return text on one line, without the control characters that a terminal obeys."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode()
+        for one in " ".join(text.split())
+    )
+
+
 class _OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"cluster_setup: {printable(message)}; see {self.prog} --help\n")
+        self.exit(2, f"cluster_setup: {_printable(message)}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +85,7 @@ def _sbatch(options: argparse.Namespace) -> int:
         ) from None
     except OSError as error:
         raise ClusterError(f"--script {path} cannot be written: {error.strerror}") from None
-    print(printable(f"submit it with sbatch {path}"))
+    print(_printable(f"submit it with sbatch {path}"))
     return 0
 
 

@@ -46,6 +46,7 @@ def tidy(body: str) -> str:
     """A page without what only a terminal or a notebook draws; the lines of a run together."""
     body = REDRAWN.sub("", CONTROL.sub("", body))
     body = re.sub(r"<style scoped>.*?</style>|<pre [^>]*></pre>", "", body, flags=re.DOTALL)
+    body = re.sub(r'<a href="[^"]*report\.html">([^<]*)</a>', r"\1", body)  # not kept: text alone
     # A row of a table on one line, as a reader of the source would write it.
     body = re.sub(r"(?<=>)\s+(?=</?(?:t[hdr]|thead|tbody|/table)\b)", "", body)
     body = body.replace("<tr", "\n<tr")

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import Any
 
-from cluster_setup.errors import printable
-
 Echo = Callable[[str], None]
 
 
@@ -35,6 +33,17 @@ def echo(line: str) -> None:
     line = printable(line)
     with suppress(OSError):
         print(wrap_line(line) if sys.stdout.isatty() else line, flush=True)
+
+
+def printable(text: str) -> str:
+    r"""Return text whose control characters are written out: ESC as ``\x1b``.
+
+    Labels, column names and file names come from others, and a terminal obeys what it is sent.
+    """
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 @contextmanager

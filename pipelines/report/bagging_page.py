@@ -134,9 +134,9 @@ class BaggingReport(Report[BaggingRecord]):
         if (proved := record.risk_control) is not None and proved.threshold is not None:
             kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
             value, note = "none", f"no test sample reaches a certainty of {proved.threshold:.3f}"
-            if kept and (n_test := record.dataset.n_test):
-                value = percent(wrong / kept)
-                note = f"of the {percent(kept / n_test)} certain to at least {proved.threshold:.3f}"
+            if kept and record.dataset.n_test:
+                value, share = percent(wrong / kept), percent(kept / record.dataset.n_test)
+                note = f"of the {share} certain to at least {proved.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             cards.append(Card("calibration error", percent(error), "expected, 15 bins"))

@@ -418,7 +418,8 @@ def candidates_table(
         means, stds = shown_scores(candidates, measure)
         table = candidates.assign(shown=means.astype(float), spread=stds.astype(float))
         marks = found.marks(simplest) if found else [""] * len(table)
-        for row, mark in zip(table.head(MOST_ROWS).to_dict("records"), marks, strict=False):
+        every: list[Any] = table.head(MOST_ROWS).to_dict("records")
+        for row, mark in zip(every, marks, strict=False):
             rows.append([*(value(row) for _, value in columns), mark])
     return Table.of(heads, rows)
 

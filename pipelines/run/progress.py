@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, Self
 
-from cluster_setup.errors import printable
-from pipelines.console import echo
+from pipelines.console import echo, printable
 from pipelines.run.outcomes import Task
 
 SECONDS_BETWEEN_LOOKS = 1.0

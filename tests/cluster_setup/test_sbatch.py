@@ -93,3 +93,8 @@ def test_a_mistake_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert (status, line.startswith("cluster_setup: ")) == (2, True)
     assert words in line
+
+
+def test_an_error_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--profile", "none\x1b[2J"]) == 2
+    assert "'none\\x1b[2J'" in capsys.readouterr().err.replace("\\\\", "\\")
