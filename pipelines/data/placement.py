@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # what is made may be made of what is kept
 _cache: dict[tuple[str, str], Any] = {}
 
 
@@ -103,11 +103,19 @@ class FoldedData:
             return self._place(rows, device)
         return cached((self.token, device), lambda: self._place(None, device))
 
+    def unscaled(self, device: str) -> Any:
+        """Return the training rows as they came, on ``device``; kept like those of ``scaled``."""
+        return cached((self.token, f"{device} unscaled"), lambda: to_device(self.X, device))
+
     def _place(self, rows: np.ndarray | None, device: str) -> Any:
         scaling = self.scaling_for(rows)
-        if isinstance(scaling, FittedScaling) and isinstance(scaling.center, float):
+        if not isinstance(scaling, FittedScaling):
+            return to_device(_single(scaling.transform(self.X), device), device)
+        if isinstance(scaling.center, float):
             return _single(scaling.transform(to_device(self.X, device)), device)
-        return to_device(_single(scaling.transform(self.X), device), device)
+        # Each fold's own, from rows that came once.
+        there = (to_device(one, device) for one in (scaling.center, scaling.scale))
+        return _single(FittedScaling(*there).transform(self.unscaled(device)), device)
 
 
 class Placed:

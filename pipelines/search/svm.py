@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.data import Dataset
 from pipelines.data.dataset import REGRESSION
 from pipelines.data.placement import FoldedData
+from pipelines.data.preparation import Preparation
 from pipelines.run.errors import RunStopped
 from pipelines.run.tasks import OnCluster
 from pipelines.run_folder import names
@@ -63,9 +64,10 @@ def grid_problem(
         for point in candidates_of(axes)
     ]
     kind = SVRs() if "epsilon" in axes else SVCs(solver, settings.device)
-    if not data.scaling.learns:  # else each split has rows of its own
+    if not isinstance(data.scaling, Preparation):  # of which each split has rows of its own
+        place = FoldedData.unscaled if data.scaling.learns else FoldedData.scaled
         device = load_backend(solver, settings.device).device
-        data = replace(data, placement=partial(FoldedData.scaled, device=device))
+        data = replace(data, placement=partial(place, device=device))
     groups = group_candidates([one.estimator for one in candidates], scorer, kinds=(kind,))
     return Problem(
         data, tuple(candidates), splits, scorer, tuple(groups), tuple(axes), settings.device

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -138,3 +140,23 @@ def test_what_cannot_be_placed_fails_in_its_tasks(four_workers: Client) -> None:
 def test_dask_counts_what_lies_on_the_host() -> None:
     assert sizeof(Placed(data_on("cpu"))) >= HOST_BYTES
     assert sizeof(Placed("anything")) < 1000
+
+
+def test_folds_of_a_table_are_standardised_where_its_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = tmp_path / "touches"
+    monkeypatch.setenv("GPU_STAND_IN", str(noted))
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "gpu_stand_in")
+    X = np.random.default_rng(0).normal(size=(1000, 8))
+    y = np.zeros(1000, np.int32)
+    data = FoldedData(X, y, X[:0], y[:0], (), Scaling("standardise"))
+    for rows in (np.arange(500), np.arange(500, 1000)):
+        there, here = data.scaled("gpu", rows), data.scaled("cpu", rows)
+        np.testing.assert_array_equal(np.asarray(there), here.astype(np.float32))
+    copies = [line.split()[1:] for line in noted.read_text().splitlines()]
+    of_columns = [["to-device", str(8 * 8)]] * 2
+    once = [["to-device", str(X.nbytes)]]
+    assert sorted(copies) == sorted([*of_columns, *once, *of_columns, ["import", "0"]])
+    placement.forget(data.token)
+    del sys.modules["cupy"]

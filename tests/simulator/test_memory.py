@@ -1,9 +1,13 @@
 """The memory model: what fits, and what is said when nothing does."""
 
-from itertools import pairwise
+import re
+from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
+from pipelines.svm.cuda.gpu import Limits
+from pipelines.svm.cuda.launches import Launching
 from pipelines.svm.cuda.memory import plan_memory
 
 MNIST = {"n": 60_000, "n_features": 784, "n_classes": 10, "n_C": 24, "n_gammas": 24, "n_folds": 5}
@@ -105,3 +109,30 @@ def test_more_memory_never_gives_less():
     for one, two in pairwise(plans):
         if one.whole == two.whole:
             assert one.n_gammas <= two.n_gammas
+
+
+NOTES = Path(__file__).parents[2] / "benchmarks/results/2026-11-23-notes-path-solver.md"
+CARDS = {
+    "A100": Limits(108, 163 << 10, 164 << 10, 1 << 16, True),
+    "H200": Limits(132, 227 << 10, 228 << 10, 1 << 16, True),
+}
+# Rows of the largest problem of MNIST on a fold: two classes, or all.
+LARGEST = {"one-vs-one": 13_000, "one-vs-rest": 60_000}
+
+
+def test_what_is_predicted_is_the_launch_that_is_made():
+    """The rows in bold: threads × blocks, and members at most."""
+    line = re.compile(r"\| \| \*\*(\d+) × (\d+)\*\* \| \d+ \| \*\*\d+\*\*, ([\d,]+) \|")
+    found, of = [], ""
+    for text in NOTES.read_text().splitlines():
+        if named := re.match(r"\| (one-vs-\w+), (\w+) \|", text):
+            of = named.groups()
+        if bold := line.match(text):
+            found.append((*of, *(int(one.replace(",", "")) for one in bold.groups())))
+    made = []
+    for decision, card in product(LARGEST, CARDS):
+        launching = Launching.for_rows(LARGEST[decision])
+        members = launching.members(CARDS[card], LARGEST[decision])
+        shape = launching.block_size, launching.blocks_per_multiprocessor
+        made.append((decision, card, *shape, members))
+    assert found == made

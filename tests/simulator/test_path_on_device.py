@@ -241,7 +241,9 @@ def test_order_of_C_does_not_matter():
 def test_bad_block_size_is_named(bad):
     X, y = blobs((4, 4))
     with pytest.raises(ValueError, match="block_size must be 1 times a power of two"):
-        cross_validate_path_cuda(X, y, 1.0, [1.0], [(np.arange(8), np.arange(8))], block_size=bad)
+        cross_validate_path_cuda(
+            X, y, 1.0, [1.0], [(np.arange(8), np.arange(8))], launching=Launching(block_size=bad)
+        )
 
 
 def test_more_blocks_than_shared_memory_holds_are_refused():

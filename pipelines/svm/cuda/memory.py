@@ -51,11 +51,6 @@ class Plan:
         return self.fixed_bytes + self.n_gammas * self.gamma_bytes + scoring
 
 
-def bytes_per_gamma(n: int, n_classes: int, n_C: int, n_folds: int) -> int:
-    """Return the bytes of the multipliers, and of the sums a path starts from."""
-    return n * n_classes * n_folds * (4 * n_C + 8)
-
-
 def block_bytes(members: int, largest: int, block_size: int) -> int:
     """Return the bytes of a block that solves problems of ``largest`` rows with so many members."""
     rows, width = matrix_shape(members_width(members, block_size))
@@ -144,7 +139,8 @@ def plan_memory(
         + n_blocks * hard_bytes(hard_members, block_size)
         + (8 * n * n_features if hard_members else 0)
     )
-    gamma = bytes_per_gamma(n, n_classes, n_C, n_folds)
+    # The multipliers, and the sums that a path starts from.
+    gamma = n * n_classes * n_folds * (4 * n_C + 8)
     sums = n_classes * n_classes if pairs else 2 * n_classes
     score_row = 4 * (largest_class + n_C * (sums + 4 * n_problems))
     for whole in (True, False):

@@ -73,7 +73,6 @@ def measure_path_cuda(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     memory_bytes: int | None = None,
-    block_size: int | None = None,
     launching: Launching | None = None,
     return_predictions: bool = False,
     return_decisions: bool = False,
@@ -86,7 +85,6 @@ def measure_path_cuda(
     ----------
     X : float array of shape (n, n_features), numpy or on the device
     memory_bytes : device memory that may be used; None for what is free
-    block_size : threads of a block, in place of ``launching``'s
     launching : how the solver is launched
     xp : array module; None for cupy, or numpy under the simulator
 
@@ -97,7 +95,9 @@ def measure_path_cuda(
     ValueError, MemoryError
         With the name of the argument, the rule and what was given.
     """
-    xp, limit, launching = array_module(xp), limits(), _launching(launching, block_size)
+    if launching is not None:
+        check_block_size(launching.block_size)
+    xp, limit = array_module(xp), limits()
     y, gamma_values, C_values, folds = checked(to_host(X), y, gammas, Cs, folds)
     with own_memory(xp):
         clock = _Clock(xp)
@@ -122,14 +122,6 @@ def measure_path_cuda(
         del rows, grid  # before their pool is emptied
     result.phases = clock.traffic.phases
     return result, clock.traffic
-
-
-def _launching(launching: Launching | None, block_size: int | None) -> Launching | None:
-    if block_size is not None:
-        launching = replace(launching or Launching(), block_size=block_size)
-    if launching is not None:
-        check_block_size(launching.block_size)
-    return launching
 
 
 def _largest_problem(search: Search) -> int:

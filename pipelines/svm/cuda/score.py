@@ -12,25 +12,6 @@ from pipelines.svm.path_result import Scores
 from pipelines.svm.problems import Layout, Problem
 
 
-def kernel_block(
-    shared: Any, rows: Any, columns: slice, kernel: Kernel, gamma: float, xp: Any, block_size: int
-) -> Any:
-    """Return kernel values of some rows of ``shared`` in a range of columns.
-
-    shared : float32 (m, n); rows : int32 (n_rows,)
-
-    Returns float32 (n_rows, width)
-    """
-    out = xp.empty((len(rows), columns.stop - columns.start), np.float32)
-    if out.size:
-        launch(
-            fill_kernel(kernel.name), len(rows), block_size,
-            [shared, rows, columns.start, np.float32(gamma), np.float32(kernel.coef0),
-             kernel.degree, out],
-        )  # fmt: skip
-    return out
-
-
 def second_of(pair: Problem) -> int:
     """Return the second class of a pair; a class against the rest has none."""
     assert pair.second is not None
@@ -84,7 +65,13 @@ def score_rows(
     sums = xp.zeros(shape, np.float32)
     for code in range(layout.n_classes):
         columns = layout.rows_of(code)
-        values = kernel_block(shared, rows, columns, kernel, gamma, xp, block_size)
+        values = xp.empty((len(rows), columns.stop - columns.start), np.float32)
+        if values.size:
+            launch(
+                fill_kernel(kernel.name), len(rows), block_size,
+                [shared, rows, columns.start, np.float32(gamma), np.float32(kernel.coef0),
+                 kernel.degree, values],
+            )  # fmt: skip
         factors = coefficients[:, :, columns].reshape(n_places * n_C, -1)
         sums[code if one_vs_one else 0] += (values @ factors.T).reshape(shape[1:])
     if one_vs_one:
