@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
@@ -21,13 +22,21 @@ def quiet_echo(line: str) -> None:
     """Print nothing."""
 
 
+# What a terminal obeys; line ends and tabs are ours.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 INDENT = " " * 11  # of what follows a line's first word
 
 
 def echo(line: str) -> None:
     """Print a line on stdout, if there is one that takes it; on a terminal wrap it."""
+    line = without_control(line)
     with suppress(OSError):
         print(wrap_line(line) if sys.stdout.isatty() else line, flush=True)
+
+
+def without_control(text: str) -> str:
+    r"""Write control characters, which a label may hold, as Python does: ``\x1b``."""
+    return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def wrap_line(line: str) -> str:
@@ -45,7 +54,8 @@ def wrap_line(line: str) -> str:
 def print_error(command: str, message: str) -> None:
     """Print a one-line error on stderr, in the format that every command uses."""
     with suppress(OSError):
-        print(f"{command}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        line = without_control(f"{command}: {' '.join(message.split())}")
+        print(line, file=sys.stderr, flush=True)
 
 
 def take_any_terminal() -> None:

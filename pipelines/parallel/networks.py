@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pipelines.data.user_files import USER_ERRORS
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Network:
         try:
             exec(compile(self.source, path, "exec"), module.__dict__)
             network = getattr(module, function)(self)
-        except Exception as error:  # whatever the user's code raises
+        except USER_ERRORS as error:
             raise InputError(
                 f"{opt('network')} must name a function that makes a network, got {self.name} "
                 f"({type(error).__name__}: {error}); it is given .n_inputs, .n_outputs and "

@@ -167,6 +167,11 @@ def test_columns_are_chosen_by_name(tmp_path):
         ),
         (
             "edges.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 0x2\n",
+            "edges must be a readable .mtx file",
+        ),
+        (
+            "edges.mtx",
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n",
             "weight must be finite and at least 0, got -1.0 in row 1",
         ),
