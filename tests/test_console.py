@@ -17,6 +17,14 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "svm_grid: first second\n"
 
 
+def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("best of \x1b[31mred\x07")
+    print_error("svm_grid", "class '\x1b[2J' is rare")
+    said = capsys.readouterr()
+    assert said.out == "best of \\x1b[31mred\\x07\n"
+    assert said.err == "svm_grid: class '\\x1b[2J' is rare\n"
+
+
 def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))

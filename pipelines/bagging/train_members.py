@@ -17,6 +17,7 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
+from pipelines.run_folder.digests import digests_of_paths
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.search.best_so_far import BestSoFar
 from pipelines.search.ranking import failures, import_ahead
@@ -83,7 +84,8 @@ def train_members(
                 best.add(new_rows)
                 journal_writer.best(best.text)
             # After the member's files: what the journal calls done is on disk.
-            journal_writer.record(outcome, new_rows)
+            left = [] if made is None else files.paths(task.member)
+            journal_writer.record(outcome, new_rows, digests_of_paths(session.path, left))
             if isinstance(task, CandidateTask):
                 rows[task.name] = new_rows
             elif new_rows:

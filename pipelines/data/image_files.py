@@ -44,6 +44,8 @@ def open_image(path: str | Path) -> Image.Image:
     """
     from PIL import Image, ImageOps
 
+    if Path(path).is_fifo():  # it would be waited for
+        raise ValueError("a pipe, not a file")
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
             if image.width * image.height > MOST_PIXELS:

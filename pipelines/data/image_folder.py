@@ -194,7 +194,7 @@ def _digest(root: Path, files: list[Path]) -> str:
 
     def of_file(path: Path) -> bytes:
         try:
-            content = path.read_bytes()
+            content = b"" if path.is_fifo() else path.read_bytes()
         except OSError as error:  # it is named as unreadable when it is to be decoded
             content = str(error.errno).encode()
         name = path.relative_to(root).as_posix().encode()

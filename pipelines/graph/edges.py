@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,15 +218,19 @@ def _arrow(column: Any, where: str) -> pa.Array:
 def _to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
     """Return whole numbers as int64; what differs in type, or is text, as text."""
     if all(pa.types.is_integer(array.type) for array in arrays):
-        try:
+        with suppress(pa.ArrowInvalid):  # beyond int64
             return [array.cast(pa.int64()) for array in arrays]
-        except pa.ArrowInvalid:  # beyond int64
-            return [array.cast(pa.large_string()) for array in arrays]
     kind = arrays[0].type
-    text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
-    if text or any(array.type != kind for array in arrays):
+    text = pa.types.is_string(kind) or pa.types.is_string_view(kind) or pa.types.is_integer(kind)
+    if not text and not pa.types.is_nested(kind) and all(one.type == kind for one in arrays):
+        return arrays
+    try:
         return [array.cast(pa.large_string()) for array in arrays]
-    return arrays
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{opt('edges')} must have names that are numbers or text ({_reason(error)}); write "
+            "them so"
+        ) from None
 
 
 def _weights(column: Any, n_edges: int, where: str) -> NDArray[np.float64]:

@@ -64,7 +64,7 @@ def chosen(name: str, is_image: bool, is_ink: bool) -> str:
     if not is_image:
         raise InputError(f"{opt('augment')} needs images, and the data are a table; leave it out")
     if ":" in name:
-        from pipelines.nn.networks import load_object
+        from pipelines.data.user_files import load_object
 
         load_object("augment", name)
     return name if name != "light" else "digits" if is_ink else "photographs"
@@ -136,7 +136,7 @@ def _automatic(name: str, images: torch.Tensor, generator: torch.Generator) -> t
 
 
 def _users(name: str, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    from pipelines.nn.networks import load_object
+    from pipelines.data.user_files import load_object
 
     made: torch.Tensor = load_object("augment", name)(images, generator)
     if made.shape != images.shape:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-import importlib.util
 import inspect
 import math
 import threading
-from collections.abc import Callable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +16,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from pipelines.data import user_files
 from pipelines.data.dataset import channels_height_width
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
@@ -307,7 +305,7 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
         takes = inspect.signature(made).parameters
         given = {name: value for name, value in offered.items() if name in takes}
         network = made(**given)
-    except Exception as error:  # whatever the user's code raises
+    except user_files.USER_ERRORS as error:
         raise InputError(
             f"{opt('network')} must be a module that can be made, got {candidate.network} "
             f"({type(error).__name__}: {error}); it is given those of {', '.join(offered)} that "
@@ -321,32 +319,15 @@ def _users(candidate: Candidate, inputs: Inputs) -> nn.Module:
     return network
 
 
-@functools.lru_cache
-def load_object(option: str, name: str) -> Callable[..., Any]:
-    """Return what ``package.module:NAME`` or ``FILE.py:NAME`` names.
+load_object = functools.lru_cache(user_files.load_object)  # a batch asks for it each time
 
-    Raises
-    ------
-    InputError
-        It cannot be imported; ``option`` is the one that named it.
-    """
-    path, _, attribute = name.rpartition(":")
-    try:
-        if path.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(path).stem, Path(path).expanduser())
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(path)
-        found: Callable[..., Any] = getattr(module, attribute)
-    except Exception as error:  # whatever the user's code raises
-        raise InputError(
-            f"{opt(option)} must be package.module:NAME or FILE.py:NAME that can be imported, got "
-            f"{name!r} ({type(error).__name__}: {error})"
-        ) from None
-    return found
+
+def refusal_of_rows(candidate: Candidate, error: BaseException) -> InputError:
+    """Return the error of a network that raised one when it was given rows."""
+    return InputError(
+        f"{opt('network')} must take rows of this data set, got {candidate.network} "
+        f"({type(error).__name__}: {' '.join(str(error).split())})"
+    )
 
 
 def network_lines(candidate: Candidate, inputs: Inputs, training: Training) -> list[str]:
@@ -362,11 +343,8 @@ def network_lines(candidate: Candidate, inputs: Inputs, training: Training) -> l
     network = make_network(candidate, inputs)
     try:
         shape = tuple(outputs_of(network, inputs).shape)
-    except Exception as error:  # whatever the user's code raises
-        raise InputError(
-            f"{opt('network')} must take rows of this data set, got {candidate.network} "
-            f"({type(error).__name__}: {' '.join(str(error).split())})"
-        ) from None
+    except user_files.USER_ERRORS as error:
+        raise refusal_of_rows(candidate, error) from None
     if shape != (2, inputs.n_classes):
         raise InputError(
             f"{opt('network')} must give an output for each of {inputs.n_classes} classes, got "

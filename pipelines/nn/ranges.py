@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.data.user_files import read_yaml
 from pipelines.errors import InputError, opt
 
 
@@ -90,8 +91,6 @@ def read_space(name: str, presets: Sequence[str], folder: Path) -> Any:
     InputError
         There is no such preset or file, or it is not YAML.
     """
-    import yaml
-
     path = folder / f"{name}.yaml" if name in presets else Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         near = get_close_matches(name.lower(), presets, n=1)
@@ -100,14 +99,7 @@ def read_space(name: str, presets: Sequence[str], folder: Path) -> Any:
             f"{opt('space')} must be one of {', '.join(presets)} or the path of a .yaml "
             f"file, got {name!r}{hint}"
         )
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InputError(f"{opt('space', name)} cannot be read: {why}; check the path") from None
-    except yaml.YAMLError as error:
-        what = " ".join(str(error).split())
-        raise InputError(f"{opt('space', name)} must be YAML: {what}") from None
+    return read_yaml(path, f"{opt('space')} must be")
 
 
 def refuse_others(content: Mapping[Any, Any], known: Sequence[str], where: str) -> None:

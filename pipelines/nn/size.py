@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from pipelines.data.user_files import USER_ERRORS
 from pipelines.nn.delayed import LAYER, kept_floats, pays
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND
@@ -25,15 +26,20 @@ def of_module(candidate: Candidate, inputs: Inputs) -> tuple[int, int, int]:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from pipelines.nn.networks import as_network_takes, make_network
+    from pipelines.nn.networks import as_network_takes, make_network, refusal_of_rows
 
     network = make_network(candidate, inputs).eval()
     floats = [inputs.n_features]
     for one in network.modules():
         if not list(one.children()):
-            one.register_forward_hook(lambda _, __, outputs: floats.append(outputs.numel()))
+            one.register_forward_hook(
+                lambda _, __, outputs: floats.append(getattr(outputs, "numel", int)())
+            )
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        network(as_network_takes(torch.zeros(1, inputs.n_features), inputs))
+        try:
+            network(as_network_takes(torch.zeros(1, inputs.n_features), inputs))
+        except USER_ERRORS as error:
+            raise refusal_of_rows(candidate, error) from None
     weights = sum(one.numel() for one in network.parameters())
     return weights, sum(floats), counter.get_total_flops() // 2
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+UNSIGNED = b'"crc32":"00000000"'  # among the metadata, until the checkpoint is on a disk
 BEST = "best "  # before the names of what the network was after its best epoch
 
 
@@ -52,7 +55,8 @@ def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
     from safetensors.torch import save
 
     on_host = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
-    return save(on_host, metadata={"progress": json.dumps(asdict(progress))})
+    about = {"progress": json.dumps(asdict(progress)), "crc32": "0" * 8}
+    return save(on_host, metadata=about)
 
 
 def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
@@ -76,7 +80,8 @@ def best_of(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replace a file in one step, once the disk has the new one."""
+    """Replace a file in one step, once the disk has the new one; it bears its checksum."""
+    content = content.replace(UNSIGNED, b'"crc32":"%08x"' % zlib.crc32(content), 1)
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
         file.write(content)
@@ -89,6 +94,10 @@ def read(path: Path) -> bytes | None:
     """Return a checkpoint, or None where there is none or it is damaged."""
     try:
         content = path.read_bytes()
+        if signed := re.search(rb'"crc32":"([0-9a-f]{8})"', content):
+            content = content.replace(signed[0], UNSIGNED, 1)
+            if zlib.crc32(content) != int(signed[1], 16):
+                return None
         progress_of(content)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -97,7 +97,7 @@ def refuse_unknown(name: str) -> None:
     if name in NETWORKS:
         return
     if ":" in name:
-        from pipelines.nn.networks import load_object
+        from pipelines.data.user_files import load_object
 
         load_object("network", name)
         return

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster_setup.errors import ClusterError
@@ -56,11 +57,16 @@ class JournalWriter:
         self._journal, self._progress = journal, progress
         self._tasks = {task.name: task for task in todo}
 
-    def record(self, outcome: Outcome[Any], rows: Sequence[dict[str, Any]]) -> None:
-        """Write down a task with its rows, none where it failed whole."""
+    def record(
+        self,
+        outcome: Outcome[Any],
+        rows: Sequence[dict[str, Any]],
+        files: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Write down a task with its rows, none where it failed whole, and digests of its files."""
         name = outcome.task.name if outcome.part is None else outcome.part
         if name:
-            self._write(name, outcome, rows)
+            self._write(name, outcome, rows, files)
         self._progress.advance(outcome.task, outcome.error is not None)
 
     def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
@@ -75,7 +81,11 @@ class JournalWriter:
         self._progress.best(text)
 
     def _write(
-        self, name: str, of: Outcome[Any] | ProgressEvent, rows: Sequence[dict[str, Any]]
+        self,
+        name: str,
+        of: Outcome[Any] | ProgressEvent,
+        rows: Sequence[dict[str, Any]],
+        files: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._journal.append(
             {
@@ -88,6 +98,7 @@ class JournalWriter:
                 else of.task.cost,
                 "rows": rows,
                 **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
+                **({"files": files} if files else {}),
             }
         )
 

@@ -112,7 +112,10 @@ def measured(
     told = compilation_reported(reporter.compiling) if reporter else nullcontext()
     started, clock = time.time(), time.perf_counter()
     with install_timer("numba:compile", compiling.append), told:
-        result = work(shared, task, *arguments, **named)
+        try:
+            result = work(shared, task, *arguments, **named)
+        except SystemExit as error:  # code of the user's ends its task, not the worker
+            raise RuntimeError(f"the task ended Python with {error!r}") from None
     return {
         "result": result, "worker": _here(), "started": started,
         "seconds": time.perf_counter() - clock, "compile_seconds": sum(compiling),

@@ -6,7 +6,7 @@ A Parquet table or a model with a flipped bit can often be read, and answers wro
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,13 @@ def digests_of(folder: Path) -> dict[str, dict[str, Any]]:
     OSError
         A file cannot be read.
     """
-    paths = sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
+    return digests_of_paths(
+        folder, sorted(path for pattern in READ_AGAIN for path in folder.glob(pattern))
+    )
+
+
+def digests_of_paths(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return the same of some files in a run folder."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in paths

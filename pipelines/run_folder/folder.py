@@ -138,26 +138,31 @@ class RunFolder:
         rows = ROWS.get(self.record["command"], Row)
         return Journal(self.journal_path, rows, self.record.get("fingerprint"), write)
 
-    def remove_changed(self) -> None:
+    def remove_changed(self, journal: Journal) -> None:
         """Remove the files that are not as the run left them, for this session to make again.
 
-        Rows that a cut journal has lost are computed again; one that was changed within may say
-        anything.
+        A session that was killed has left no digests but those its journal has of tasks' files.
+        Of a changed journal each line is checked by itself.
 
         Raises
         ------
         InputError
-            The journal was changed within.
+            One cannot be removed: a folder stands in its place.
         """
-        self.changed = changes_of(self.path, self.files)
-        for name, change in self.changed.items():
-            if name != JOURNAL:
-                (self.path / name).unlink(missing_ok=True)
-            elif self.journal_path.stat().st_size >= self.files[name].bytes:
+        of_tasks = {
+            name: FileDigest.model_validate(digest)
+            for record in journal.records for name, digest in record.get("files", {}).items()
+        }  # fmt: skip
+        self.changed = changes_of(self.path, {**of_tasks, **self.files})
+        for name in self.changed:
+            try:
+                if name != JOURNAL:
+                    (self.path / name).unlink(missing_ok=True)
+            except OSError as error:
                 raise InputError(
-                    f"--resume must be a run whose {JOURNAL} is as it was left, got {self.path} "
-                    f"({change}); start a new run with --results"
-                )
+                    f"--resume must be a run whose damaged files can be removed, got "
+                    f"{self.path / name}: {error.strerror}; remove it"
+                ) from None
 
     def sign(self, journal: Journal, **metadata: Any) -> None:
         """Give a new run its fingerprint, of all that decides its results, and its journal too.
@@ -220,7 +225,7 @@ def hold(
         # As the process left it that had it open until now.
         if resume and write:
             folder = RunFolder.open(folder.path, command)
-            folder.remove_changed()
+            folder.remove_changed(journal)
         elif write:
             refuse_taken(folder.path)
         folder.start_clock(journal.records)

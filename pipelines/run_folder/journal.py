@@ -1,7 +1,8 @@
 """The journal of a run: what is done, durable the moment it is known.
 
-One JSON object a line; a record is one task with its rows. A line that a kill
-or a full disk cut short is dropped when the journal is opened again.
+One JSON object a line; a record is one task with its rows, and bears the checksum of its
+line. A line that a kill or a full disk cut short, or that was changed since, is dropped when the
+journal is opened again.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import errno
 import fcntl
 import json
 import os
+import zlib
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
+from pydantic import Field
 from pydantic_core import from_json
 
 from pipelines.errors import InputError
 from pipelines.run_folder.columns import Row
+from pipelines.run_folder.digests import FileDigest, FileName
 from pipelines.run_folder.schema import Number, Part, Seconds, read_bytes
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -27,8 +31,8 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class TaskRecord(Part, Generic[AnyRow]):
     """A line: a task, where and when it was done, and its rows; none where it failed whole.
 
-    ``cost`` is what was predicted of it, in any unit of time, and ``run`` the fingerprint of the
-    run it belongs to; older runs have neither.
+    ``cost`` is what was predicted of it, in any unit of time, ``run`` the fingerprint of the run
+    it belongs to, and ``files`` are what it left beside; older runs have none of these.
     """
 
     task: str
@@ -39,6 +43,7 @@ class TaskRecord(Part, Generic[AnyRow]):
     cost: Seconds | None = None
     rows: list[AnyRow]
     run: str | None = None
+    files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
 def read_records(
@@ -55,13 +60,26 @@ def read_records(
         if not line.endswith(b"\n"):
             break
         with suppress(ValueError):
-            record = from_json(line, allow_inf_nan=False)
+            record = from_json(_without_checksum(line), allow_inf_nan=False)
             belongs_to = schema.model_validate(record).run
             if fingerprint in (None, belongs_to):
                 records.append(record)
             else:
                 n_foreign += 1
     return records, n_foreign
+
+
+CHECKSUM = b', "crc32": '  # the last entry of a line, of all that stands before it
+
+
+def _without_checksum(line: bytes) -> bytes:
+    """Return a line as it was before its checksum was added; one of older runs has none."""
+    record, found, checksum = line.rpartition(CHECKSUM)
+    if not found:
+        return line
+    if int(checksum.rstrip(b"}\n")) != zlib.crc32(record):
+        raise ValueError("the line is not as it was written")
+    return record + b"}"
 
 
 def read_journal(
@@ -124,7 +142,8 @@ class Journal:
         """
         if self.fingerprint is not None:
             record = record | {"run": self.fingerprint}
-        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        line = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
+        line += CHECKSUM + b"%d}\n" % zlib.crc32(line)
         before = os.fstat(self._file.fileno()).st_size
         try:
             written = 0

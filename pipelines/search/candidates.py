@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from pipelines.data.dataset import Dataset
+from pipelines.data.user_files import read_yaml
 from pipelines.errors import InputError, opt
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
@@ -170,19 +170,6 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def read_yaml(path: str, must_be: str) -> Any:
-    """Read a YAML file; ``must_be`` begins the message of an unreadable one."""
-    import yaml
-
-    try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(
-            f"{must_be} a YAML file that can be read, got {path} ({why}); check it"
-        ) from None
 
 
 def read_grid(path: str) -> dict[str, Grid]:

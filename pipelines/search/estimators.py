@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION
+from pipelines.data.user_files import USER_ERRORS
 from pipelines.errors import InputError, opt
 
 # Import paths by short name: a classifier's and a regressor's.
@@ -107,7 +108,7 @@ def _import_class(name: str, path: str) -> type:
     module_name, _, class_name = path.rpartition(".")
     try:
         module = import_module(module_name)
-    except Exception as error:  # whatever a module raises while it is imported
+    except USER_ERRORS as error:
         raise InputError(
             f"{opt('estimator')} must be a class that can be imported, got {name} ({error}); "
             f"install the package or check the spelling"

@@ -9,8 +9,8 @@ import numpy as np
 from pipelines.data.dataset import Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
+from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, opt
-from pipelines.search.candidates import read_yaml
 from pipelines.search.estimators import wants_scale
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _of_file(path: str) -> list[tuple[str, Any]]:
             made = getattr(import_module(module), kind)(
                 **{key: value for key, value in about.items() if key != "class"}
             )
-        except Exception as error:  # whatever a class of the user's raises
+        except USER_ERRORS as error:
             raise InputError(
                 f"{opt('preprocess')} must name classes that can be made, got {about['class']} "
                 f"({type(error).__name__}: {error}); mend {path}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from pipelines.data.dataset import CLASSIFICATION, Dataset, rows_of
 from pipelines.data.folds import make_folds
+from pipelines.data.user_files import USER_ERRORS, load_object
 from pipelines.errors import InputError, opt
 from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
@@ -137,18 +137,7 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
         )
     if not Path(path).is_file():
         raise InputError(f"{opt('cv')} must name a file that exists, got {path}; check the path")
-    spec = importlib.util.spec_from_file_location("folds_of_ones_own", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        function = getattr(module, name)
-    except Exception as error:  # whatever the user's file raises
-        raise InputError(
-            f"{opt('cv')} must name a function that can be loaded, got {path}:{name} "
-            f"({type(error).__name__}: {error}); mend the file"
-        ) from None
+    function = load_object("cv", kind)
     try:
         made = function(X, y, groups)
         made = made.split(X, y, groups) if hasattr(made, "split") else made
@@ -160,7 +149,7 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
                 raise ValueError(f"a row number is not below {len(y)}")
         if len(splits) < 2:
             raise ValueError(f"it gave {len(splits)} splits; at least 2 are compared")
-    except Exception as error:  # whatever a function of the user's raises
+    except USER_ERRORS as error:
         raise InputError(
             f"{opt('cv')} must be a function of X, y and groups that returns (train, validation) "
             f"rows, got {kind} ({type(error).__name__}: {error}); correct it"

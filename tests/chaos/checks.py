@@ -65,7 +65,7 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
     if found["status"] != "finished" or not (folder / "report.html").exists():
         raise Broken("the run does not call itself finished, or has no report")
     for key in workload.answers:
-        if _without_times(found[key]) != _without_times(expected[key]):
+        if without_times(found[key]) != without_times(expected[key]):
             raise Broken(f"another answer: {key} is {found[key]}, not {expected[key]}")
     for pattern in workload.files:
         names = {path.relative_to(where) for where in (folder, truth) for path in
@@ -106,10 +106,10 @@ def _record(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text())
 
 
-def _without_times(value: Any) -> Any:
+def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: _without_times(part) for key, part in value.items()}
+        kept = {key: without_times(part) for key, part in value.items()}
         return {key: part for key, part in kept.items() if key not in WHERE_AND_HOW_FAST}
     if isinstance(value, list):
-        return [_without_times(part) for part in value]
+        return [without_times(part) for part in value]
     return value

@@ -14,6 +14,7 @@ from PIL import Image
 from pipelines.data import load_dataset
 from pipelines.data.image_files import decode
 from pipelines.data.image_folder import SUFFIXES, ImageReading, load_folder
+from pipelines.errors import InputError
 
 RNG = np.random.default_rng(0)
 COLOURED = RNG.integers(0, 256, (8, 8, 3), np.uint8)
@@ -36,6 +37,13 @@ def folder(tmp_path: Path) -> Path:
 
 def load(folder: Path, **reading: Any) -> Any:
     return load_folder(folder, folder.parent / "data", ImageReading(**reading))
+
+
+def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "a" / "pipe.png")
+    with pytest.raises(InputError, match="a pipe, not a file"):
+        load(folder)
+    assert load(folder, unreadable="skip").X.shape == (10, 192)
 
 
 def test_files_classes_and_pixels_are_those_of_torchvision(folder: Path) -> None:

@@ -30,6 +30,12 @@ def file(tmp_path):
     return write
 
 
+def test_a_number_that_is_infinite_is_one_line_and_no_warning(file):
+    path = file("a,t\n" + "inf,x\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(40)))
+    with pytest.raises(InputError, match="has inf in data row 1"):
+        load_dataset(str(path))
+
+
 def mixed(n_rows=120, seed=0):
     """Numbers with gaps, categories with gaps, an id, a date, and text to predict."""
     rng = np.random.default_rng(seed)

@@ -115,6 +115,11 @@ def test_parquet_in_parts(tmp_path):
     np.testing.assert_array_equal(read_table(folder, "species")[0], EXPECTED)
 
 
+def test_big_endian_labels_are_labels(npz):
+    path = npz(X=EXPECTED.astype(">f4"), y=np.arange(len(EXPECTED), dtype=">i4") % 2)
+    assert read_table(path)[1].tolist() == [0, 1, 0, 1]
+
+
 def test_npz(npz):
     X, y, names = read_table(npz(X=EXPECTED.astype(np.float32), y=np.array(list("abab"))))
     np.testing.assert_array_equal(X, EXPECTED)

@@ -126,7 +126,7 @@ def test_a_missing_hyper_parameter_is_named() -> None:
     ("name", "message"),
     [
         ("smal", "one of study, small, mlp.*did you mean 'small'"),
-        ("none.yaml", "cannot be read: No such file"),
+        ("none.yaml", "can be read, got none.yaml .No such file"),
     ],
 )
 def test_an_unknown_space_is_one_line(name: str, message: str) -> None:

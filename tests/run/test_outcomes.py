@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,14 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0
+
+
+def test_code_that_ends_python_ends_its_task_alone() -> None:
+    def work(shared: Any, task: Any) -> None:
+        sys.exit(3)
+
+    with pytest.raises(RuntimeError, match=r"ended Python with SystemExit\(3\)"):
+        measured(work, None, SimpleNamespace(name="a"), [])
 
 
 def test_times_of_fits_are_without_what_was_compiled() -> None:

@@ -94,6 +94,7 @@ def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path: Path) -> Non
         ("return [([0], []), ([1], [2])]", "no array of row numbers"),
         ("raise KeyError('colour')", "KeyError: 'colour'"),
         ("return 1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )
 def test_a_function_that_gives_no_splits_is_refused(tmp_path: Path, body: str, words: str) -> None:

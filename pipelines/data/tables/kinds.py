@@ -151,7 +151,7 @@ def _is_id(column: pd.Series, place: int) -> bool:
     if len(column) < FEWEST_ROWS_OF_ID or column.isna().any():
         return False
     values, n_levels = to_numbers(column), column.nunique()
-    if np.any(values % 1 != 0):
+    if not np.isfinite(values).all() or np.any(values % 1 != 0):
         return False
     if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
         return n_levels == len(column) or n_levels > MOST_LEVELS
