@@ -185,7 +185,7 @@ class EdgeFile:
                 ),
             )  # fmt: skip
         except pa.ArrowInvalid as error:
-            if "conversion error to int64" in str(error) and self.n_nodes is None:
+            if "conversion error to int64" in str(error):
                 raise NamesAreText from None
             raise unreadable(self.path, error) from None
 
