@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,6 @@ class PathResult:
     predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
         class numbers, or None
     decisions : the same of float32 (n_C, n_validation, n_problems), or None
-    phases : seconds of wall time of each phase
     """
 
     gammas: np.ndarray
@@ -66,7 +65,6 @@ class PathResult:
     n_validation: np.ndarray
     predictions: list[Any] | None = None
     decisions: list[Any] | None = None
-    phases: dict[str, float] = field(default_factory=dict)
 
 
 def checked(

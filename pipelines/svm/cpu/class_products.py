@@ -91,7 +91,6 @@ def products_by_class(
         search.kept["by class"] = ClassProducts(
             rows, search.kernel, search.layout.starts, resources.pool
         )
-        resources.clock.lap("distances")
     found: ClassProducts = search.kept["by class"]
     return found
 

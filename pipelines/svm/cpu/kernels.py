@@ -41,18 +41,12 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
     if kernel.is_given:
         given = X if order is None else X[np.ix_(order, order)]
         return np.ascontiguousarray((given + given.T) / 2)  # no hair's breadth from symmetric
-    rows = _prepared(X, kernel)
-    return rows if order is None else rows[order]
-
-
-def _prepared(X: np.ndarray, kernel: Kernel) -> np.ndarray:
     n, n_features = X.shape
     large = float(n) * n * n_features > _FLOAT64_PRODUCTS
-    dtype = np.float32 if large else np.float64
-    if not kernel.of_distances:
-        return np.ascontiguousarray(X, dtype=dtype)
-    mean = X.mean(axis=0, dtype=np.float64)
-    return np.ascontiguousarray(np.subtract(X, mean), dtype=dtype)
+    if kernel.of_distances:
+        X = np.subtract(X, X.mean(axis=0, dtype=np.float64))
+    rows = np.ascontiguousarray(X, dtype=np.float32 if large else np.float64)
+    return rows if order is None else rows[order]
 
 
 def finish_distances(

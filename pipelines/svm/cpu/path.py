@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.class_products import products_by_class
-from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.in_memory import solve_in_memory
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
 from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
-from pipelines.svm.cpu.threads import Clock, Resources, fits_in_memory, open_pool
+from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
 from pipelines.svm.path_result import PathResult, Scores, checked, empty_result, fill_fold
 from pipelines.svm.search import Form, Search, search_folds
 from pipelines.svm.solutions import Solutions
@@ -74,107 +72,64 @@ def cross_validate_path(
     """
     X = np.asarray(X)
     y, gamma_values, C_values, folds = checked(X, y, gammas, Cs, folds)
-    clock = Clock()
     search, ascending = search_folds(
         y, C_values, folds, Form(**form), sample_weight, with_values=return_decisions,
         kept={} if kept is None else kept, only=only,
     )  # fmt: skip
     rows = prepare_rows(X, search.kernel, search.layout.order)
-    clock.lap("sort")
     result = empty_result(gamma_values, C_values, search, folds, return_predictions)
     with open_pool(n_threads) as pool:
-        resources = Resources(pool, memory_bytes, clock)
-        for (g, fold), solutions, (score, seconds) in _search_all(
-            search, rows, gamma_values, resources, on_progress or (lambda share: None)
-        ):
-            fill_fold(result, (g, fold), ascending, search, solutions, score, seconds)
-            if on_fold is not None:
-                on_fold(result, g, fold)
-    result.phases = clock.phases
+        for g, gamma in enumerate(gamma_values):
+            solutions = search.empty_solutions()
+
+            def report(share: float, g: int = g) -> None:
+                if on_progress is not None:
+                    on_progress((g + share) / len(gamma_values))
+
+            resources = Resources(pool, memory_bytes, report)
+            for fold, (scores, seconds) in _solve_and_score(
+                search.at(gamma), rows, solutions, resources
+            ):
+                fill_fold(result, (g, fold), ascending, search, solutions, scores, seconds)
+                if on_fold is not None:
+                    on_fold(result, g, fold)
     return result
 
 
-# A gamma and a fold, the gamma's solutions, and the fold's scores with their seconds.
-Found = tuple[tuple[int, int], Solutions, tuple[Scores, float]]
-
-
-def _search_all(
-    search: Search,
-    rows: np.ndarray,
-    gammas: np.ndarray,
-    resources: Resources,
-    on_progress: Callable[[float], None],
-) -> Iterator[Found]:
-    """Yield every gamma, in order, on every fold."""
-    if search.kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
-        solve: Callable[..., Iterator[tuple[int, tuple[Scores, float]]]] = _solve_in_memory
-    elif search.one_vs_one:
-        solve = _solve_pairwise
-    else:
-        solve = _solve_rest
-    for g, gamma in enumerate(gammas):
-        out, at = search.empty_solutions(), partial(_all_in_all, g, len(gammas), on_progress)
-        for fold, scored in solve(
-            search.at(gamma), rows, out=out, resources=replace(resources, on_progress=at)
-        ):
-            yield (g, fold), out, scored
-        resources.clock.lap("solve and score")
-
-
-def _all_in_all(g: int, n_gammas: int, on_progress: Callable[[float], None], share: float) -> None:
-    on_progress((g + share) / n_gammas)
-
-
-def _solve_in_memory(
+def _solve_and_score(
     search: Search, rows: np.ndarray, out: Solutions, resources: Resources
 ) -> Iterator[tuple[int, tuple[Scores, float]]]:
-    if "products" not in search.kept:
-        search.kept["products"] = shared_products(rows, search.kernel, resources.pool)
-        search.kept["values"] = np.empty_like(search.kept["products"])
-        resources.clock.lap("distances")
-    values = search.kept["values"]
-    kernel_values(search.kept["products"], search.kernel, values, resources.pool)
-    resources.clock.lap("kernel")
-    exact = resources.exact_kernel(rows, search.kernel)
-    score = partial(_score_fold, search, values, exact, out)
-    yield from solve_in_memory(values, exact, search, out, score, resources)
+    """Yield each fold of one gamma with its scores and the seconds that these took."""
+    kept, kernel, validation = search.kept, search.kernel, search.validation
 
-
-def _solve_pairwise(
-    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
-) -> Iterator[tuple[int, tuple[Scores, float]]]:
-    products = products_by_class(search, rows, resources)
-
-    def score(fold: int) -> tuple[Scores, float]:
+    def finish(fold: int) -> tuple[Scores, float]:
         began = time.perf_counter()
-        found = score_pairwise(search, rows, products, out, resources, fold)
+        found = score(fold)
         return found, time.perf_counter() - began
 
-    yield from solve_pairwise(search, rows, products, out, score, resources)
+    def score_of_rest(fold: int) -> Scores:
+        return score_rest(validation[fold], fold, out, search.with_values)
 
+    score: Callable[[int], Scores] = score_of_rest
+    if kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
+        if "products" not in kept:
+            kept["products"] = shared_products(rows, kernel, resources.pool)
+            kept["values"] = np.empty_like(kept["products"])
+        values = kernel_values(kept["products"], kernel, kept["values"], resources.pool)
+        exact = resources.exact_kernel(rows, kernel)
+        if search.one_vs_one:
+            between = None if exact is None else exact.between
 
-def _solve_rest(
-    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
-) -> Iterator[tuple[int, tuple[Scores, float]]]:
-    score = partial(_score_fold, search, None, None, out)
-    opened = partial(open_rows, rows, search.kernel, resources)
-    yield from solve_rest(search, opened, out, score, resources)
+            def score_in_memory(fold: int) -> Scores:
+                of_problems = score_two if search.of_two else score_pairs
+                return of_problems(values, validation[fold], fold, out, search, between)
 
-
-def _score_fold(
-    search: Search,
-    values: np.ndarray | None,
-    exact: ExactKernel | None,
-    solutions: Solutions,
-    fold: int,
-) -> tuple[Scores, float]:
-    """Return scores of a fold, one-vs-one from the kernel of all rows, and their seconds."""
-    began, rows = time.perf_counter(), search.validation[fold]
-    if values is None or not search.one_vs_one:
-        found = score_rest(rows, fold, solutions, search.with_values)
+            score = score_in_memory
+        yield from solve_in_memory(values, exact, search, out, finish, resources)
+    elif search.one_vs_one:
+        products = products_by_class(search, rows, resources)
+        score = partial(score_pairwise, search, rows, products, out, resources)
+        yield from solve_pairwise(search, rows, products, out, finish, resources)
     else:
-        between, score = None if exact is None else exact.between, score_pairs
-        if search.of_two:
-            score = score_two
-        found = score(values, rows, fold, solutions, search, between)
-    return found, time.perf_counter() - began
+        opened = partial(open_rows, rows, kernel, resources)
+        yield from solve_rest(search, opened, out, finish, resources)

@@ -1,13 +1,12 @@
-"""Threads, memory and time of a call: our threads run the problems, BLAS stays on its caller's."""
+"""Threads and memory of a call: our threads run the problems, BLAS stays on its caller's."""
 
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -71,23 +70,9 @@ def scratch(n: int) -> np.ndarray:
     return flat[: n * n].reshape(n, n)
 
 
-class Clock:
-    """Adds up wall time by phase."""
-
-    def __init__(self) -> None:
-        self.phases: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> float:
-        now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self.phases[phase] = self.phases.get(phase, 0.0) + spent
-        return spent
-
-
 @dataclass(frozen=True)
 class Resources:
-    """The threads and the memory that a call may use, and its clock.
+    """The threads and the memory that a call may use.
 
     memory_bytes : for kernel matrices
     on_progress : function of the share of one gamma's problems that are solved
@@ -95,7 +80,6 @@ class Resources:
 
     pool: Executor
     memory_bytes: int
-    clock: Clock = field(default_factory=Clock)
     on_progress: Callable[[float], None] = lambda share: None
 
     @property

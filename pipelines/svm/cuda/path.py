@@ -1,5 +1,6 @@
 """Cross-validation of a whole grid of C and gamma on one GPU."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.placement import to_host
-from pipelines.svm.cpu.threads import Clock
 from pipelines.svm.cuda.distances import cross_products, prepare_rows, symmetric_products
 from pipelines.svm.cuda.gpu import (
     Limits,
@@ -45,17 +45,19 @@ class Traffic:
     n_launches: int = 0
 
 
-class _Clock(Clock):
-    """The CPU's clock, read after the device has finished; watches its memory, too."""
+class _Clock:
+    """Adds up wall time by phase, read after the device has finished; watches its memory, too."""
 
     def __init__(self, xp: Any) -> None:
-        super().__init__()
-        self._xp, self.traffic = xp, Traffic(self.phases)
+        self._xp, self.traffic, self._last = xp, Traffic(), time.perf_counter()
 
     def lap(self, phase: str) -> float:
         synchronise(self._xp)
-        self.traffic.peak_bytes = max(self.traffic.peak_bytes, taken_bytes(self._xp))
-        return super().lap(phase)
+        traffic, now = self.traffic, time.perf_counter()
+        traffic.peak_bytes = max(traffic.peak_bytes, taken_bytes(self._xp))
+        spent, self._last = now - self._last, now
+        traffic.phases[phase] = traffic.phases.get(phase, 0.0) + spent
+        return spent
 
 
 def cross_validate_path_cuda(
@@ -120,7 +122,6 @@ def measure_path_cuda(
                 fill_fold(result, (g, fold), ascending, search, solutions, score, spent)
             clock.lap("collect")
         del rows, grid  # before their pool is emptied
-    result.phases = clock.traffic.phases
     return result, clock.traffic
 
 
