@@ -111,14 +111,14 @@ class CrossValidation(SearchJob[Options]):
 
     def plan(self, data: Dataset) -> list[str]:
         """Return candidates, scores and folds."""
-        from pipelines.search import candidates, scoring, splits, summary
+        from pipelines.search import candidates, preprocessing, scoring, splits, summary
 
         options, data = self.options, self.take_features(data)
         grids = read_grid(options.grid) if options.grid else {}
         chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or candidates.USUAL[data.task]
         for name, grid in read_params(options.param, chosen).items():
             grids[name] = {**grids.get(name, {}), **grid}
-        self.candidates = candidates.make_candidates(
+        self.candidates = preprocessing.make_candidates(
             chosen, grids, data, options.seed, options.preprocess
         )
         self.scoring = scoring.make_scoring(options.scoring, data)

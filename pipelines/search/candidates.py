@@ -1,4 +1,4 @@
-"""Candidates: values of parameters as they are typed, or in files, and what they make."""
+"""Candidates: values of parameters, as they are typed or in files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from pipelines.data.dataset import Dataset
 from pipelines.data.user_files import read_yaml
 from pipelines.errors import InputError, opt
 
@@ -57,39 +56,6 @@ class Candidate:
 def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return every combination of values; the last parameter varies the fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-def make_candidates(
-    names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
-) -> list[Candidate]:
-    """Return every combination of parameters of every algorithm.
-
-    Raises
-    ------
-    InputError
-        An estimator or a parameter is not known, or is none for the task.
-    """
-    from sklearn.base import clone
-
-    from pipelines.search.estimators import estimator_of, refuse_unknown
-    from pipelines.search.preprocessing import parameter_name, pipeline_of
-
-    found = []
-    for name in names:
-        estimator = estimator_of(name, data.task, seed)
-        whole = pipeline_of(estimator, data, preprocess)
-        grid = {parameter_name(whole, key): values for key, values in grids.get(name, {}).items()}
-        for given, key in zip(grids.get(name, {}), grid, strict=True):
-            if key.endswith(given) and key != given:
-                refuse_unknown(estimator, [given], name)
-            else:
-                refuse_unknown(whole, [key], name)
-        typed = list(grids.get(name, {}))
-        for parameters in candidates_of(grid):
-            made = clone(whole).set_params(**parameters)
-            shown = dict(zip(typed, parameters.values(), strict=True))
-            found.append(Candidate(name, shown, made))
-    return found
 
 
 def with_labels(argv: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
-"""``--preprocess``: the first steps of an estimator's pipeline, fitted in each training fold."""
+"""The candidates of ``cross_validate``, behind the first steps of ``--preprocess``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.data.user_files import USER_ERRORS, read_yaml
 from pipelines.errors import InputError, opt
-from pipelines.search.estimators import wants_scale
+from pipelines.search.candidates import Candidate, Grid, candidates_of
+from pipelines.search.estimators import estimator_of, refuse_unknown, wants_scale
 
 if TYPE_CHECKING:
     from pipelines.data.tables import Kinds
@@ -26,6 +28,36 @@ def unscaled(data: Dataset) -> FoldedData:
         fitted = data.scaling.fit(data.X_train)
         rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
     return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
+
+
+def make_candidates(
+    names: Sequence[str], grids: Mapping[str, Grid], data: Dataset, seed: int, preprocess: str
+) -> list[Candidate]:
+    """Return every combination of parameters of every algorithm.
+
+    Raises
+    ------
+    InputError
+        An estimator or a parameter is not known, or is none for the task.
+    """
+    from sklearn.base import clone
+
+    found = []
+    for name in names:
+        estimator = estimator_of(name, data.task, seed)
+        whole = pipeline_of(estimator, data, preprocess)
+        grid = {parameter_name(whole, key): values for key, values in grids.get(name, {}).items()}
+        for given, key in zip(grids.get(name, {}), grid, strict=True):
+            if key.endswith(given) and key != given:
+                refuse_unknown(estimator, [given], name)
+            else:
+                refuse_unknown(whole, [key], name)
+        typed = list(grids.get(name, {}))
+        for parameters in candidates_of(grid):
+            made = clone(whole).set_params(**parameters)
+            shown = dict(zip(typed, parameters.values(), strict=True))
+            found.append(Candidate(name, shown, made))
+    return found
 
 
 def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
