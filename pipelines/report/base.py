@@ -46,7 +46,7 @@ from pipelines.report.wording import (
 )
 from pipelines.run_folder import names
 from pipelines.run_folder.measures import Measure, measure_of
-from pipelines.run_folder.reading import AnyRecord, Run, read_run
+from pipelines.run_folder.reading import AnyRecord, RunData, read_run
 from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.statistics import WithinOneStandardError, scores
 from pipelines.run_folder.work_time import busy_share, worker_timelines, workers_of
@@ -58,7 +58,7 @@ WORTH_SAYING = 0.5  # seconds of compilation
 
 
 @dataclass(frozen=True)
-class Report(Run[AnyRecord]):
+class Report(RunData[AnyRecord]):
     """A run and its page; a command has a subclass, one without it is drawn from its tables.
 
     Attributes

@@ -34,7 +34,7 @@ from pipelines.report.parts import (
 from pipelines.report.style import BLUE, INK, ON_COLOUR, ON_DARK, SKY
 from pipelines.report.wording import count, percent, shortened, significant
 from pipelines.run_folder.names import PREDICTIONS
-from pipelines.run_folder.reading import Run, WrongImages
+from pipelines.run_folder.reading import RunData, WrongImages
 
 MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
 MOST_NUMBERED = 30  # classes whose counts still have room
@@ -114,7 +114,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def class_table(run: Run[Any]) -> Table:
+def class_table(run: RunData[Any]) -> Table:
     """Return a row for each class that is there or was predicted, and one of their means."""
     names = ("class", "samples", "found", "recall", "precision", "F1")
     if run.predictions is None or run.predictions.empty:
@@ -142,18 +142,16 @@ def class_table(run: Run[Any]) -> Table:
     return Table.of(names, [*rows, [Cell("mean", ""), *total, *means]])
 
 
-def test_section(run: Run[Any]) -> Section:
-    """Return the section of the test samples of any classifier."""
-    return Section(
-        "test", "Test samples",
-        [
-            Columns([_confusion(run), Listing("Classes", class_table(run), tall=False)]),
-            *_wrong_parts(run),
-        ],
-    )  # fmt: skip
+def test_section(run: RunData[Any]) -> Section:
+    """Return the section of the test samples of any classifier or regressor."""
+    parts: list[Part | None] = [residuals_chart(run.residuals)]
+    if run.residuals is None:
+        classes = Listing("Classes", class_table(run), tall=False)
+        parts = [Columns([_confusion(run), classes]), *_wrong_parts(run)]
+    return Section("test", "Test samples", parts)
 
 
-def _confusion(run: Run[Any]) -> Chart | None:
+def _confusion(run: RunData[Any]) -> Chart | None:
     if run.predictions is None or run.predictions.empty:
         return None
     true, predicted = (run.predictions[name].to_numpy(dtype=int) for name in ("true", "predicted"))
@@ -173,7 +171,7 @@ def _confusion(run: Run[Any]) -> Chart | None:
     return Chart("confusion_matrix", draw, alt + ".", caption, wide=n_classes > MOST_BESIDE)
 
 
-def _wrong_parts(run: Run[Any]) -> list[Part | None]:
+def _wrong_parts(run: RunData[Any]) -> list[Part | None]:
     """Return the wrong test samples, the surest first: how many, their images, a table."""
     if run.predictions is None:
         return []

@@ -29,7 +29,7 @@ from pipelines.report.charts import (
     samples_chart,
     series_chart,
 )
-from pipelines.report.classification import residuals_chart, test_section
+from pipelines.report.classification import test_section
 from pipelines.report.parts import (
     Card,
     Chart,
@@ -41,8 +41,8 @@ from pipelines.report.parts import (
 )
 from pipelines.report.style import BLUE, VERMILLION
 from pipelines.report.wording import percent, significant
-from pipelines.run_folder import names, ranking
-from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, Residual, SvmCandidate
+from pipelines.run_folder import ranking
+from pipelines.run_folder.columns import SVM_CANDIDATE, SVM_CELL, SvmCandidate
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.reading import read_run
 from pipelines.run_folder.records.svm_grid import BestOfSvm, SvmRecord
@@ -53,17 +53,13 @@ from pipelines.run_folder.statistics import (
     widen,
     within_one_standard_error,
 )
-from pipelines.run_folder.tables import read_table
 
 MOST_PANELS = 24  # gammas with a panel of their own; the table of the candidates has all
 
 
 @dataclass(frozen=True)
 class SvmReport(Report[SvmRecord]):
-    """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first.
-
-    ``residuals`` are those of the test samples of a regression, or None.
-    """
+    """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first."""
 
     title = "SVM grid search"
     parameters: ClassVar[Sequence[str]] = SVM_CANDIDATE
@@ -71,7 +67,6 @@ class SvmReport(Report[SvmRecord]):
     sizes: ClassVar[Sequence[str]] = ("n_c", "n_gamma", "folds")
     is_regression: ClassVar[bool] = False
     own_scoring: ClassVar[str | None] = None  # of a run that names none
-    residuals: pd.DataFrame | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -86,10 +81,7 @@ class SvmReport(Report[SvmRecord]):
 
         run = read_run(folder, candidate=SvmCandidate, place=cls.place, candidates_of=candidates_of)
         best_first = run.candidates.sort_values(["rank", *SVM_CANDIDATE], kind="stable")
-        return cls(
-            **vars(run) | {"candidates": best_first.reset_index(drop=True)},
-            residuals=read_table(run.path / names.RESIDUALS, Residual),
-        )
+        return cls(**vars(run) | {"candidates": best_first.reset_index(drop=True)})
 
     @property
     def scoring(self) -> str | None:
@@ -175,10 +167,8 @@ class SvmReport(Report[SvmRecord]):
             )
         grid = Section("grid", "The grid", [Columns([self._of_best_gamma(), self._map()]),
                                             self._every_gamma()])  # fmt: skip
-        test = test_section(self)
-        if self.is_regression:
-            test = Section("test", "Test samples", [residuals_chart(self.residuals)])
-        return [candidates_section(self.candidates, self._table(), order, more), grid, test]
+        candidates = candidates_section(self.candidates, self._table(), order, more)
+        return [candidates, grid, test_section(self)]
 
     def _table(self) -> Table:
         table, by = self.candidates, list(self.parameters)

@@ -32,7 +32,7 @@ from pipelines.report.charts import (
     samples_chart,
     series_chart,
 )
-from pipelines.report.classification import residuals_chart, test_section
+from pipelines.report.classification import test_section
 from pipelines.report.parts import (
     Card,
     Chart,
@@ -52,7 +52,6 @@ from pipelines.run_folder import names
 from pipelines.run_folder.columns import (
     VALIDATION_CELL,
     ComparedPair,
-    Residual,
     SearchRow,
     ValidatedCandidate,
 )
@@ -72,15 +71,14 @@ LEAST_SECONDS = 1e-5  # of a fit, on a logarithmic axis
 class ValidationReport(Report[ValidationRecord]):
     """A run of ``cross_validate``.
 
-    ``pairs`` compares algorithms, ``curve`` has the rows of the learning curve, ``residuals``
-    the test samples of a regression; None where there is no such table.
+    ``pairs`` compares algorithms, ``curve`` has the rows of the learning curve; None where there
+    is no such table.
     """
 
     title = "Cross-validation"
     place = VALIDATION_CELL
     pairs: pd.DataFrame | None = None
     curve: pd.DataFrame | None = None
-    residuals: pd.DataFrame | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -93,7 +91,6 @@ class ValidationReport(Report[ValidationRecord]):
             **vars(run),
             pairs=read_table(run.path / names.COMPARISON, ComparedPair),
             curve=read_table(run.path / names.LEARNING_CURVE, SearchRow),
-            residuals=read_table(run.path / names.RESIDUALS, Residual),
         )
 
     @property
@@ -183,14 +180,11 @@ class ValidationReport(Report[ValidationRecord]):
             link="Comparison",
         )  # fmt: skip
         curves = [*self._validation_curves(), self._learning_curve()]
-        test = test_section(self)
-        if self.residuals is not None:
-            test = Section("test", "Test samples", [residuals_chart(self.residuals)])
         return [
             candidates_section(self.candidates, self._table(), order),
             compared,
             Section("curves", "Curves", curves),
-            test,
+            test_section(self),
             Section("shared", "Shared work", self._shared()),
         ]
 

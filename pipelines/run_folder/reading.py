@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_arrays
-from pipelines.run_folder.columns import ROWS, Prediction, Row
+from pipelines.run_folder.columns import ROWS, Prediction, Residual, Row
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.journal import read_journal
 from pipelines.run_folder.record import Record, read_record
@@ -69,7 +69,7 @@ class WrongImages:
 
 
 @dataclass(frozen=True)
-class Run(Generic[AnyRecord]):
+class RunData(Generic[AnyRecord]):
     """All that a run left in its folder, whatever its command.
 
     ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells``
@@ -84,6 +84,7 @@ class Run(Generic[AnyRecord]):
     candidates: pd.DataFrame
     tasks: tuple[FinishedTask, ...]
     predictions: pd.DataFrame | None
+    residuals: pd.DataFrame | None
     wrong_images: WrongImages | None
 
     @property
@@ -111,7 +112,7 @@ def read_run(
     place: Iterable[str] = (),
     cells_file: str = names.CELLS,
     candidates_of: Callable[[pd.DataFrame, int], pd.DataFrame] = lambda cells, n_folds: cells[:0],
-) -> Run[Any]:
+) -> RunData[Any]:
     """Read what every command leaves in a folder.
 
     Parameters
@@ -141,7 +142,7 @@ def read_run(
     if cells is None:
         cells = cells_of(journal, rows, list(place))
     candidates = read_table(folder / names.CANDIDATES, candidate)
-    run = Run(
+    run = RunData(
         path=folder,
         metadata=metadata,
         record=record,
@@ -149,11 +150,12 @@ def read_run(
         candidates=pd.DataFrame(),
         tasks=tasks_of(journal),
         predictions=read_table(folder / names.PREDICTIONS, prediction),
+        residuals=read_table(folder / names.RESIDUALS, Residual),
         wrong_images=read_wrong_images(folder / names.WRONG, record.dataset.image_shape),
     )
     if candidates is None:
         candidates = candidates_of(cells, run.n_folds or 0)
-    return Run(**vars(run) | {"candidates": candidates})
+    return RunData(**vars(run) | {"candidates": candidates})
 
 
 def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
