@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def bag(
     tasks = tasks_left(plan, done, refitted)
     needed = {name for task in tasks if isinstance(task, MemberTask) for name in task.needs}
     known = {name: rows for name, rows in done.items() if name in needed}
-    settings = {"inputs": plan.inputs, "training": plan.training}
+    settings: dict[str, Any] = {"inputs": plan.inputs, "training": plan.training}
     work = partial(run_task, **settings)
     if not isinstance(data.scaling, Preparation):
         data = replace(data, placement=partial(rows_of_all_tasks, **settings))

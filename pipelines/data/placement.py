@@ -114,7 +114,7 @@ class FoldedData:
         if isinstance(scaling.center, float):
             return _single(scaling.transform(to_device(self.X, device)), device)
         # Each fold's own, from rows that came once.
-        there = (to_device(one, device) for one in (scaling.center, scaling.scale))
+        there = (to_device(np.asarray(one), device) for one in (scaling.center, scaling.scale))
         return _single(FittedScaling(*there).transform(self.unscaled(device)), device)
 
 

@@ -200,7 +200,7 @@ class SVMGridSearch(GridSearch):
         )  # fmt: skip
         if not isinstance(made, BackendSVC):
             return made
-        client = self.client
+        client: Any = self.client
 
         def on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
             scattered = client.scatter(list(arguments), hash=False)

@@ -217,15 +217,32 @@ def run_task(
 
     def rows_of(at: int, results: Mapping[int, CellResult]) -> list[Row]:
         return [
-            _row_of(problem, task, task.splits[at], member, used[i], group.name, results[i])
+            _row_of(
+                problem, task, task.splits[at], member, fallen.get((at, i), used[i]), group.name,
+                results[i],
+            )
             for i, member in enumerate(task.members)
-        ]
+        ]  # fmt: skip
 
+    splits, name = problem.splits[task.stage, task.share], (task.stage, task.share)
+    fallen: dict[tuple[int, int], Substitute] = {}  # by split and candidate: not as planned
     done = [dict[int, CellResult]() for _ in task.splits]
     n_left, fraction = len(task.splits) - 1, 0.0  # the last split is done with the task
 
     def on_result(at: int, candidate: int, result: CellResult) -> None:
         nonlocal n_left
+        if used[candidate].replaced and result.scores["fit_error"]:
+            own = problem.candidates[task.members[candidate]].estimator
+            why = result.scores["fit_error"].strip().splitlines()[-1]
+            itself = substitute(own, "cpu").implementation
+            fallen[at, candidate] = Substitute(
+                own, itself, f"{used[candidate].implementation} failed: {why}"
+            )
+            ((result,),) = fit_group(
+                Group((task.members[candidate],)), [with_jobs(clone(own), n_threads)],
+                problem.data, splits, problem.scorer, only=[task.splits[at]], name=name,
+                n_threads=n_threads,
+            )  # fmt: skip
         done[at][candidate] = result
         if len(done[at]) == len(task.members) and n_left:
             n_left -= 1
@@ -239,9 +256,8 @@ def run_task(
     with limits, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_group(
-            group, estimators, problem.data, problem.splits[task.stage, task.share],
-            problem.scorer, only=task.splits, name=(task.stage, task.share), n_threads=n_threads,
-            on_result=on_result, report=report_fraction,
+            group, estimators, problem.data, splits, problem.scorer, only=task.splits, name=name,
+            n_threads=n_threads, on_result=on_result, report=report_fraction,
         )  # fmt: skip
     return [row for at, results in enumerate(done) for row in rows_of(at, results)]
 

@@ -74,6 +74,34 @@ def test_on_a_cpu_it_is_itself() -> None:
     assert substitute(KNeighborsClassifier(), "cpu").implementation == "scikit-learn"
 
 
+class Breaks(Stand):
+    """Takes every parameter, and fails on the rows of the second split."""
+
+    def fit(self, X: Any, y: Any) -> Breaks:
+        if len(X) == 30:
+            raise RuntimeError("no kernel image is available")
+        return super().fit(X, y)
+
+
+def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
+    sys.modules["cuml.linear_model"].LogisticRegression = Breaks  # type: ignore[attr-defined]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(np.int64)
+    splits = [(np.arange(n), np.arange(n, 60)) for n in (40, 30)]
+    candidates = (Candidate("logistic", {}, LogisticRegression(C=0.1)),)
+    rows = {}
+    for device in ("gpu", "cpu"):
+        problem = problem_of(candidates, X, y, splits, device=device)
+        rows[device] = [row for task in make_tasks(problem) for row in run_task(problem, task)]
+    assert [row["status"] for row in rows["gpu"]] == ["ok", "ok"]
+    said = [(row["implementation"], row["reason"]) for row in rows["gpu"]]
+    why = "cuml failed: RuntimeError: no kernel image is available"
+    assert said[1] == ("scikit-learn", why)
+    assert said[0][0] == "cuml"
+    assert [row["score"] for row in rows["gpu"]] == [row["score"] for row in rows["cpu"]]
+
+
 def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
