@@ -150,7 +150,9 @@ class SvmReport(Report[SvmRecord]):
             "than its neighbour by more than one standard error: a better one may lie beyond. "
             "To widen:"
         )
-        return [(text, widen(record.argv, self.metadata["options"], found) if record.argv else "")]
+        if not record.argv:
+            return [(text, "")]
+        return [(text, widen(record.argv, self.metadata["options"], found, self.path))]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""
