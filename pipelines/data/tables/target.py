@@ -133,7 +133,7 @@ def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
         return np.array([str(label).strip() for label in column])
     values = column.to_numpy(dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        broken = np.flatnonzero((values != np.trunc(values)) | (np.abs(values) >= 2**53))
+        broken = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
     if len(broken):
         raise InputError(
             f"{opt('target')} must hold class labels, {short(column.name)} of '{path}' has "
