@@ -75,6 +75,7 @@ class CrossValidation(SearchJob[Options]):
     command = "cross_validate"
     description = "Cross-validate estimators of any kind and compare them, on every worker."
     kind_of_options = Options
+    candidate_options = frozenset(("estimator", "param", "grid", "learning_curve", "rope"))
     examples = (
         "--estimator knn --param n_neighbors=1,3,5,9 --estimator forest",
         "--dataset mine.csv --target species --nested 3",

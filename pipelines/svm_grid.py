@@ -120,6 +120,9 @@ class Search(SearchJob[Options]):
     command = "svm_grid"
     description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
     kind_of_options = Options
+    candidate_options = frozenset(
+        ("n_c", "n_gamma", "n_epsilon", "log_c", "log_gamma", "log_epsilon", "probability")
+    )
     examples = (
         "--n-c 24 --n-gamma 24 --log-c -3 6 --log-gamma -6 -2",
         "--dataset mine.csv --target species --scoring f1_macro",
@@ -275,7 +278,7 @@ class Search(SearchJob[Options]):
 
         candidates = read_table(self.path / names.CANDIDATES, columns.SvmCandidate)
         assert candidates is not None
-        return of_grid(record, candidates)
+        return of_grid(record, candidates, self.path)
 
 
 def load_model(run: Path) -> Any:

@@ -146,7 +146,9 @@ class SvmReport(Report[SvmRecord]):
             "than its neighbour by more than one standard error; the optimum may lie outside it. "
             "To widen it:"
         )
-        return [(text, widen(record.argv, self.metadata["options"], found) if record.argv else "")]
+        if not record.argv:
+            return [(text, "")]
+        return [(text, widen(record.argv, self.metadata["options"], found, self.path))]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""

@@ -1,4 +1,11 @@
-"""The one exception for a run that cannot go on."""
+"""The one exception for a run that cannot go on, and errors that mean a lack of memory."""
+
+import errno
+
+# What loaders say of a library that does not fit, and threads whose stacks do not.
+NO_ROOM = ("failed to map segment", "cannot allocate memory", "libllvmlite", "start new thread")
+OUT_OF_MEMORY = "out of memory"
+NO_MEMORY = f"{OUT_OF_MEMORY}: a limit of this process (ulimit -v, a job's) leaves too little"
 
 
 class RunStopped(RuntimeError):
@@ -6,3 +13,14 @@ class RunStopped(RuntimeError):
 
     Commands print the one-line message on stderr and end with exit status 1.
     """
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says, in its own way, that memory is used up."""
+    text = str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or "OutOfMemory" in type(error).__name__
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or any(words in text for words in NO_ROOM)
+    )

@@ -49,7 +49,7 @@ class PilotRun:
         InputError
             It is not the folder of a run of that command, or none of its tasks is done.
         """
-        folder = RunFolder.open(path, command)
+        folder = RunFolder.open(path, command, f"--{option}")
         with folder.journal(write=False) as journal:
             done = tasks_of(journal.records)
         cost_model = CostModel.of(done)

@@ -29,7 +29,7 @@ from pipelines.console import (
 from pipelines.errors import InputError, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import show_dry_run
-from pipelines.run.errors import RunStopped
+from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.lifecycle import Data, Session, open_session
@@ -274,6 +274,11 @@ def exit_status(command: str, action: Callable[[], object]) -> int:
         return 2
     except (KeyboardInterrupt, RunStopped) as error:
         print_error(command, str(error) or "stopped on request")
+        return 1
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print_error(command, NO_MEMORY)
         return 1
     finally:
         flush_and_exit()

@@ -20,7 +20,7 @@ from cluster_setup.workers import how_to_watch
 from pipelines.console import Echo, quiet_echo
 from pipelines.errors import InputError, opt, program
 from pipelines.run.environment import commit, machine, versions
-from pipelines.run.errors import RunStopped
+from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import RunOptions, deciding_results
 from pipelines.run.outcomes import Outcome, Task
@@ -256,15 +256,20 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
             return
         except (InputError, ClusterError):
             raise
-        except (KeyboardInterrupt, ImportError) as error:
-            if options.dry_run or not is_interrupt(error):
-                raise
-            reason = "stopped on request"
         except RunStopped as error:
             reason = str(error)
-        except OSError as error:
-            named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
-            reason = str(named or error) or f"the cluster did not answer ({type(error).__name__})"
+        except (KeyboardInterrupt, ImportError, MemoryError, OSError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                reason = NO_MEMORY
+            elif isinstance(error, OSError):
+                named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
+                reason = (
+                    str(named or error) or f"the cluster did not answer ({type(error).__name__})"
+                )
+            elif options.dry_run or not is_interrupt(error):
+                raise
+            else:
+                reason = "stopped on request"
         if not folder.has_begun:
             raise RunStopped(f"{reason}; nothing was computed")
         if folder.record.get("status") == "finished":

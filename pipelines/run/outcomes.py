@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipelines.data.placement import Placed
+from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
 
 
@@ -176,10 +177,8 @@ def _here() -> str:
 
 def describe(error: BaseException) -> str:
     """Return an exception as one short line for a row's status."""
-    # Of a library that cannot be loaded into what memory is left, the loader says the second.
-    no_memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
-    if no_memory or "failed to map segment" in str(error):
-        return "out of memory"
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]
     lines = str(error).strip().splitlines()

@@ -73,8 +73,8 @@ class RunFolder:
         return cls(path, {"command": command})
 
     @classmethod
-    def open(cls, path: Path, command: str) -> RunFolder:
-        """Open the folder of an earlier run of the same command.
+    def open(cls, path: Path, command: str, option: str = "--resume") -> RunFolder:
+        """Open the folder of an earlier run of the same command, which ``option`` named.
 
         Raises
         ------
@@ -83,24 +83,24 @@ class RunFolder:
         """
         if not (path / RECORD).is_file():
             raise InputError(
-                f"--resume must be the folder of a run, got {path}, which has no {RECORD}; "
+                f"{option} must be the folder of a run, got {path}, which has no {RECORD}; "
                 "start a new run with --results"
             )
-        record, known = read_record(path, "--resume")
+        record, known = read_record(path, option)
         if known.command != command:
             raise InputError(
-                f"--resume must be the folder of a run of {command}, got {path}, a run "
+                f"{option} must be the folder of a run of {command}, got {path}, a run "
                 f"of {known.command}; use {program(known.command)} --resume {path}"
             )
         if "options" not in record:
             raise InputError(
-                f"--resume must be a run that has started, got {path}, which stopped before its "
+                f"{option} must be a run that has started, got {path}, which stopped before its "
                 "first task; "
                 "start a new run with --results"
             )
         if missing := known.missing():
             raise InputError(
-                f"--resume must be a run whose {RECORD} is whole, got {path}, which is finished "
+                f"{option} must be a run whose {RECORD} is whole, got {path}, which is finished "
                 f"and has no {', '.join(missing)}; start a new run with --results"
             )
         return cls(path, record, known.files)

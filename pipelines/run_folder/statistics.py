@@ -20,6 +20,8 @@ from pipelines.errors import as_typed
 from pipelines.run_folder.ranking import TIE_DECIMALS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
@@ -27,7 +29,7 @@ MOST_DECADES = 3  # by which a grid is advised to be wider at once
 LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever longer there
 SAME = 1e-12  # a deviation of differences below this is rounding
 # Where a run is kept is not part of the command that widens its grid.
-NOT_REPEATED = {"--results": 1, "--resume": 1}
+NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1}
 
 
 def standard_error(std: float, n_folds: int) -> float:
@@ -200,24 +202,30 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
     return found
 
 
-def widen(argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary]) -> str:
-    """Return the command of a run whose grid goes on beyond these edges, to whole decades.
+def widen(
+    argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary], run: Path
+) -> str:
+    """Return the command that extends a run by a grid which goes on beyond these edges.
 
-    By about half as many decades more, at most ``MOST_DECADES``, in steps about as long.
+    In the same steps, so that the fits of the run need not be computed again: by about half as
+    many decades more, at most ``MOST_DECADES``, to a round number where one is near.
     """
     changed: list[str] = []
     for edge in at:
         axis = edge.name.lower()
         (low, high), n = options[f"log_{axis}"], int(options[f"n_{axis}"])
-        step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, round((high - low) / 2)))
-        if edge.is_largest:
-            high = math.ceil(high + beyond - 0.5)
-        else:
-            low = math.floor(low - beyond + 0.5)
-        n = round((high - low) / step) + 1
-        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n)]
+        step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, (high - low) / 2))
+        signed, end = (step, high) if edge.is_largest else (-step, low)
+        steps = range(1, max(1, int(MOST_DECADES / step)) + 1)
+        more = min(
+            steps, key=lambda k: (round(end + k * signed, 1) != round(end + k * signed, 9),
+                                  abs(k * step - beyond)),
+        )  # fmt: skip
+        low, high = (low, high + more * step) if edge.is_largest else (low - more * step, high)
+        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n + more)]
     replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
-    return shlex.join([*_without(as_typed(argv), replaced | NOT_REPEATED), *changed])
+    kept = _without(as_typed(argv), replaced | NOT_REPEATED)
+    return shlex.join([*kept, *changed, "--extend", str(run)])
 
 
 def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:

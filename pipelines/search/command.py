@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.console import phase
+from pipelines.errors import InputError, opt
 from pipelines.run import job
 from pipelines.run.cluster import Cluster
 from pipelines.run.groups import Chosen
@@ -23,6 +26,17 @@ if TYPE_CHECKING:
     from pipelines.search.tasks import Place, Problem, Row, Task
 
 
+def _identity(algorithm: str, params: str) -> tuple[Any, ...]:
+    """Return what is equal for a candidate of two runs; a logarithmic axis carries rounding."""
+    import json
+
+    values = {
+        name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
+        for name, value in json.loads(params).items()
+    }
+    return algorithm, *sorted(values.items())
+
+
 class SearchJob(job.Job[Chosen]):
     """Candidates on splits: to tasks that share work, to rows, to the best of them.
 
@@ -33,11 +47,14 @@ class SearchJob(job.Job[Chosen]):
     """
 
     candidate_columns: Sequence[str] = ("algorithm", "params")  # what names one while it is best
+    # Options that choose the candidates, or what is done with them once they are ranked.
+    candidate_options: ClassVar[frozenset[str]]
     dataset: Dataset
     splits: dict[tuple[str, float], list[Split]]
 
     def take_features(self, data: Dataset) -> Dataset:
         """Return the rows to plan with: features of a few images, where features are asked for."""
+        self._fingerprint = data.fingerprint
         self.features = Features.of(self.options, data, self.record)
         self.dataset = data if self.features is None else self.features.planned()
         return self.dataset
@@ -71,6 +88,51 @@ class SearchJob(job.Job[Chosen]):
             for row in record["rows"]
             if not row["status"].startswith(names.FAILED)
         }
+        self._extended = {}
+        if self.options.extend and not session.folder.has_begun:
+            self._extended = self._rows_to_extend(Path(self.options.extend))
+            self.rows |= self._extended
+
+    def _rows_to_extend(self, path: Path) -> dict[Place, Row]:
+        """Return the rows of another run whose candidates are candidates of this one, too.
+
+        Raises
+        ------
+        InputError
+            It is no run of this command, or its rows or another option were not the same.
+        """
+        import json
+
+        from pipelines.run.groups import deciding_results
+        from pipelines.run_folder.folder import RunFolder
+        from pipelines.search.tasks import INNER, SEARCH, place_of
+
+        folder = RunFolder.open(path, self.command, "--extend")
+        theirs, ours = folder.record["options"], deciding_results(self.options)
+        for name, value in json.loads(json.dumps(ours)).items():
+            if name not in self.candidate_options and theirs.get(name) != value:
+                raise InputError(
+                    f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
+                    f"has {theirs.get(name)} in place of {value}; run without {opt('extend')}"
+                )
+        if folder.record["dataset"]["fingerprint"] != self._fingerprint:
+            raise InputError(
+                f"{opt('extend')} must be a run of the same data, got {path}, whose rows are "
+                f"others; run without {opt('extend')}"
+            )
+        problem = self.make_problem("cpu", 1)
+        places = {_identity(one.algorithm, one.text): i for i, one in enumerate(problem.candidates)}
+        rows = {}
+        with folder.journal(write=False) as journal:
+            for row in (row for record in journal.records for row in record["rows"]):
+                place = places.get(_identity(row["algorithm"], row["params"]))
+                ok = not row["status"].startswith(names.FAILED)
+                if ok and place is not None and row["stage"] in (SEARCH, INNER):
+                    same = problem.candidates[place]
+                    own = {name: same.parameters[name] for name in problem.columns}
+                    row = row | {"candidate": place, "params": same.text} | own
+                    rows[place_of(row)] = row
+        return rows
 
     def n_fits(self) -> tuple[int, int]:
         """Return candidates on every split; those of learning curves and outer folds come later."""
@@ -111,6 +173,14 @@ class SearchJob(job.Job[Chosen]):
         from pipelines.search.running import tasks_for_workers
 
         import_ahead(cluster.client)
+        if self._extended:
+            session.echo(
+                f"extended   {len(self._extended):,} fits are those of {self.options.extend}"
+            )
+            session.journal.append(
+                {"task": f"of {self.options.extend}", "worker": cluster.workers[0]["address"],
+                 "started": time.time(), "seconds": 0.0, "rows": list(self._extended.values())}
+            )  # fmt: skip
         n_workers = cluster.runner.n_workers
         first = tasks_for_workers(self.problem, self._first_stages, n_workers)
         self._run(session, cluster, first)

@@ -49,6 +49,12 @@ class SplitOptions:
         "of the chosen candidate",
         rule=at_least(2),
     )  # fmt: skip
+    extend: str | None = option(
+        None,
+        "folder of a run of the same rows and settings with other candidates: the fits that both "
+        "have are taken from it",
+        metavar="DIR", path="folder", changes_results=False,
+    )  # fmt: skip
 
     def check(self) -> None:
         """Check options against each other.

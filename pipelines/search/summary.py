@@ -19,6 +19,8 @@ from pipelines.run_folder.statistics import (
 from pipelines.search.candidates import Candidate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 
@@ -83,12 +85,13 @@ def of_axes(axes: Mapping[str, Sequence[float]], n_splits: int, how: str, scorin
     )
 
 
-def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
+def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> list[str]:
     """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed.
 
     Parameters
     ----------
     candidates : best first
+    run : its folder
     """
     best, options, n_folds = record["best"], record["options"], record["options"]["folds"]
     scoring = options.get("scoring") or "accuracy"
@@ -98,7 +101,7 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame) -> list[str]:
         lines += [
             f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
             "it. To widen it:",
-            f"           {widen(record['argv'], options, ends)}",
+            f"           {widen(record['argv'], options, ends, run)}",
         ]
     lines += _as_good(candidates, n_folds)
     if scoring != "accuracy":

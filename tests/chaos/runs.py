@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.chaos import damage, disk, journal, launcher, queue, starts, workers
+from tests.chaos import disk, journal, launcher, queue, starts, workers
 from tests.chaos.program import Broken
 from tests.chaos.workloads import BAGGING, SVM, Workload, pick, undisturbed
 
@@ -41,7 +41,6 @@ KINDS = {
     "disk": Kind("a full disk, then a larger one and `--resume`", 4, disk.missing),
     "journal": Kind("a journal cut within a record, or with foreign ones, then `--resume`", 6),
     "starts": Kind("a second start on the folder of a run under way", 6),
-    "damage": Kind("a damaged `run.json` or journal, then `--resume` and a report", 12),
     "queue": Kind(
         "on a real Slurm: jobs cancelled, workers killed, the launcher ended, then `--resume`",
         8,
@@ -106,7 +105,6 @@ class Chaos:
             "disk": disk.disturb,
             "journal": journal.disturb,
             "starts": partial(starts.disturb, seconds=truth.seconds),
-            "damage": damage.disturb,
             "queue": queue.disturb,
         }[name]
         folder = self._folder / f"{name}-{number}"

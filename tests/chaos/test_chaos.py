@@ -1,12 +1,15 @@
-"""The short form of ``make chaos``: one run of each kind, of those that are over soonest.
+"""The short form of ``make chaos``: one run of each kind, and some malformed inputs of each.
 
 A run of ``nn_bagging`` is stopped, killed and resumed in its own folder of tests.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.chaos import malformed
 from tests.chaos.runs import KINDS, Chaos
 from tests.chaos.workloads import SVM
 
@@ -23,3 +26,15 @@ def test_a_disturbed_run_ends_as_the_undisturbed_one(name: str, chaos: Chaos) ->
     result = chaos.disturb(name, 0, SVM)
     assert result.broken == ""
     assert result.done
+
+
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize("kind", malformed.KINDS)
+def test_a_malformed_input_is_answered_rightly_or_refused_in_one_line(
+    kind: str, tmp_path: Path
+) -> None:
+    inputs = malformed.Inputs(tmp_path)
+    for number in range(8):
+        case = inputs.case(kind, number)
+        malformed.outcome(case)  # or it raises Broken
+        inputs.close()

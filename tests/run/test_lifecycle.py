@@ -10,6 +10,7 @@ from pipelines.console import quiet_echo
 from pipelines.errors import InputError
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions
+from pipelines.run.job import exit_status
 from pipelines.run.lifecycle import open_session
 from pipelines.run_folder.folder import RunFolder
 
@@ -133,3 +134,22 @@ def test_a_full_disk_does_not_make_a_run_look_finished(
     with pytest.raises(RunStopped, match=r"No space left on device; .* resume with .* --resume"):
         finish(tmp_path / "run")
     assert RunFolder.open(tmp_path / "run", "svm_grid").record["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        OSError("Could not find/load shared object file 'libllvmlite.so'"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_a_lack_of_memory_is_one_line_however_it_is_said(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def action() -> None:
+        raise error
+
+    assert exit_status("pagerank", action) == 1
+    assert capsys.readouterr().err.startswith("pagerank: out of memory: a limit of this process")

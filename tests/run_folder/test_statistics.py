@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,8 @@ from pipelines.run_folder.statistics import (
 )
 
 FOLDS = 5
+
+RUN = Path("run")
 
 
 def grid(errors: list[list[float]], std: float) -> pd.DataFrame:
@@ -85,11 +89,13 @@ def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
     assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == found
 
 
-def test_a_wider_grid_ends_at_a_whole_decade_and_keeps_about_its_step() -> None:
+def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near() -> None:
     candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
     (edge,) = on_grid_boundary(candidates, FOLDS)
-    options = {"n_c": 8, "log_c": [-3.0, 2.5]}
-    assert widen([], options, [edge]) == "--log-c -3 5 --n-c 11"
+    options = {"n_c": 12, "log_c": [-3.0, 2.5]}
+    assert widen([], options, [edge], RUN) == "--log-c -3 5 --n-c 17 --extend run"
+    options = {"n_c": 8, "log_c": [-2.0, 4.0]}
+    assert widen([], options, [edge], RUN) == "--log-c -2 6.571428571 --n-c 11 --extend run"
 
 
 def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
@@ -103,7 +109,7 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
     argv = ["python", "-m", "pipelines.svm_grid", "--n-c=3", "--log-c", "0", "2", "--dataset",
             "my table.csv", "--results", "here"]  # fmt: skip
-    assert widen(argv, options, on_grid_boundary(candidates, FOLDS)) == (
+    assert widen(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
         "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
-        "--log-gamma -1 1 --n-gamma 3"
+        "--log-gamma -1 1 --n-gamma 3 --extend run"
     )

@@ -151,11 +151,16 @@ def _is_id(column: pd.Series, place: int) -> bool:
     if len(column) < FEWEST_ROWS_OF_ID or column.isna().any():
         return False
     values, n_levels = to_numbers(column), column.nunique()
-    if not np.isfinite(values).all() or np.any(values % 1 != 0):
+    if not are_whole(values):
         return False
     if _NAMED_ID.fullmatch(str(column.name)):  # a person's rows may share theirs
         return n_levels == len(column) or n_levels > MOST_LEVELS
     return place == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
+
+
+def are_whole(values: NDArray[np.float64]) -> bool:
+    """Return whether all values are whole numbers; one that is infinite, or none, is not."""
+    return bool(np.isfinite(values).all() and np.all(values % 1 == 0))
 
 
 def to_numbers(column: pd.Series) -> NDArray[np.float64]:

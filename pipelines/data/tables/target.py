@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.kinds import LARGEST, to_numbers
+from pipelines.data.tables.kinds import LARGEST, are_whole, to_numbers
 from pipelines.data.tables.npz import no_target
 from pipelines.data.tables.words import listed, short
 from pipelines.errors import InputError, opt
@@ -66,7 +66,7 @@ def _offers_itself(column: pd.Series, task: Task | None) -> str:
         return "which is numbers"
     n_values = column.nunique()
     numbers = to_numbers(column.dropna())
-    few = n_values <= min(FEW, len(column) / 2) and bool(np.all(numbers % 1 == 0))
+    few = n_values <= min(FEW, len(column) / 2) and are_whole(numbers)
     return f"which has {n_values} values" if few else ""
 
 
@@ -121,7 +121,7 @@ def values_of(column: pd.Series, path: Path, task: Task | None = None) -> tuple[
 def _are_classes(column: pd.Series) -> bool:
     if not _is_numeric(column) or column.dtype.kind == "b":
         return True
-    return column.nunique() <= FEW and bool(np.all(to_numbers(column) % 1 == 0))
+    return column.nunique() <= FEW and are_whole(to_numbers(column))
 
 
 def _labels(column: pd.Series, path: Path) -> NDArray[Any]:
