@@ -31,7 +31,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.nn.augment import chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.member import Ensemble, Member
+from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
@@ -323,16 +323,18 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
         self.ensemble_ = Ensemble([members[number] for number in sorted(members)], self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
-            out_of_bag.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
+            out_of_bag.values(), data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,
-            scaling=None if self._image_shape is not None else data.scaling_for(None),
         )  # fmt: skip
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
+        return self._ask(X).probabilities
+
+    def _ask(self, X: ArrayLike) -> Prediction:
         check_is_fitted(self)
         rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        return self.ensemble_.member_proba(rows, self._training)
+        return self.ensemble_.predict(rows, self._training)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
@@ -353,7 +355,9 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Return votes, disagreement and certainty of the members, and which rows to defer."""
-        member_proba = self.member_proba(X)
+        return self._reduce(self.member_proba(X))
+
+    def _reduce(self, member_proba: np.ndarray) -> EnsemblePrediction:
         return reduce_members(
             member_proba if self.client is None else as_dask_array(list(member_proba)), self.client
         )
@@ -363,9 +367,8 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        return self.selective_prediction_.assess(self.predict_ensemble(rows), rows)
+        asked = self._ask(X)
+        return self.selective_prediction_.assess(self._reduce(asked.probabilities), asked.distance)
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:
