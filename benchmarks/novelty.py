@@ -95,7 +95,11 @@ def measure(run: Path, data_dir: str) -> dict[str, Any]:
     name = str(record.dataset.name)
     data = load_dataset(name, data_dir=data_dir, seed=record.seed or 0)
     form = ImageFormat.of(data)
-    assert form is not None
+    selective = stored_selective_prediction(run)
+    if form is None or selective is None:
+        raise InputError(
+            f"RUN must be a finished run of nn_bagging on digits, got {run}; finish it"
+        )
     files = MemberFiles(run)
     members = [Ensemble.load(files.weights(one)).members[0] for one in files.numbers()]
     rng = np.random.default_rng(0)
@@ -114,8 +118,6 @@ def measure(run: Path, data_dir: str) -> dict[str, Any]:
     kinds["scrambled digits"] = rng.permuted(data.X_test[: shape[0]], axis=1)
     reference = rng.permutation(len(data.X_train))[:KNOWN]
     scores = scores_of(members, data.X_train[reference], data.y_train[reference], kinds)
-    selective = stored_selective_prediction(run)
-    assert selective is not None
     named: dict[str, dict[str, float]] = {}
     for kind, of_kind in scores.items():
         named[kind] = {
