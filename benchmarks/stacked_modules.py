@@ -3,6 +3,9 @@
 The plain loop is what a user of PyTorch writes: for each fold a ``DataLoader``, ``torch.optim`` and
 ``OneCycleLR``. It begins with our first weights and takes rows in our orders, so that both come
 to the same losses. CPU seconds of one thread, in turn, in one process.
+
+``--study`` compares the study's networks, whose gradients are written out, with the same networks
+trained as modules.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.stacked_modules"
 BATCHES, CHANNELS = (10, 16, 64), (4, 8, 16)
+# Of the study: channels, side of the kernel, hidden units; the last is of --space study.
+STUDY = ((5, 4, 40), (6, 5, 48), (0, 0, 64), (16, 5, 900))
 
 
 def fold_by_fold(stack: Any, training: Any) -> list[list[float]]:
@@ -100,6 +105,9 @@ def _run(options: argparse.Namespace) -> None:
         generators = generators_of(options.seed, options.folds)
         return place(data, candidate, drawn, generators, inputs, training, n_rows)
 
+    if options.study:
+        _study(options, n_rows, place_stack)
+        return
     found: list[dict[str, Any]] = []
     for batch_size in BATCHES:
         for n_channels in CHANNELS:
@@ -113,13 +121,7 @@ def _run(options: argparse.Namespace) -> None:
                 "stacked": partial(by_us, True), "one by one": partial(by_us, False),
                 "plain": partial(_plainly, candidate, training, place_stack),
             }  # fmt: skip
-            seconds: dict[str, list[float]] = {name: [] for name in ways}
-            losses = {}
-            for _ in range(options.repeat):
-                for name, way in ways.items():
-                    began = time.process_time()
-                    losses[name] = np.array(way())
-                    seconds[name].append(time.process_time() - began)
+            seconds, losses = _in_turn(ways, options.repeat)
             median = {name: statistics.median(each) for name, each in seconds.items()}
             found.append({
                 "batch_size": batch_size, "n_channels": n_channels, "cpu_seconds": seconds,
@@ -155,6 +157,64 @@ def _run(options: argparse.Namespace) -> None:
     print(f"\n{text}\nkept in {keep(Path(options.results), name, record, text)}")
 
 
+def _study(options: argparse.Namespace, n_rows: int, place: Any) -> None:
+    from pipelines.nn.settings import Training
+    from pipelines.nn.space import Candidate
+
+    found, lines = [], []
+    for n_channels, kernel_size, n_hidden in STUDY:
+        network = "conv" if n_channels else "mlp"
+        candidate = Candidate(network, n_hidden, 0.01, 0.4, n_channels, kernel_size)
+        by_hand = Training.of(network, n_rows, max_epochs=options.max_epochs)
+        module = Training.of(
+            network, n_rows, batch_size=by_hand.batch_size, max_epochs=options.max_epochs,
+            optimizer="sgd", schedule="none", label_smoothing=0.0, weight_decay=0.0,
+        )  # fmt: skip
+        seconds, _ = _in_turn(
+            {
+                "by hand": partial(_by_us, candidate, by_hand, place, True),
+                "stacked": partial(_by_us, candidate, module, place, True),
+                "one by one": partial(_by_us, candidate, module, place, False),
+            },
+            options.repeat,
+        )
+        own, stacked, alone = (statistics.median(each) for each in seconds.values())
+        found.append({"candidate": candidate.parameters(), "cpu_seconds": seconds})
+        lines.append([
+            network, str(n_channels), str(kernel_size), str(n_hidden), f"{own:.2f}",
+            f"{stacked:.2f}", f"{stacked / own:.2f}", f"{alone:.2f}", f"{alone / own:.2f}",
+        ])  # fmt: skip
+        print(lines[-1], flush=True)
+    command = f"python -m {COMMAND} --study --rows {options.rows} --repeat {options.repeat}"
+    record = stamped(COMMAND, command=command, rows=options.rows, found=found)
+    table = markdown_table(
+        ["network", "channels", "kernel", "hidden", "by hand", "vmap", "ratio", "one by one",
+         "ratio"],
+        lines,
+    )  # fmt: skip
+    text = (
+        f"# The study's networks by hand and as modules, {options.dataset}, {record['date']}\n\n"
+        f"`{command}`\n\n{options.folds} folds, batches of 10 rows. CPU seconds of one thread, "
+        f"medians of {options.repeat} turns.\n\n{table}\n"
+    )
+    name = f"stacked-study-{options.dataset}"
+    print(f"\n{text}\nkept in {keep(Path(options.results), name, record, text)}")
+
+
+def _in_turn(
+    ways: dict[str, Callable[[], list[list[float]]]], repeat: int
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Return the CPU seconds of each way, every turn, and its losses."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    losses = {}
+    for _ in range(repeat):
+        for name, way in ways.items():
+            began = time.process_time()
+            losses[name] = np.array(way())
+            seconds[name].append(time.process_time() - began)
+    return seconds, losses
+
+
 def _by_us(candidate: Any, training: Any, place: Any, together: bool) -> list[list[float]]:
     from pipelines.nn import modules
     from pipelines.nn.train import train
@@ -172,6 +232,7 @@ def _parser() -> OneLineParser:
     parser = base_parser(COMMAND, __doc__, dataset="mnist", folds=5)
     add_count(parser, "--rows", 600, "training rows")
     add_count(parser, "--max-epochs", 1)
+    parser.add_argument("--study", action="store_true", help="the study's networks, by hand")
     add_turns(parser, repeat=3)
     return parser
 

@@ -13,10 +13,10 @@ RENDERED = sorted(PAGES.glob("*.md"))
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
-def test_all_seven_are_here() -> None:
+def test_all_eight_are_here() -> None:
     assert [path.stem for path in NOTEBOOKS] == [
         "01_svm_grid", "02_nn_bagging", "03_clusters", "04_reading_a_run",
-        "05_pagerank", "06_cross_validate", "07_data_parallel",
+        "05_pagerank", "06_cross_validate", "07_data_parallel", "08_image_features",
     ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -54,19 +54,30 @@ def answer(
     path : the run's folder; it holds ``cv_results`` and the members
     refits : row of the refit of every member that is stored
     asked : Asked, samples to explain
-    kept : what workers hold of members' probabilities; of the others they are read from files
+    kept : members' probabilities that workers hold, which are reduced there
     defer_error, confidence : float, see ``SelectivePrediction``
     """
     truth, numbers = dataset.y_test, sorted(refits)
     files = MemberFiles(path)
-    answers, probabilities = _reduced(
-        client, files, numbers, (len(asked.after(dataset.X_test)), len(dataset.classes)), kept
-    )
+    of_members, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
+    probabilities = np.stack([one.probabilities for one in of_members])
+    answers = _reduced(client, dict(zip(numbers, probabilities, strict=True)), kept)
+    distance = np.mean([one.distance for one in of_members], axis=0)
     on_test = probabilities[:, : len(truth)]
     of_test, of_own = _cut(answers, slice(len(truth))), _cut(answers, slice(len(truth), None))
     np.savez(path / names.MEMBER_PROBABILITIES, member=numbers, probabilities=on_test)
-    selective = _selective_prediction(path, files, numbers, dataset, defer_error, confidence, seed)
-    assessed = None if selective is None else selective.assess(of_test, dataset.X_test)
+    assessed = None
+    deferred, of_referral = answers.deferred, dict[str, Any]()
+    if None not in out_of_bag:  # version 0.1 stored none
+        selective = SelectivePrediction.of(
+            out_of_bag, dataset.y_train, len(dataset.classes), error=defer_error,
+            confidence=confidence,
+        )  # fmt: skip
+        selective.save(path / names.SELECTIVE_PREDICTION)
+        assessed = selective.assess(of_test, distance[: len(truth)])
+        own = selective.assess(of_own, distance[len(truth) :])
+        deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
+        of_referral = metadata_of(selective, assessed, of_test, truth)
     write_predictions(
         path, dataset, of_test.vote, certainty=of_test.certainty,
         predicted_by_mean=of_test.by_mean, certainty_of_mean=of_test.mean.max(axis=1),
@@ -74,15 +85,7 @@ def answer(
         **({} if assessed is None else assessed.columns),
     )  # fmt: skip
     size_errors(on_test, truth, seed).to_parquet(path / names.SIZES)
-    deferred, of_referral = [of_test.deferred, of_own.deferred], dict[str, Any]()
-    if selective is not None and assessed is not None:
-        deferred[0] = assessed.deferred(of_test)
-        of_referral = metadata_of(selective, assessed, of_test, truth)
-        if asked.own is not None:
-            deferred[1] = selective.assess(of_own, asked.own).deferred(of_own)
-    arrays = explained(
-        answers, probabilities, asked.after(dataset.X_test), truth, asked, np.concatenate(deferred)
-    )
+    arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
     np.savez_compressed(path / names.EXPLAINED, **arrays)
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), n_folds, client)
     candidates.to_parquet(path / names.CANDIDATES)
@@ -99,45 +102,21 @@ def answer(
 
 
 def _reduced(
-    client: Client | None, files: MemberFiles, numbers: Sequence[int], shape: tuple[int, int],
-    kept: Mapping[int, Future],
-) -> tuple[EnsemblePrediction, np.ndarray]:  # fmt: skip
-    """Reduce members where their probabilities lie; return these too, for what looks at each."""
-
-    def chunk(number: int) -> Any:
-        future = kept.get(number)
-        there = future is not None and future.status == "finished"
-        return chunk_of(future, shape) if there else files.probabilities(number)
-
+    client: Client | None, members: Mapping[int, np.ndarray], kept: Mapping[int, Future]
+) -> EnsemblePrediction:
+    """Reduce members where their probabilities lie."""
     if client is not None:
-        # What a worker takes with it while they are reduced is in files, too.
-        with suppress(Exception, CancelledError):
-            stacked = as_dask_array([chunk(number) for number in numbers])
-            return reduce_members(stacked, client), stacked.compute(scheduler=client)
-    stacked = as_dask_array([files.probabilities(number) for number in numbers])
-    return reduce_members(stacked), stacked.compute(scheduler="threads")
-
-
-def _selective_prediction(
-    path: Path,
-    files: MemberFiles,
-    numbers: Sequence[int],
-    dataset: Dataset,
-    defer_error: float | None,
-    confidence: float,
-    seed: int,
-) -> SelectivePrediction | None:
-    """Fit and store selective prediction; None without the members' out-of-bag predictions."""
-    out_of_bag = [one for number in numbers if (one := files.out_of_bag(number)) is not None]
-    if not out_of_bag:
-        return None
-    selective = SelectivePrediction.of(
-        out_of_bag, dataset.X_train, dataset.y_train, len(dataset.classes), error=defer_error,
-        confidence=confidence, seed=seed,
-        scaling=None if dataset.image_shape else dataset.scaling.fit(dataset.X_train),
-    )  # fmt: skip
-    selective.save(path / names.SELECTIVE_PREDICTION)
-    return selective
+        with suppress(Exception, CancelledError):  # a worker took its own with it
+            return reduce_members(
+                as_dask_array([
+                    chunk_of(kept[number], one.shape)
+                    if number in kept and kept[number].status == "finished"
+                    else one
+                    for number, one in members.items()
+                ]),
+                client,
+            )  # fmt: skip
+    return reduce_members(as_dask_array(list(members.values())))
 
 
 def _cut(answers: EnsemblePrediction, some: slice) -> EnsemblePrediction:

@@ -7,23 +7,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
-
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.bagging.work import BaggingTask, GroupTask, MemberTask, OfOneMember, Plan, run_task
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import Refitted, failed_rows, rows_of_all_tasks
-from pipelines.nn.member import Member
+from pipelines.nn.member import Member, Prediction
 from pipelines.nn.tasks import CandidateTask, Row
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.ranking import with_worker
 
 Rows = Mapping[str, list[Row]]
-# A member, what it says of the test samples, float32 of shape (n_samples, n_classes), and of the
-# training rows that its sample left out.
-Made = tuple[Member, np.ndarray, OutOfBagPrediction]
+# A member, what it says of the test samples, and of the training rows that its sample left out.
+Made = tuple[Member, Prediction, OutOfBagPrediction]
 
 
 def tasks_left(plan: Plan, done: Rows, refitted: Mapping[int, int]) -> list[BaggingTask]:
@@ -107,9 +104,9 @@ def _of_each_member(outcome: Outcome[BaggingTask]) -> list[Outcome[OfOneMember]]
 
 
 def _made(refitted: Refitted) -> Made | None:
-    if refitted.member is None or refitted.test_proba is None:
+    if refitted.member is None or refitted.test is None:
         return None
     assert refitted.out_of_bag is not None
-    assert refitted.out_of_bag_proba is not None
-    out_of_bag = OutOfBagPrediction(refitted.out_of_bag, refitted.out_of_bag_proba)
-    return refitted.member, refitted.test_proba, out_of_bag
+    assert refitted.of_out_of_bag is not None
+    out_of_bag = OutOfBagPrediction(refitted.out_of_bag, *refitted.of_out_of_bag)
+    return refitted.member, refitted.test, out_of_bag

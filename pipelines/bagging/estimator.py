@@ -37,7 +37,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.nn.augment import chosen
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.member import Ensemble, Member
+from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster, Runner
@@ -373,21 +373,21 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
         self._keep([members[number] for number in sorted(members)], self.classes_)
         self.selective_prediction_ = SelectivePrediction.of(
-            out_of_bag.values(), data.X, data.y, len(self.classes_), error=self.defer_error,
+            out_of_bag.values(), data.y, len(self.classes_), error=self.defer_error,
             confidence=self.confidence,
-            scaling=None if self._image_shape is not None else data.scaling_for(None),
         )  # fmt: skip
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
+        asked = self._ask(X).probabilities
+        return asked if self.client is None else np.asarray(asked.compute(scheduler=self.client))
+
+    def _ask(self, X: ArrayLike) -> Prediction:
+        """Ask every member; with a client on its workers, whose arrays the answer's are then."""
         check_is_fitted(self)
         rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
         if self.client is None:
-            return self.ensemble_.member_proba(rows, self._training)
-        return np.asarray(self._on_workers(rows).compute(scheduler=self.client))
-
-    def _on_workers(self, rows: np.ndarray) -> Any:
-        """Return members' probabilities as a ``dask.array``: the GPUs are the workers'."""
+            return self.ensemble_.predict(rows, self._training)
         members = self.ensemble_.members
         return ask_on_workers(self.client, members, rows, len(self.classes_), self._training)
 
@@ -410,20 +410,16 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Return votes, disagreement and certainty of the members, and which rows to defer."""
-        if self.client is None:
-            return reduce_members(self.member_proba(X))
-        check_is_fitted(self)
-        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        return reduce_members(self._on_workers(rows), self.client)
+        return reduce_members(self._ask(X).probabilities, self.client)
 
     def assess(self, X: ArrayLike) -> Assessment:
         """Assess predictions: deferral, prediction sets and novelty.
 
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
-        return self.selective_prediction_.assess(self.predict_ensemble(rows), rows)
+        asked = self._ask(X)
+        of_ensemble = reduce_members(asked.probabilities, self.client)
+        return self.selective_prediction_.assess(of_ensemble, np.asarray(asked.distance))
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:

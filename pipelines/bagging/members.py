@@ -11,15 +11,20 @@ import numpy as np
 
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.errors import InputError
-from pipelines.nn.member import Ensemble, Member
+from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.run_folder import names
 from pipelines.run_folder.arrays import DAMAGE, read_array, read_arrays
 
 READ = names.SELECTIVE_PREDICTION, f"{names.MEMBER_FILES}/*.safetensors"  # by who predicts
 
+STORED = (
+    *(f"test_{name}" for name in Prediction._fields),
+    *(f"out_of_bag_{name}" for name in OutOfBagPrediction._fields),
+)
+
 
 class MemberFiles:
-    """The folder ``members`` of a run: three files for each member, whole or not there.
+    """The folder ``members`` of a run: two files for each member, whole or not there.
 
     Parameters
     ----------
@@ -34,38 +39,34 @@ class MemberFiles:
         """Return the path of a member's weights."""
         return self.path / f"member-{member:02d}.safetensors"
 
-    def _probabilities(self, member: int) -> Path:
-        return self.path / f"member-{member:02d}.npy"
+    def _predictions(self, member: int) -> Path:
+        return self.path / f"member-{member:02d}.npz"
 
     def paths(self, member: int) -> list[Path]:
-        """Return the paths of a member's three files."""
-        return [self.weights(member), self._probabilities(member), self._out_of_bag(member)]
+        """Return the paths of a member's files."""
+        return [self.weights(member), self._predictions(member)]
 
     def has(self, member: int) -> bool:
         """Return whether the weights and predictions of a member are stored and undamaged."""
         try:
             Ensemble.load(self.weights(member))
-            stored = self.probabilities(member)
-            return stored.ndim == 2 and bool(np.isfinite(stored).all())
+            self.predictions(member)
         except (*DAMAGE, InputError):
             return False
-
-    def _out_of_bag(self, member: int) -> Path:
-        return self.path / f"member-{member:02d}-out-of-bag.npz"
+        return True
 
     def save(
         self,
         number: int,
         member: Member,
-        probabilities: np.ndarray,
+        test: Prediction,
         out_of_bag: OutOfBagPrediction,
         classes: np.ndarray,
     ) -> None:
-        """Store a member, on disk when this returns.
+        """Store a member and its predictions, on disk when this returns.
 
         Parameters
         ----------
-        probabilities : float32 array of shape (n_samples, n_classes)
         classes : labels of shape (n_classes,)
 
         Raises
@@ -74,26 +75,36 @@ class MemberFiles:
             The disk is full or cannot be written.
         """
         self.path.mkdir(exist_ok=True)
-        with _whole(self._out_of_bag(number)) as path, path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **out_of_bag._asdict())
         with _whole(self.weights(number)) as path:
             Ensemble([member], classes).save(path, member=number)
-        with _whole(self._probabilities(number)) as path, path.open("wb") as file:
-            np.save(file, probabilities, allow_pickle=False)
+        arrays = dict(zip(STORED, [*test, *out_of_bag], strict=True))
+        with _whole(self._predictions(number)) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
-    def probabilities(self, member: int) -> np.ndarray:
-        """Load the probabilities of a member; raises one of ``DAMAGE`` if they are damaged."""
-        return read_array(self._probabilities(member))
+    def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction | None]:
+        """Load what a member says of the test rows, and of those that its sample left out.
 
-    def out_of_bag(self, member: int) -> OutOfBagPrediction | None:
-        """Load the out-of-bag prediction of a member; None if it is missing or damaged."""
-        try:
-            stored = OutOfBagPrediction(
-                *read_arrays(self._out_of_bag(member), OutOfBagPrediction._fields)
-            )
-        except DAMAGE:
-            return None
-        return stored if stored.probabilities.shape[:1] == stored.rows.shape else None
+        Version 0.1 stored the probabilities of the test rows alone.
+
+        Raises
+        ------
+        one of ``DAMAGE``
+            The file is missing or damaged.
+        """
+        path, out_of_bag = self._predictions(member), None
+        if path.exists() or not (older := path.with_suffix(".npy")).exists():
+            arrays = read_arrays(path, STORED)
+            n = len(Prediction._fields)
+            test, out_of_bag = Prediction(*arrays[:n]), OutOfBagPrediction(*arrays[n:])
+        else:
+            probabilities = read_array(older)
+            test = Prediction(probabilities, np.full(len(probabilities), np.nan))
+        both: list[Prediction | OutOfBagPrediction] = [test, *filter(None, [out_of_bag])]
+        for one in both:
+            whole = one.probabilities.ndim == 2 and np.isfinite(one.probabilities).all()
+            if not whole or len({len(array) for array in one}) > 1:
+                raise ValueError(f"the predictions of member {member} do not belong together")
+        return test, out_of_bag
 
     def numbers(self) -> list[int]:
         """Return the members that have weights here, in order."""

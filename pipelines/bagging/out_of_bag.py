@@ -15,11 +15,12 @@ class OutOfBagPrediction(NamedTuple):
     Attributes
     ----------
     rows : int32 array of shape (n_left_out,)
-    probabilities : float32 array of shape (n_left_out, n_classes)
+    probabilities, distance : as of ``Prediction``
     """
 
     rows: np.ndarray
     probabilities: np.ndarray
+    distance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,26 +36,31 @@ class OutOfBag:
         Mean certainty of the members that left a row out.
     vote : int64 array of shape (n_rows,), class codes
     truth : int32 array of shape (n_rows,), class codes
+    distance : float32 array of shape (n_rows,)
+        Mean of those members' distances of their last hidden layers.
     """
 
     mean: np.ndarray
     vote: np.ndarray
     truth: np.ndarray
+    distance: np.ndarray
 
     @classmethod
     def of(cls, predictions: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
         """Pool what members say; ``y`` are the codes of all training rows."""
         total = np.zeros((len(y), n_classes))
         votes = np.zeros((len(y), n_classes), dtype=np.int64)
-        n_members = np.zeros(len(y), dtype=np.int64)
-        for rows, probabilities in predictions:
+        n_members, distances = np.zeros(len(y), dtype=np.int64), np.zeros(len(y))
+        for rows, probabilities, distance in predictions:
             total[rows] += probabilities
+            distances[rows] += distance
             votes[rows, probabilities.argmax(axis=1)] += 1
             n_members[rows] += 1
         assessed = n_members > 0
         mean = total[assessed] / n_members[assessed, None]
         vote = (votes[assessed] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
-        return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32))
+        distance = (distances[assessed] / n_members[assessed]).astype(np.float32)
+        return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32), distance)
 
     @property
     def certainty(self) -> np.ndarray:

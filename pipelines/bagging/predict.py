@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipelines.bagging.members import READ, MemberFiles
 from pipelines.bagging.reductions import RULE, EnsemblePrediction, as_dask_array, reduce_members
 from pipelines.bagging.selective_prediction import (
-    Assessment,
     lines_of,
     lines_of_all,
     stored_selective_prediction,
@@ -21,7 +20,7 @@ from pipelines.console import echo, print_error
 from pipelines.data.image_files import ImageFormat
 from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt, program
-from pipelines.nn.member import Ensemble
+from pipelines.nn.member import Ensemble, Prediction
 from pipelines.nn.settings import need_torch
 from pipelines.report.bagging_figures import ExplainedSample, certainty_panels
 from pipelines.report.style import figure_style, save
@@ -34,10 +33,11 @@ from pipelines.search.new_rows import SHOWN, NewRows, check_output, class_column
 def predict(
     run: Path, table: Path | None, image: Sequence[Path], output: Path | None, copies: int = 0
 ) -> int:
-    """Print what the ensemble says of every image, and draw its certainty; or ask of a table.
+    """Write the vote on rows of a table or on images, and how certain it is.
 
-    An image that cannot be read is named on stderr, and the others are answered. The parameters
-    are those of the command line, see ``parse_predict``.
+    Of the first images, what the ensemble says is printed, and its certainty drawn. An image that
+    cannot be read is named on stderr, and the others are answered. The parameters are those of
+    the command line, see ``parse_predict``.
 
     Returns
     -------
@@ -47,100 +47,77 @@ def predict(
     Raises
     ------
     InputError
-        There is no such ensemble, or a figure cannot be written.
+        There is no such ensemble, the table cannot be read or answered, or what is asked for
+        cannot be written.
     """
     need_torch()
-    if table is not None:
-        for line in predict_table(run, table, output):
-            echo(line)
-        return 0
     record = record_of(run, BaggingRecord, "nn_bagging")
     refuse_changed(run, record.files, *READ)
-    form = _form(run, record)
-    rows = NewRows.of_images(form, image)
+    form = None if table is not None else _form(run, record)
+    if form is None:
+        assert table is not None
+        rows, to_file = NewRows.read(run, record, table), True
+    else:
+        rows = NewRows.of_images(form, image)
+        to_file = output is not None and output.suffix in (".csv", ".parquet")
     for why in rows.unreadable or ():
         print_error("nn_bagging", why)
-    read = rows.images
-    if not read:
+    if rows.unreadable is not None and not rows.images:
         return 2
-    member_proba, classes = ask_members(run, rows.X, copies)
-    answers = reduce_members(as_dask_array(list(member_proba)))
+    asked = ask_members(run, rows.X, copies)
+    answers = reduce_members(as_dask_array(list(asked.probabilities)))
     selective = stored_selective_prediction(run)
-    assessed = None if selective is None else selective.assess(answers, rows.X)
+    assessed = None if selective is None else selective.assess(answers, asked.distance)
     deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    to_file = output is not None and output.suffix in (".csv", ".parquet")
-    figures = None if to_file else output
-    shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
-    pictures = as_pictures(rows.X, shape)
-    for number, path in enumerate(read[:SHOWN]):
-        sample = ExplainedSample(
-            path.name, None, pictures[number], member_proba[:, number],
-            int(answers.vote[number]), bool(deferred[number]),
-        )  # fmt: skip
-        lines = _lines(path, answers, number, len(member_proba), classes)
+    file = output
+    if form is not None:
+        folder = (output.parent if to_file else output) if output else Path()
+        file = output if to_file else folder / f"{rows.path.stem}-predictions.csv"
+        shape = (form.height, form.width) if form.channels == 1 else (3, form.height, form.width)
+        pictures = as_pictures(rows.X, shape)
+        for number, path in enumerate(rows.images[:SHOWN]):
+            sample = ExplainedSample(
+                path.name, None, pictures[number], asked.probabilities[:, number],
+                int(answers.vote[number]), bool(deferred[number]),
+            )  # fmt: skip
+            lines = _lines(path, answers, number, len(asked.probabilities), asked.classes)
+            if selective is not None and assessed is not None:
+                lines += lines_of(
+                    selective, assessed, number, float(answers.certainty[number]), asked.classes
+                )
+            for line in lines:
+                echo(line)
+            echo(f"figure     {_draw(sample, asked.classes, folder, path.stem)}")
+    more = {
+        "certainty": answers.certainty,
+        "deferred": deferred,
+        **({} if assessed is None else assessed.columns),
+        **class_columns("probability", asked.classes, answers.mean),
+    }
+    lines = rows.write(np.array(asked.classes), answers.vote, check_output(file), more)
+    if form is None:
+        if n_deferred := int(np.sum(answers.deferred)):
+            lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
         if selective is not None and assessed is not None:
-            lines += lines_of(
-                selective, assessed, number, float(answers.certainty[number]), classes
-            )
-        for line in lines:
-            echo(line)
-        echo(f"figure     {_draw(sample, classes, figures or path.parent, path.stem)}")
-    table = output if to_file else figures and figures / "image-predictions.csv"
-    more = _columns(answers, assessed, deferred, classes)
-    for line in rows.write(np.array(classes), answers.vote, check_output(table), more):
+            lines += lines_of_all(selective, assessed)
+    for line in lines:
         echo(line)
     return 1 if rows.unreadable else 0
 
 
-def _columns(
-    answers: EnsemblePrediction, assessed: Assessment | None, deferred: np.ndarray,
-    classes: list[str],
-) -> dict[str, Any]:  # fmt: skip
-    """Return what a table of answers has beside the vote."""
-    return {
-        "certainty": answers.certainty,
-        "deferred": deferred,
-        **({} if assessed is None else assessed.columns),
-        **class_columns("probability", classes, answers.mean),
-    }
+class Asked(NamedTuple):
+    """What all members say of rows: as ``Ensemble.predict`` has it; and the classes' names."""
+
+    probabilities: np.ndarray
+    distance: np.ndarray
+    classes: list[str]
 
 
-def predict_table(run: Path, table: Path, output: Path | None = None) -> list[str]:
-    """Write the vote on every row of a table, and how certain it is; the lines that say it.
-
-    Raises
-    ------
-    InputError
-        There is no such ensemble, or the table cannot be read or answered.
-    """
-    record = record_of(run, BaggingRecord, "nn_bagging")
-    refuse_changed(run, record.files, *READ)
-    rows = NewRows.read(run, record, table)
-    member_proba, classes = ask_members(run, rows.X)
-    answers = reduce_members(as_dask_array(list(member_proba)))
-    selective = stored_selective_prediction(run)
-    assessed = None if selective is None else selective.assess(answers, rows.X)
-    deferred = answers.deferred if assessed is None else assessed.deferred(answers)
-    more = _columns(answers, assessed, deferred, classes)
-    lines = rows.write(np.array(classes), answers.vote, check_output(output), more)
-    if n_deferred := int(np.sum(answers.deferred)):
-        lines.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
-    return (
-        lines
-        if selective is None or assessed is None
-        else lines + lines_of_all(selective, assessed)
-    )
-
-
-def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list[str]]:
+def ask_members(run: Path, rows: Any, copies: int = 0) -> Asked:
     """Predict unscaled rows by every stored member, with one member in memory at a time.
 
-    With ``copies`` each certainty is the mean over so many copies of the rows, augmented as in
-    the run's training.
-
-    Returns
-    -------
-    float32 array of shape (n_members, n_rows, n_classes), and the names of the classes
+    With ``copies`` certainties and distances are the means over so many copies of the rows,
+    augmented as in the run's training.
 
     Raises
     ------
@@ -160,7 +137,7 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list
             f"RUN must hold a trained member, but none in {run} is finished; resume with "
             f"{program('nn_bagging')} --resume {shlex.quote(str(run))}"
         )
-    member_proba, classes = [], np.empty(0)
+    said, classes = list[Prediction](), np.empty(0)
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number))
         others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
@@ -171,13 +148,15 @@ def ask_members(run: Path, rows: Any, copies: int = 0) -> tuple[np.ndarray, list
                 f"RUN must hold members of the same data, got {files.weights(number)}, which was "
                 "trained on others; remove it"
             )
-        asked = [rows] if not copies else (
-            member.augmented(rows, augment, seed) for seed in range(copies)
-        )  # fmt: skip
-        proba = [member.predict_proba(one) for one in asked]
-        member_proba.append(np.mean(proba, axis=0) if copies else proba[0])
+        of_copies = [
+            member.predict(member.augmented(rows, augment, seed)) for seed in range(copies)
+        ] or [member.predict(rows)]
+        said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
         classes = ensemble.classes_
-    return np.stack(member_proba), [str(label) for label in classes]
+    return Asked(
+        np.stack([one.probabilities for one in said]),
+        np.mean([one.distance for one in said], axis=0), [str(label) for label in classes],
+    )  # fmt: skip
 
 
 def _form(run: Path, record: BaggingRecord) -> ImageFormat:

@@ -23,7 +23,7 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
     Returns
     -------
     dict of ``run``, a Path; ``table``, a Path or None; ``image``, a list of Path; ``output``, a
-    Path, or None for the folder of each image, or of the table; and ``copies``, a number
+    Path, or None for the folder of the table, or the current one; and ``copies``, a number
 
     Raises
     ------
@@ -41,8 +41,8 @@ def parse_predict(argv: Sequence[str]) -> dict[str, Any]:
     parser.add_argument(
         "--output", type=Path, metavar="PATH",
         help="of a table: a .csv or .parquet file (default: NAME-predictions.csv beside it); of "
-        "images: such a file, or a folder for it and for the figures NAME-certainty.svg and .png "
-        "of the first 20 (default: image-predictions.csv beside the first, figures beside each)",
+        "images: such a file, or a folder; figures NAME-certainty.svg and .png of the first 20 are "
+        "put beside it (default: image-predictions.csv in the current folder)",
     )  # fmt: skip
     parser.add_argument(
         "--copies",

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipelines.nn.member import Prediction
+
 if TYPE_CHECKING:
     from dask.array import Array
     from distributed import Client
+
+    from pipelines.nn.member import Member
+    from pipelines.nn.settings import Training
 
 POINTS_PER_CHUNK = 8192
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -71,7 +76,7 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
 
 
-def chunk_of(made: Any, shape: tuple[int, int]) -> Array:
+def chunk_of(made: Any, shape: tuple[int, ...]) -> Array:
     """Return what a worker holds, or will make, as a float32 array of one chunk.
 
     Parameters
@@ -85,29 +90,28 @@ def chunk_of(made: Any, shape: tuple[int, int]) -> Array:
 
 
 def ask_on_workers(
-    client: Client, members: Sequence[Any], X: np.ndarray, n_classes: int, training: Any
-) -> Array:
-    """Return probabilities of members that workers ask, like ``as_dask_array``: none come here.
+    client: Client, members: Sequence[Member], X: np.ndarray, n_classes: int, training: Training
+) -> Prediction:
+    """Ask members on workers, which keep the answer: ``Ensemble.predict`` as two dask.arrays.
 
     Parameters
     ----------
-    members : sequence of ``nn.member.Member``
     X : array of shape (n_samples, n_features)
     training : Training, which says the device
     """
     import dask
+    import dask.array as da
 
     rows = client.scatter(X, hash=False)
     ask = dask.delayed(_ask, pure=False)
-    return as_dask_array([
-        chunk_of(ask(member, rows, training), (len(X), n_classes))
-        for member in client.scatter(list(members), hash=False)
-    ])  # fmt: skip
+    asked = [ask(member, rows, training) for member in client.scatter(list(members), hash=False)]
+    probabilities = as_dask_array([chunk_of(one[0], (len(X), n_classes)) for one in asked])
+    distance = da.stack([chunk_of(one[1], (len(X),)) for one in asked]).mean(axis=0)
+    return Prediction(*client.persist([probabilities, distance]))
 
 
-def _ask(member: Any, X: np.ndarray, training: Any) -> np.ndarray:
-    certainty: np.ndarray = member.predict_proba(X, training)
-    return certainty
+def _ask(member: Member, X: np.ndarray, training: Training) -> Prediction:
+    return member.predict(X, training)
 
 
 def reduce_members(

@@ -1,31 +1,24 @@
 """Selective prediction with a guarantee: threshold, prediction sets, novelty.
 
-All three are set from what members say of the training rows that their samples left out, or
-from those rows themselves; no test sample is used.
+All three are set from what members say of the training rows that their samples left out; no test
+sample is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from pipelines.bagging.novelty import (
-    FALSE_DISCOVERY_RATE,
-    ConformalNoveltyDetector,
-    choose_reference_rows,
-    select_novel,
-)
+from pipelines.bagging.novelty import FALSE_DISCOVERY_RATE, novelty_p_values, select_novel
 from pipelines.bagging.out_of_bag import OutOfBag, OutOfBagPrediction
 from pipelines.bagging.prediction_sets import prediction_sets
 from pipelines.bagging.reductions import EnsemblePrediction
 from pipelines.bagging.risk_control import ASSUMPTION, CONFIDENCE, RiskControl, find_threshold
-from pipelines.data.dataset import rows_of
 from pipelines.data.model_file import Arrays, load_model, write_model
-from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.run_folder import names
 
 
@@ -71,16 +64,12 @@ class SelectivePrediction:
 
     Attributes
     ----------
-    scaling : FittedScaling or FittedPreparation, or None for images
-        Brings rows of a table to the numbers of ``novelty_detector``.
     risk_control : Guarantee, or None where no error was asked for
     confidence : float
         Of the guarantee and the sets.
     """
 
     out_of_bag: OutOfBag
-    novelty_detector: ConformalNoveltyDetector
-    scaling: Fitted | None
     risk_control: RiskControl | None
     confidence: float = CONFIDENCE
 
@@ -88,26 +77,20 @@ class SelectivePrediction:
     def of(
         cls,
         predictions: Iterable[OutOfBagPrediction],
-        X: Any,
         y: np.ndarray,
         n_classes: int,
         *,
-        scaling: Fitted | None,
         error: float | None = None,
         confidence: float = CONFIDENCE,
-        seed: int = 0,
     ) -> Self:
         """Learn from the training rows.
 
         Parameters
         ----------
         predictions : of every member
-        X : array of shape (n_rows, n_features), or a DataFrame; unscaled training rows
         y : int array of shape (n_rows,), class codes
-        scaling : fitted on ``X``; None for images, whose pixels are compared as they are
         error : share of wrong answers among those kept; None for no threshold
         confidence : float between 0 and 1
-        seed : draws the training rows that are kept
         """
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
         risk_control = None
@@ -115,13 +98,11 @@ class SelectivePrediction:
             risk_control = find_threshold(
                 out_of_bag.certainty, out_of_bag.is_wrong, error, confidence
             )
-        known = rows_of(X, choose_reference_rows(len(y), seed))
-        novelty_detector = ConformalNoveltyDetector.of(_numbers(known, scaling), scaling is None)
-        return cls(out_of_bag, novelty_detector, scaling, risk_control, confidence)
+        return cls(out_of_bag, risk_control, confidence)
 
-    def assess(self, answers: EnsemblePrediction, X: Any) -> Assessment:
-        """Assess the predictions of the unscaled rows ``X``."""
-        p = self.novelty_detector.p_values(_numbers(X, self.scaling))
+    def assess(self, answers: EnsemblePrediction, distance: np.ndarray) -> Assessment:
+        """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
+        p = novelty_p_values(self.out_of_bag.distance, distance)
         return Assessment(
             None if self.risk_control is None else self.risk_control.keeps(answers.certainty),
             prediction_sets(
@@ -133,15 +114,9 @@ class SelectivePrediction:
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
-        scaling = {} if self.scaling is None else self.scaling.arrays()
-        arrays = {f"scaling.{name}": np.asarray(one) for name, one in scaling.items()} | {
-            "out_of_bag.mean": self.out_of_bag.mean, "out_of_bag.vote": self.out_of_bag.vote,
-            "out_of_bag.truth": self.out_of_bag.truth, "novelty.rows": self.novelty_detector.rows,
-            "novelty.apart": self.novelty_detector.apart,
-        }  # fmt: skip
+        arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
         risk_control = None if self.risk_control is None else self.risk_control.describe()
-        about = {"is_image": self.novelty_detector.is_image, "confidence": self.confidence}
-        write_model(path, arrays, about | {"risk_control": risk_control})
+        write_model(path, arrays, {"confidence": self.confidence, "risk_control": risk_control})
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -159,22 +134,15 @@ class SelectivePrediction:
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{name}"] for name in ("mean", "vote", "truth")))
-        n, is_image, stored = len(out_of_bag.mean), bool(about["is_image"]), about["risk_control"]
-        if out_of_bag.vote.shape != (n,) or out_of_bag.truth.shape != (n,):
+        if "out_of_bag.distance" not in arrays:  # as earlier versions left it: none is novel
+            n = len(arrays["out_of_bag.mean"])
+            arrays = {**arrays, "out_of_bag.distance": np.full(n, np.nan)}
+        out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{one.name}"] for one in fields(OutOfBag)))
+        n, stored = len(out_of_bag.mean), about["risk_control"]
+        if {len(one) for one in vars(out_of_bag).values()} != {n}:
             raise ValueError("its out-of-bag rows do not belong together")
-        return cls(
-            out_of_bag,
-            ConformalNoveltyDetector(arrays["novelty.rows"], is_image, arrays["novelty.apart"]),
-            None if is_image else fitted_from(arrays, "scaling."),
-            None if stored is None else RiskControl(**stored),
-            float(about["confidence"]),
-        )
-
-
-def _numbers(X: Any, scaling: Fitted | None) -> np.ndarray:
-    rows = X if scaling is None else scaling.transform(X).astype(np.float32)
-    return np.ascontiguousarray(rows)
+        risk_control = None if stored is None else RiskControl(**stored)
+        return cls(out_of_bag, risk_control, float(about["confidence"]))
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:

@@ -78,7 +78,7 @@ def train_members(
                 files.save(task.member, *made, classes)
                 with suppress(KeyError, OSError):  # its worker has gone since
                     kept[task.member] = cluster.client.scatter(
-                        made[1], workers=[outcome.worker], hash=False
+                        made[1].probabilities, workers=[outcome.worker], hash=False
                     )
             if isinstance(task, CandidateTask):
                 best.add(new_rows)

@@ -3,8 +3,8 @@
 Large data sets of digits were made in one way: the ink is brought to a box
 of fixed size with its proportions kept, and its centre of mass to the centre of
 the image (LeCun et al., Gradient-based learning applied to document recognition,
-1998). An own image gets the same treatment; the size of the box, and the
-brightest pixel, are those of the training images. Photographs are resized and cropped as those
+1998). An own image gets the same treatment; the size of the box, the width of strokes and the
+brightest pixel are those of the training images. Photographs are resized and cropped as those
 of the data set were.
 """
 
@@ -29,6 +29,9 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".
 INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
 MOST_PIXELS = 80_000_000
 ORIENTATION = 0x0112  # of Exif
+FINE = 8  # pixels, for one of the data's, on which strokes are measured and changed
+MEASURED = 100  # images of the data whose strokes are
+USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
 
 
 def open_image(path: str | Path) -> Image.Image:
@@ -112,6 +115,8 @@ class ImageFormat:
         Longer side of the box around the ink, the median over the images; None of photographs,
         which are resized and cropped.
     channels : int, 1 or 3
+    strokes : (float, float) or None
+        Widths of strokes, in pixels, between which those of an own image are brought.
     """
 
     height: int
@@ -119,6 +124,7 @@ class ImageFormat:
     brightest: float
     ink_side: int | None
     channels: int = 1
+    strokes: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, data: Dataset) -> ImageFormat | None:
@@ -134,7 +140,12 @@ class ImageFormat:
         is_ink = images > INK * brightest
         sides = np.maximum(_extent(is_ink.any(axis=2)), _extent(is_ink.any(axis=1)))
         ink_side = int(np.median(sides[sides > 0])) if sides.any() else height
-        return cls(height, width, brightest, ink_side)
+        some = np.flatnonzero(sides)[:: max(1, len(sides) // MEASURED)]
+        widths = [
+            _stroke_width(_enlarged(image * (255 / brightest), FINE)) for image in images[some]
+        ]
+        strokes = np.quantile(widths, USUAL).tolist() if widths else None
+        return cls(height, width, brightest, ink_side, strokes=strokes and tuple(strokes))
 
 
 def _extent(lines: Any) -> np.ndarray:
@@ -172,7 +183,8 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
     A photograph is decoded as those of the data set were. What is drawn in ink becomes gray;
     where its border is light it is inverted, as ink is bright in the data. The border's level is
     taken away and the rest stretched to the data's range. The ink is cut out, scaled to
-    the data's box with its proportions kept, and its centre of mass put in the centre.
+    the data's box with its proportions kept, its strokes made thicker or thinner where they are
+    not as in the data, and its centre of mass put in the centre.
 
     Parameters
     ----------
@@ -205,8 +217,10 @@ def read_image(path: Path, form: ImageFormat) -> np.ndarray:
             f"{opt('image')} must contrast with its border, but {path} "
             "has nearly one colour; give another image"
         )
-    ink *= 255 / ink.max()
-    return _place(_cut_out(ink), form, form.ink_side).ravel()
+    ink = _cut_out(ink * (255 / ink.max()))
+    if form.strokes is not None:
+        ink = _with_strokes(ink, form.strokes, form.ink_side)
+    return _place(ink, form, form.ink_side).ravel()
 
 
 def _photograph(path: Path, form: ImageFormat) -> np.ndarray:
@@ -224,6 +238,39 @@ def _photograph(path: Path, form: ImageFormat) -> np.ndarray:
 def _cut_out(ink: np.ndarray) -> np.ndarray:
     rows, columns = (np.flatnonzero((ink > INK * 255).any(axis=axis)) for axis in (1, 0))
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+
+
+def _with_strokes(ink: np.ndarray, usual: tuple[float, float], ink_side: int) -> np.ndarray:
+    """Return ink whose strokes are of a usual width once its longer side is ``ink_side``."""
+    from scipy.ndimage import grey_dilation, grey_erosion
+
+    fine = _enlarged(ink, FINE * ink_side / max(ink.shape))
+    width = _stroke_width(fine)
+    radius = round((float(np.clip(width, *usual)) - width) * FINE / 2)
+    if radius == 0:
+        return ink
+    across = np.arange(-abs(radius), abs(radius) + 1)
+    disk = across[:, None] ** 2 + across**2 <= radius**2
+    fine = np.pad(fine, abs(radius))
+    changed = (grey_dilation if radius > 0 else grey_erosion)(fine, footprint=disk)
+    return _cut_out(changed * (255 / changed.max())) if changed.max() > INK * 255 else ink
+
+
+def _enlarged(ink: np.ndarray, scale: float) -> np.ndarray:
+    from PIL import Image
+
+    height, width = ink.shape
+    how = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.BOX
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    return np.asarray(Image.fromarray(ink.astype(np.float32)).resize(size, how)).clip(0, 255)
+
+
+def _stroke_width(fine: np.ndarray) -> float:
+    """Return the width of strokes in pixels of the data: four times the mean depth of their ink."""
+    from scipy.ndimage import distance_transform_edt
+
+    depth = distance_transform_edt(np.pad(fine > 127.5, 1))
+    return 4 * float(depth[depth > 0].mean()) / FINE if depth.any() else 0.0
 
 
 def _place(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.ndarray:

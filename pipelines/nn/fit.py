@@ -23,7 +23,7 @@ from pipelines.nn.device_rows import (
     relative_scaling,
 )
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.member import Member
+from pipelines.nn.member import Member, Prediction
 from pipelines.nn.settings import Training
 from pipelines.nn.size import networks_at_once, training_bytes
 from pipelines.nn.space import Candidate
@@ -121,20 +121,20 @@ class Refitted:
         training rows that the sample left out, a third of them.
     member : Member or None
         None where training diverged or did not fit the device.
-    test_proba : float32 array of shape (n_test, n_classes), or None
+    test : Prediction of the test rows, or None
     train_error : float or None
         Part of the distinct rows it was trained on that it gets wrong.
     out_of_bag : int32 array of shape (n_left_out,), or None
         The training rows that its sample left out.
-    out_of_bag_proba : float32 array of shape (n_left_out, n_classes), or None
+    of_out_of_bag : Prediction of those, or None
     """
 
     row: Row
     member: Member | None
-    test_proba: np.ndarray | None
+    test: Prediction | None
     train_error: float | None
     out_of_bag: np.ndarray | None = None
-    out_of_bag_proba: np.ndarray | None = None
+    of_out_of_bag: Prediction | None = None
 
 
 def refit(
@@ -210,12 +210,14 @@ def _refitted(
     row["losses"] = json.dumps([round(loss, 6) for loss in one.losses if math.isfinite(loss)])
     if one.status != OK:
         return Refitted(row, None, None, None)
-    member = Member(task.candidate, inputs, weights, data.scaling_for(rows))
-    proba = member.predict_proba(data.X_test, training)
-    out_of_bag_proba = member.predict_proba(rows_of(data.X, out_of_bag), training)
-    return Refitted(
-        row, member, proba, of_drawn.n_errors / of_drawn.n_rows, out_of_bag, out_of_bag_proba
+    distinct = np.unique(rows)
+    member = Member(task.candidate, inputs, weights, data.scaling_for(rows)).knowing(
+        rows_of(data.X, distinct), data.y[distinct], training
     )
+    return Refitted(
+        row, member, member.predict(data.X_test, training), of_drawn.n_errors / of_drawn.n_rows,
+        out_of_bag, member.predict(rows_of(data.X, out_of_bag), training),
+    )  # fmt: skip
 
 
 def place(

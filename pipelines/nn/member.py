@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -19,10 +20,29 @@ from pipelines.data.model_file import (
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
+from pipelines.nn.feature_distance import FeatureDistance
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import BY_HAND, Training
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import Candidate
+
+NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
+KNOWN = 5000  # training rows whose features are fitted
+
+
+class Prediction(NamedTuple):
+    """What a member says of rows.
+
+    Attributes
+    ----------
+    probabilities : float32 array of shape (n_rows, n_classes)
+        Softmax certainty.
+    distance : float32 array of shape (n_rows,)
+        See ``FeatureDistance``; not a number of a member that has none.
+    """
+
+    probabilities: np.ndarray
+    distance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,47 +54,76 @@ class Member:
     weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
     scaling : FittedScaling or FittedPreparation
         Applied to rows before the network.
+    novelty : FeatureDistance, optional
+        Of its last hidden layer; see ``knowing``.
     """
 
     candidate: Candidate
     inputs: Inputs
     weights: Arrays
     scaling: Fitted
+    novelty: FeatureDistance | None = None
+
+    def knowing(self, X: Any, y: np.ndarray, training: Training | None = None) -> Self:
+        """Return the member with the distance to rows that it was trained on, and their classes."""
+        some = slice(None, None, max(1, math.ceil(len(y) / KNOWN)))
+        hidden = np.concatenate([one for _, one in self._blocks(rows_of(X, some), training)])
+        if not np.isfinite(hidden).all():
+            return self
+        return replace(self, novelty=FeatureDistance.of(hidden, y[some]))
 
     def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
-        """Return softmax certainty of unscaled rows.
+        """Return softmax certainty of unscaled rows, float32 of shape (n_rows, n_classes)."""
+        return self.predict(X, training).probabilities
+
+    def predict(self, X: Any, training: Training | None = None) -> Prediction:
+        """Return softmax certainty and distance of unscaled rows.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features); the DataFrame that a ``FittedPreparation`` takes
         training : Training, optional
             Says the device and the precision; a CPU by default.
+        """
+        certainty = np.empty((len(X), self.inputs.n_classes), dtype=np.float32)
+        distance = np.full(len(X), np.nan, dtype=np.float32)
+        done = 0
+        for answer, hidden in self._blocks(X, training):
+            block = slice(done, done := done + len(answer))
+            certainty[block] = answer
+            if self.novelty is not None:
+                distance[block] = self.novelty.distance(hidden)
+        return Prediction(certainty, distance)
 
-        Returns
-        -------
-        float32 array of shape (n_rows, n_classes)
+    def _blocks(self, X: Any, training: Training | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield certainty and the last hidden layer, what the last dense one is given, of rows.
+
+        Of a network without a dense layer, the logarithm of the certainty in its place.
         """
         import torch
 
         from pipelines.nn.device_rows import torch_device
-        from pipelines.nn.networks import log_certainty, network_to_ask
+        from pipelines.nn.networks import inputs_of_dense_layers, log_certainty, network_to_ask
         from pipelines.nn.train import on_device
 
         training = training or Training()
         step = scoring_rows(self.candidate, self.inputs)
-        certainty = np.empty((len(X), self.inputs.n_classes), dtype=np.float32)
         with on_device(training):
             where = torch_device(training.device)
             weights = {name: torch.tensor(one).to(where) for name, one in self.weights.items()}
             network = network_to_ask(self.candidate, self.inputs, torch.device(where))
+            given = inputs_of_dense_layers(network)
             for first in range(0, len(X), step):
                 block = self.scaling.transform(rows_of(X, slice(first, first + step)))
                 block = block.astype(np.float32, copy=False)
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
                 rows = torch.tensor(block, device=where)
-                answer = log_certainty(network, weights, rows, self.inputs).exp_()
-                certainty[first : first + step] = answer.cpu().numpy()
-        return certainty
+                answer = log_certainty(network, weights, rows, self.inputs)
+                hidden = given[-1] if given else answer
+                if hidden.ndim > 2:  # of each of several places
+                    hidden = hidden.flatten(1, -2).mean(1)
+                yield answer.exp().cpu().numpy(), hidden.float().cpu().numpy()
+                given.clear()
 
     def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
         """Return images, each changed at random, float32 of the shape of ``X``."""
@@ -93,6 +142,8 @@ class Member:
         """Return the member as arrays whose names begin with ``prefix``, and as metadata."""
         arrays = {f"{prefix}{name}": one for name, one in self.weights.items()}
         arrays |= {f"{prefix}{name}": one for name, one in self.scaling.arrays().items()}
+        if self.novelty is not None:
+            arrays |= {f"{prefix}novelty.{name}": getattr(self.novelty, name) for name in NOVELTY}
         return arrays, self.candidate.parameters()
 
     @classmethod
@@ -106,22 +157,29 @@ class Member:
             shapes = {
                 one.removeprefix(prefix): array.shape
                 for one, array in arrays.items()
-                if one.startswith(prefix) and not one.startswith(f"{prefix}scaling.")
+                if one.startswith(prefix)
+                and not one.startswith((f"{prefix}scaling.", f"{prefix}novelty."))
             }
         weights = {name: arrays[f"{prefix}{name}"] for name in shapes}
         for name, shape in shapes.items():
             _check(name, weights[name], [shape])
+        novelty = None
+        if f"{prefix}novelty.centers" in arrays:
+            novelty = FeatureDistance(*(arrays[f"{prefix}novelty.{name}"] for name in NOVELTY))
+            n = novelty.centers.shape[-1]
+            _check("novelty.whitening", novelty.whitening, [(n, n)])
+            _check("novelty.centers", novelty.centers, [(len(novelty.centers), n)])
         scaling = fitted_from(arrays, prefix)
         if not isinstance(scaling, FittedScaling):
             if len(scaling.layout) != inputs.n_features:
                 raise ValueError(f"its rows have {len(scaling.layout)} columns")
-            return cls(candidate, inputs, weights, scaling)
+            return cls(candidate, inputs, weights, scaling, novelty)
         parts = {"center": scaling.center, "scale": scaling.scale}
         for name, one in parts.items():
             _check(f"scaling.{name}", one, [(1,), (inputs.n_features,)])
         # Constants as the numbers they were: with an array numpy would compute in its precision.
         numbers = (x.item() if np.size(x) == 1 else x for x in map(np.asarray, parts.values()))
-        return cls(candidate, inputs, weights, FittedScaling(*numbers))
+        return cls(candidate, inputs, weights, FittedScaling(*numbers), novelty)
 
 
 def _check(name: str, array: Any, shapes: list[tuple[int, ...]]) -> None:
@@ -147,6 +205,12 @@ class Ensemble:
     def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
         """Return each member's probabilities, float32 of shape (n_members, n_rows, n_classes)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
+
+    def predict(self, X: Any, training: Training | None = None) -> Prediction:
+        """Return each member's probabilities, and the mean of their distances."""
+        of_members = [member.predict(X, training) for member in self.members]
+        distance = np.mean([one.distance for one in of_members], axis=0)
+        return Prediction(np.stack([one.probabilities for one in of_members]), distance)
 
     def save(self, path: Path, **about: Any) -> None:
         """Write all members as one safetensors file: numbers and text, no code.

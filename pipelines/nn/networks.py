@@ -86,6 +86,15 @@ def log_certainty(
     return torch.log_softmax(outputs.float(), 1)
 
 
+def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
+    """Return a list to which every call of the network adds what its dense layers were given."""
+    given: list[torch.Tensor] = []
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | _Dense):
+            layer.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0]))
+    return given
+
+
 class StudyNetwork(nn.Module):
     """Convolution (or none), ReLU, hidden layer, ReLU, outputs; see ``weight_shapes``."""
 
@@ -96,7 +105,7 @@ class StudyNetwork(nn.Module):
         for name, shape in shapes.items():
             layer, _, part = name.partition(".")
             if layer not in self._modules:
-                self.add_module(layer, nn.Module())
+                self.add_module(layer, _Dense())
             bound = fan_in(name, shapes) ** -0.5
             weight = torch.empty(shape).uniform_(-bound, bound)
             self._modules[layer].register_parameter(part, nn.Parameter(weight))  # type: ignore[union-attr]
@@ -111,8 +120,16 @@ class StudyNetwork(nn.Module):
             images = rows.view(-1, 1, height, width)
             rows = functional.conv2d(images, kernels[:, :-1].reshape(-1, 1, k, k), kernels[:, -1])
             rows = rows.relu().flatten(1)
-        hidden = torch.addmm(weights.hidden.bias, rows, weights.hidden.weight).relu()
-        return torch.addmm(weights.output.bias, hidden, weights.output.weight)
+        outputs: torch.Tensor = weights.output(weights.hidden(rows).relu())
+        return outputs
+
+
+class _Dense(nn.Module):
+    """A dense layer, of weights (inputs, outputs) and a bias (1, outputs); or its weights alone."""
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        weights: Any = self
+        return torch.addmm(weights.bias, X, weights.weight)
 
 
 class CNN(nn.Sequential):

@@ -76,7 +76,7 @@ def refuse_changed(
     Parameters
     ----------
     recorded : ``files`` of the run's record
-    *patterns : of the files that are read, such as ``members/*.npy``
+    *patterns : of the files that are read, such as ``members/*.npz``
     may_be_gone : whether the reader does without a file that is missing
 
     Raises

@@ -72,6 +72,7 @@ class ImageForm(Part):
     brightest: Positive
     ink_side: Side | None
     channels: Literal[1, 3] = 1
+    strokes: tuple[Positive, Positive] | None = None
 
 
 class FeatureMetadata(Part):

@@ -28,7 +28,8 @@ RULE_OF_PICTURES = (
     "A photograph is resized and cropped as those of the data were. An image of ink becomes gray; "
     "where its border is light it is inverted, as ink is bright in the data; the border's level is "
     "taken away. The ink is cut out, scaled to the size it has in the training images with its "
-    "proportions kept, and put with its centre of mass in the centre."
+    "proportions kept, its strokes are made as wide as theirs, and it is put with its centre of "
+    "mass in the centre."
 )
 SHOWN = 20  # images on the console, and in figures
 
@@ -58,7 +59,7 @@ class NewRows:
 
     Attributes
     ----------
-    path : of the table; the folder that the answers on images are written to
+    path : of the table; of images, what names the file of their answers
     X : float64 array of shape (n_answered, n_features), or the DataFrame of a table with
         categories or missing cells
     answered : int array of shape (n_answered,)
@@ -101,7 +102,7 @@ class NewRows:
                 unreadable.append(error.flagged())
         width = form.channels * form.height * form.width
         return cls(
-            paths[0].parent / "image", np.array(rows, np.uint8).reshape(-1, width),
+            Path("image"), np.array(rows, np.uint8).reshape(-1, width),
             np.array(read, int), len(paths), "", None,
             pd.DataFrame({"image": [str(path) for path in paths]}), tuple(unreadable),
         )  # fmt: skip

@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--output", type=Path, metavar="FILE",
         help="a .csv or .parquet file (default: NAME-predictions.csv beside the table, or "
-        "image-predictions.csv beside the first image)",
+        "image-predictions.csv in the current folder)",
     )  # fmt: skip
     given = parser.parse_args(argv)
     refuse_both_or_neither(given.table, given.image)

@@ -9,13 +9,14 @@ from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.out_of_bag import OutOfBagPrediction
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.member import Ensemble, Member
+from pipelines.nn.member import Ensemble, Member, Prediction
 from pipelines.nn.space import Candidate
 
 INPUTS = Inputs(4, 3)
 CANDIDATE = Candidate("mlp", 5, 0.1, 0.5)
 CLASSES = np.array(["a", "b", "c"])
-NOTHING = OutOfBagPrediction(np.empty(0, np.int32), np.empty((0, 3), np.float32))
+NO_PREDICTION = Prediction(np.empty((0, 3), np.float32), np.empty(0, np.float32))
+NOTHING = OutOfBagPrediction(np.empty(0, np.int32), *NO_PREDICTION)
 
 
 def member(seed: int) -> Member:
@@ -29,25 +30,38 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     files = MemberFiles(tmp_path)
     assert files.numbers() == []
     assert not files.has(3)
-    said = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), said[:2])
-    files.save(3, member(3), said, out_of_bag, CLASSES)
+    X = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
+    known = member(3).knowing(X, np.arange(6) % 3)
+    said = known.predict(X)
+    assert np.isfinite(said.distance).all()
+    assert np.isnan(member(3).predict(X).distance).all()
+    out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), *(one[:2] for one in said))
+    files.save(3, known, said, out_of_bag, CLASSES)
     files.save(0, member(0), said, out_of_bag, CLASSES)
     assert files.numbers() == [0, 3]
     assert files.has(3)
-    np.testing.assert_array_equal(files.probabilities(3), said)
-    back = files.out_of_bag(3)
-    assert back is not None
-    np.testing.assert_array_equal(back.rows, [1, 4])
-    np.testing.assert_array_equal(back.probabilities, said[:2])
-    (tmp_path / "members" / "member-00-out-of-bag.npz").write_bytes(b"garbage")
-    assert files.out_of_bag(0) is None
-    assert files.has(0)
+    for kept, given in zip(files.predictions(3), (said, out_of_bag), strict=True):
+        for back, one in zip(kept, given, strict=True):
+            np.testing.assert_array_equal(back, one)
     stored = Ensemble.load(files.weights(3))
     assert stored.classes_.tolist() == ["a", "b", "c"]
-    X = np.random.default_rng(1).normal(size=(6, 4))
-    np.testing.assert_array_equal(stored.member_proba(X)[0], member(3).predict_proba(X))
+    for back, one in zip(stored.members[0].predict(X), said, strict=True):
+        np.testing.assert_array_equal(back, one)
     assert not list(tmp_path.rglob("*.part"))
+    (tmp_path / "members" / "member-00.npz").write_bytes(b"garbage")
+    assert not files.has(0)
+
+
+@pytest.mark.parametrize("bad", [
+    Prediction(np.full((2, 3), np.nan, np.float32), np.zeros(2, np.float32)),
+    Prediction(np.zeros((2, 3), np.float32), np.zeros(3, np.float32)),
+])  # fmt: skip
+def test_predictions_that_do_not_belong_together_are_no_member(
+    tmp_path: Path, bad: Prediction
+) -> None:
+    files = MemberFiles(tmp_path)
+    files.save(0, member(0), bad, NOTHING, CLASSES)
+    assert not files.has(0)
 
 
 def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +70,7 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(*arguments: object, **more: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space"):
-        files.save(1, member(1), np.zeros((2, 3), np.float32), NOTHING, CLASSES)
+        files.save(1, member(1), NO_PREDICTION, NOTHING, CLASSES)
     assert not files.has(1)

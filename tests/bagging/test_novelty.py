@@ -1,55 +1,93 @@
-"""Points unlike all training rows are named, and others seldom are."""
+"""Samples unlike all training rows are named, and others seldom are."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from PIL import Image
+from sklearn.datasets import load_digits, load_wine
 
-from pipelines.bagging.novelty import ConformalNoveltyDetector, choose_reference_rows, select_novel
+from pipelines.bagging.estimator import BaggedNets
+from pipelines.bagging.novelty import novelty_p_values, select_novel
+from pipelines.data.image_files import ImageFormat, read_image
+from pipelines.nn.feature_distance import FeatureDistance
 
+SEVEN = Path(__file__).parents[2] / "notebooks" / "images" / "seven.png"
 digits = load_digits()
 ORDER = np.random.default_rng(0).permutation(len(digits.data))
-X = digits.data[ORDER].astype(np.uint8)
+X, y = digits.images[ORDER, None], digits.target[ORDER]
 
 
-def test_digits_are_at_home_as_often_as_p_says_and_others_are_not() -> None:
-    known = ConformalNoveltyDetector.of(X[:1000], is_image=True)
-    p = known.p_values(X[1000:])
+@pytest.fixture(scope="module", params=["conv", "cnn"])
+def nets(request: pytest.FixtureRequest) -> BaggedNets:
+    space = {"cnn": {"n_conv_layer": 8, "learning_rate": 0.1, "momentum": 0.9}}
+    fitted = BaggedNets(
+        4, 1, cv=2, network=request.param, batch_size=16, max_epochs=8, random_state=0,
+        space=space.get(request.param, "auto"),
+    )  # fmt: skip
+    return fitted.fit(X[:1000], y[:1000])
+
+
+def test_noise_is_novel_and_digits_are_not(nets: BaggedNets) -> None:
+    p = nets.assess(X[1000:]).p
     for level in (0.05, 0.2, 0.5):
         assert np.mean(p <= level) <= level + 3 * np.sqrt(level * (1 - level) / len(p))
-    assert not select_novel(p).mean() > 0.02
-    scrambled = np.random.default_rng(1).permuted(X[1000:1300], axis=1)
-    assert np.mean(known.p_values(scrambled) <= 0.05) > 0.95
-    turned = np.rot90(X[1000:1300].reshape(-1, 8, 8), axes=(1, 2)).reshape(300, -1)
-    assert np.mean(known.p_values(turned) <= 0.05) > 0.5
+    assert np.mean(p <= 0.5) > 0.2
+    rng = np.random.default_rng(1)
+    scrambled = rng.permuted(X[1000:1200].reshape(200, 64), axis=1)
+    assert np.mean(nets.assess(scrambled.reshape(200, 1, 8, 8)).p <= 0.05) > 0.8
+    assert np.mean(nets.assess(rng.integers(0, 17, (200, 1, 8, 8))).p <= 0.05) > 0.8
 
 
-def test_the_grey_of_a_picture_alone_tells() -> None:
-    known = ConformalNoveltyDetector.of(X[:1000], is_image=True)
-    pale = (X[1000:1200] // 2 + 4).astype(np.uint8)
-    assert np.mean(known.p_values(pale) <= 0.05) > 0.9
+def test_a_digit_drawn_with_another_pen_is_not_disowned_and_noise_is(
+    nets: BaggedNets, tmp_path: Path
+) -> None:
+    data: Any = SimpleNamespace(X_train=digits.data, image_shape=(8, 8), ink=True)
+    form = ImageFormat.of(data)
+    assert form is not None
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64)).astype(np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    seven, other = (
+        read_image(path, form).reshape(1, 1, 8, 8) for path in (SEVEN, tmp_path / "noise.png")
+    )
+    assert nets.predict(seven)[0] == 7
+    assert not nets.assess(seven).is_novel[0]
+    assert nets.assess(other).is_novel[0]
 
 
-def test_rows_of_a_table_by_distance() -> None:
-    rng = np.random.default_rng(2)
-    known = ConformalNoveltyDetector.of(rng.normal(size=(800, 5)), is_image=False)
-    assert known.apart.shape == (1, 800)
-    assert np.mean(known.p_values(rng.normal(size=(800, 5))) <= 0.05) < 0.09
-    assert (known.p_values(rng.normal(size=(50, 5)) + 8) <= 0.01).all()
-    assert known.p_values(np.empty((0, 5))).shape == (0,)
+def test_rows_of_a_table() -> None:
+    features, classes = load_wine(return_X_y=True)
+    some = np.arange(len(classes)) % 3 > 0
+    nets = BaggedNets(6, random_state=0).fit(features[some], classes[some])
+    others = features[~some]
+    assert np.mean(nets.assess(others).p <= 0.05) < 0.15
+    far = others + 8 * features.std(axis=0) * np.random.default_rng(0).choice([-1, 1], others.shape)
+    assert np.mean(nets.assess(far).p <= 0.05) > 0.9
+
+
+def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
+    rng = np.random.default_rng(0)
+    shape = rng.normal(size=(3, 3))
+    y = rng.integers(0, 2, 4000)
+    features = rng.normal(size=(4000, 3)) @ shape + 30 * y[:, None]
+    known = FeatureDistance.of(features, y)
+    assert np.median(known.distance(features)) == pytest.approx(1, abs=1e-5)
+    away = known.distance(np.array([[0, 0, 0], [30, 30, 30], [0, 0, 0] + 5 * shape[1]]))
+    np.testing.assert_allclose(away, [0, 0, 5 / np.median(np.linalg.norm(
+        rng.normal(size=(9999, 3)), axis=1))], rtol=0.05, atol=0.05)  # fmt: skip
+    same = FeatureDistance.of(np.ones((4, 2)), np.array([0, 0, 2, 2]))
+    assert same.centers.shape == (2, 2)
+    assert np.isfinite(same.distance(np.zeros((1, 2)))).all()
 
 
 def test_p_is_exact_by_counting() -> None:
-    known = ConformalNoveltyDetector.of(np.array([[0.0], [1.0], [3.0], [7.0]]), is_image=False)
-    np.testing.assert_allclose(known.apart, [[1, 1, 2, 4]])
-    np.testing.assert_allclose(known.p_values(np.array([[2.0], [9.0], [50.0]])),
-                               [1.0, 3 / 5, 1 / 5])  # fmt: skip
-
-
-def test_one_row_knows_nothing() -> None:
-    known = ConformalNoveltyDetector.of(np.array([[0.0]]), is_image=False)
-    np.testing.assert_array_equal(known.p_values(np.array([[5.0]])), [1.0])
+    p = novelty_p_values(np.array([4.0, 1.0, 2.0, 1.0]), np.array([0.5, 2.0, 3.0, 9.0, np.nan]))
+    np.testing.assert_allclose(p, [1.0, 3 / 5, 2 / 5, 1 / 5, 1.0])
+    assert novelty_p_values(np.ones(3), np.empty(0)).shape == (0,)
 
 
 def test_the_rule_for_a_batch_is_that_of_benjamini_and_hochberg() -> None:
@@ -62,12 +100,3 @@ def test_the_rule_for_a_batch_is_that_of_benjamini_and_hochberg() -> None:
     assert select_novel(np.array([0.04]))[0]
     assert not select_novel(np.array([0.06]))[0]
     assert not select_novel(np.empty(0)).any()
-
-
-def test_known_rows_are_drawn_once_by_the_seed() -> None:
-    assert choose_reference_rows(7, 0).tolist() == list(range(7))
-    some = choose_reference_rows(9_000, 3)
-    assert len(np.unique(some)) == 5_000
-    np.testing.assert_array_equal(some, choose_reference_rows(9_000, 3))
-    assert not np.array_equal(some, choose_reference_rows(9_000, 4))
-    assert some.max() == pytest.approx(9_000, rel=0.01)

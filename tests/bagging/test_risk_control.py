@@ -69,12 +69,13 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
 def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
     y = np.array([0, 1, 1, 0])
     said = [
-        OutOfBagPrediction(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]])),
-        OutOfBagPrediction(np.array([2]), np.array([[0.2, 0.8]])),
+        OutOfBagPrediction(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]]), np.ones(2)),
+        OutOfBagPrediction(np.array([2]), np.array([[0.2, 0.8]]), np.array([3.0])),
     ]
     pooled = OutOfBag.of(said, y, 2)
     np.testing.assert_array_equal(pooled.truth, [0, 1])
     np.testing.assert_allclose(pooled.mean, [[0.9, 0.1], [0.4, 0.6]], atol=1e-6)
+    np.testing.assert_array_equal(pooled.distance, [1, 2])
     np.testing.assert_array_equal(pooled.vote, [0, 1])  # one vote each: the larger mean
     np.testing.assert_allclose(pooled.certainty, [0.9, 0.6], atol=1e-6)
     assert not pooled.is_wrong.any()

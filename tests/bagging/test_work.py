@@ -63,8 +63,8 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     assert isinstance(made, Refitted)
     assert made.row["candidate"] == 1
     assert made.row["fold"] == -1
-    assert made.test_proba is not None
-    assert made.test_proba.shape == (50, 10)
+    assert made.test is not None
+    assert made.test.probabilities.shape == (50, 10)
     with pytest.raises(RuntimeError, match="none of its candidates"):
         run_task(DATA, member, [None] * 3, **settings)
 
@@ -84,7 +84,7 @@ def test_every_candidate_and_every_member_has_rows(finished: list[Any]) -> None:
     assert {row["worker"] for row in cells} == {"in process"}
     made = {outcome.task.member: one for outcome, _, one in finished if one is not None}
     assert set(made) == {0, 1}
-    assert made[0][1].shape == (50, 10)
+    assert made[0][1].probabilities.shape == (50, 10)
 
 
 def test_what_is_done_is_left_out(finished: list[Any]) -> None:
@@ -105,7 +105,7 @@ def test_what_is_done_is_left_out(finished: list[Any]) -> None:
     again = list(everything(done, changed))
     (made,) = [made for _, _, made in again if made is not None]
     (before,) = [m for o, _, m in finished if m is not None and o.task.member == 1]
-    np.testing.assert_array_equal(made[1], before[1])
+    np.testing.assert_array_equal(made[1].probabilities, before[1].probabilities)
 
 
 def test_tables_of_candidates_and_members(finished: list[Any]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,8 +38,14 @@ def test_the_form_is_measured_on_the_images() -> None:
     X[0, 1:5, 2] = 16  # four pixels high
     X[1, 2, 0:4] = 9  # four wide
     X[2, 0, 0] = 16
-    assert form_of(X.reshape(3, 30), (6, 5)) == ImageFormat(6, 5, 16.0, 4)
-    assert form_of(load_digits().data, (8, 8)) == ImageFormat(8, 8, 16.0, 8)
+    form = form_of(X.reshape(3, 30), (6, 5))
+    assert form is not None
+    assert replace(form, strokes=None) == ImageFormat(6, 5, 16.0, 4)
+    form = form_of(load_digits().data, (8, 8))
+    assert form is not None
+    assert form.strokes is not None
+    assert 1 < form.strokes[0] < 1.7 < form.strokes[1] < 3
+    assert replace(form, strokes=None) == ImageFormat(8, 8, 16.0, 8)
 
 
 def test_photographs_have_no_ink() -> None:
@@ -101,6 +108,18 @@ def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
     for axis in (0, 1):
         centre = (image.sum(axis=1 - axis) * (np.arange(28) + 0.5)).sum() / mass
         assert abs(centre - 14) <= 0.5
+
+
+@pytest.mark.parametrize(("pen", "columns"), [(3, 2), (16, 3), (30, 5)])
+def test_strokes_become_as_wide_as_those_of_the_data(
+    tmp_path: Path, pen: int, columns: int
+) -> None:
+    image = np.full((160, 160), 255)
+    image[20:140, 70 : 70 + pen] = 0
+    form = replace(MNIST, strokes=(2.0, 5.0))
+    row = read_image(save(tmp_path, image), form).reshape(28, 28)[14]
+    assert row.sum() / 255 == pytest.approx(columns, abs=0.6)
+    assert row.max() == 255
 
 
 def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> None:

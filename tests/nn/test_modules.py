@@ -141,8 +141,8 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
     assert np.mean([row["error"] for row in rows]) < 0.2
     done = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), training), DIGITS, training)
     assert done.member is not None
-    np.testing.assert_array_equal(done.test_proba, done.member.predict_proba(digits.X_test))
-    assert (done.test_proba.argmax(axis=1) != digits.y_test).mean() < 0.15
+    np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
+    assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.15
 
 
 @pytest.mark.parametrize("name", ["mlp", f"{__name__}:Mine", f"{__name__}:Branching"])

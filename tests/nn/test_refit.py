@@ -35,7 +35,7 @@ def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> No
     assert all(row["error"] is None and row["loss"] is None for row in rows)
     refitted = refit(digits, refit_task(task, 3, DIGITS, len(digits.y), TRAINING), DIGITS, TRAINING)
     assert refitted.member is None
-    assert refitted.test_proba is None
+    assert refitted.test is None
     assert refitted.row["status"] == "diverged"
 
 
@@ -48,9 +48,9 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     assert done.train_error is not None
     assert done.train_error < done.row["error"] < 0.3
     assert done.member is not None
-    assert done.test_proba is not None
-    np.testing.assert_array_equal(done.test_proba, done.member.predict_proba(digits.X_test))
-    assert (done.test_proba.argmax(axis=1) != digits.y_test).mean() < 0.3
+    assert done.test is not None
+    np.testing.assert_array_equal(done.test.probabilities, done.member.predict_proba(digits.X_test))
+    assert (done.test.probabilities.argmax(axis=1) != digits.y_test).mean() < 0.3
     again = refit(digits, task, DIGITS, TRAINING)
     for name, one in done.member.weights.items():
         np.testing.assert_array_equal(one, again.member.weights[name])
@@ -66,5 +66,5 @@ def test_a_table(wine: FoldedData) -> None:
     sample = redraw_sample(wine.y, 3, 0, 1).everything()
     assert done.member is not None
     np.testing.assert_allclose(done.member.scaling.center, wine.X[sample].mean(axis=0))
-    assert done.test_proba is not None
-    assert (done.test_proba.argmax(axis=1) != wine.y_test).mean() < 0.1
+    assert done.test is not None
+    assert (done.test.probabilities.argmax(axis=1) != wine.y_test).mean() < 0.1

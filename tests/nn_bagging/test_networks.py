@@ -39,7 +39,7 @@ def test_members_are_trained_without_a_search(run: Path) -> None:
 def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     assert main([*OPTIONS, "--results", str(folder), "--workers", "1", "--quiet"]) == 0
-    (folder / "members" / "member-01.npy").unlink()
+    (folder / "members" / "member-01.npz").unlink()
     assert main(["--resume", str(folder), "--quiet"]) == 0
     for number in range(2):
         name = f"members/member-{number:02d}.safetensors"

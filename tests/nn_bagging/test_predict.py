@@ -17,8 +17,16 @@ from tests.command_runs import record
 from .conftest import image
 
 
+@pytest.fixture(autouse=True)
+def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "current"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
 def test_a_stored_ensemble_answers(
-    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, current_folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = image(tmp_path / "zero.png", 0), image(tmp_path / "six.png", 6)
     assert main(["predict", str(undisturbed), "--image", str(first), str(second)]) == 0
@@ -27,13 +35,14 @@ def test_a_stored_ensemble_answers(
     assert "class      0\n" in answers[0]
     assert "class      6\n" in answers[1]
     assert "of 4 members" in answers[0]
-    table = pd.read_csv(tmp_path / "image-predictions.csv")
+    table = pd.read_csv(current_folder / "image-predictions.csv")
     assert table["image"].tolist() == [str(first), str(second)]
     assert table["predicted"].tolist() == [0, 6]
     assert table["certainty"].between(0.1, 1).all()
     for name in ("zero", "six"):
-        assert (tmp_path / f"{name}-certainty.svg").stat().st_size > 1000
-        assert (tmp_path / f"{name}-certainty.png").read_bytes().startswith(b"\x89PNG")
+        assert (current_folder / f"{name}-certainty.svg").stat().st_size > 1000
+        assert (current_folder / f"{name}-certainty.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "six.png", "zero.png"]
 
 
 def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(

@@ -34,9 +34,8 @@ OF_SEARCH = ("candidates.parquet", "cv_results.parquet", "test_predictions.parqu
 FILES = {
     "svm_grid": (*OF_SEARCH, "model.safetensors"),
     "nn_bagging": (*OF_SEARCH, "ensemble_sizes.parquet", "explained.npz", "members.csv",
-                   "member_probabilities.npz", "members/member-00-out-of-bag.npz",
-                   "members/member-00.npy", "members/member-00.safetensors",
-                   "selective_prediction.safetensors"),
+                   "member_probabilities.npz", "members/member-00.npz",
+                   "members/member-00.safetensors", "selective_prediction.safetensors"),
     "cross_validate": (*OF_SEARCH, "comparison.parquet"),
     "pagerank": ("iterations.parquet", "ranks.parquet"),
     "data_parallel": ("checkpoints/every-step-on-1-1.safetensors", "epochs.parquet",
