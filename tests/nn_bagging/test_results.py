@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.predict import ask_members
-from pipelines.bagging.reductions import reduce_members
+from pipelines.bagging.reductions import chunk_of, reduce_members
 from pipelines.data import load_dataset
 from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
@@ -160,21 +161,19 @@ def test_members_are_reduced_where_their_probabilities_lie(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On workers, of those that were made in the session; from files of the others."""
-    read: list[int] = []
-    probabilities = MemberFiles.probabilities
+    on_workers: list[tuple[int, ...]] = []
 
-    def noted(self: MemberFiles, member: int) -> np.ndarray:
-        read.append(member)
-        return probabilities(self, member)
+    def noted(held: Any, shape: tuple[int, ...]) -> Any:
+        on_workers.append(shape)
+        return chunk_of(held, shape)
 
-    monkeypatch.setattr(MemberFiles, "probabilities", noted)
+    monkeypatch.setattr("pipelines.bagging.answer.chunk_of", noted)
     folder = tmp_path / "run"
     assert main([*SMALL, "--workers", "2", "--results", str(folder), "--quiet"]) == 0
-    assert not read
-    files = MemberFiles(folder)
-    stored = np.stack([probabilities(files, member) for member in range(3)])
+    stored = np.stack([MemberFiles(folder).predictions(member)[0][0] for member in range(3)])
     np.testing.assert_array_equal(said_by_members(folder), stored)
+    assert on_workers == [stored.shape[1:]] * 3
     table = pd.read_parquet(folder / "test_predictions.parquet")
     np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
     assert main(["--resume", str(folder), "--explain", "7", "--quiet"]) == 0
-    assert set(read) == {0, 1, 2}
+    assert len(on_workers) == 3
