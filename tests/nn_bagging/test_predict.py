@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from pipelines import BaggedNets, InputError, Run
+from pipelines.data import load_dataset
 from pipelines.nn_bagging import main
 from tests.command_runs import record
 
@@ -152,3 +154,13 @@ def test_an_ensemble_of_before_is_asked_as_before(
     assert (
         "selective_prediction.safetensors must be what nn_bagging stored" in capsys.readouterr().err
     )
+
+
+def test_a_run_from_python_has_its_ensemble(finished: tuple[Path, str]) -> None:
+    run = Run(finished[0])
+    stored = pd.read_parquet(run / "test_predictions.parquet")
+    data = load_dataset("digits", seed=0, n_folds=2, test_size=0.2)
+    assert (run.model.predict(data.X_test) == stored["predicted"]).all()
+    assert run.test_error == pytest.approx((stored["true"] != stored["predicted"]).mean())
+    with pytest.raises(InputError):
+        BaggedNets.of_run(run.path / "members")
