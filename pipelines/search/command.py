@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pipelines.console import phase
 from pipelines.errors import InputError, opt
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pipelines.data import Dataset
+    from pipelines.search.options import SplitOptions
     from pipelines.search.shared.base import Split
     from pipelines.search.tasks import Place, Problem, Row, Task
 
@@ -89,8 +90,9 @@ class SearchJob(job.Job[Chosen]):
             if not row["status"].startswith(names.FAILED)
         }
         self._extended = {}
-        if self.options.extend and not session.folder.has_begun:
-            self._extended = self._rows_to_extend(Path(self.options.extend))
+        extend = cast("SplitOptions", self.options).extend
+        if extend is not None and not session.folder.has_begun:
+            self._extended = self._rows_to_extend(Path(extend))
             self.rows |= self._extended
 
     def _rows_to_extend(self, path: Path) -> dict[Place, Row]:
@@ -174,11 +176,10 @@ class SearchJob(job.Job[Chosen]):
 
         import_ahead(cluster.client)
         if self._extended:
-            session.echo(
-                f"extended   {len(self._extended):,} fits are those of {self.options.extend}"
-            )
+            extend = cast("SplitOptions", self.options).extend
+            session.echo(f"extended   {len(self._extended):,} fits are those of {extend}")
             session.journal.append(
-                {"task": f"of {self.options.extend}", "worker": cluster.workers[0]["address"],
+                {"task": f"of {extend}", "worker": cluster.workers[0]["address"],
                  "started": time.time(), "seconds": 0.0, "rows": list(self._extended.values())}
             )  # fmt: skip
         n_workers = cluster.runner.n_workers

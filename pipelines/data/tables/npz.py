@@ -61,7 +61,9 @@ def read_npz(path: Path, label: str | None = None) -> pd.DataFrame:
         )
     columns = [f"x{i}" for i in range(X.shape[1])]
     frame = pd.DataFrame(np.ascontiguousarray(X, dtype=np.float64), columns=columns)
-    return frame if y is None else frame.assign(**{label: y.astype(y.dtype.newbyteorder("="))})
+    if y is None or label is None:
+        return frame
+    return frame.assign(**{label: y.astype(y.dtype.newbyteorder("="))})
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
