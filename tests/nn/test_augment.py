@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipelines.errors import InputError
-from pipelines.nn.augment import AUTOMATIC, LIGHT, augmented, check_augment, chosen
+from pipelines.nn.augment import AUGMENTATION, AUTOMATIC, LIGHT, augmented, chosen
 
 CPU = torch.device("cpu")
 
@@ -69,8 +69,8 @@ def test_light_goes_by_the_data() -> None:
         chosen("light", False, False)
     with pytest.raises(InputError, match="can be imported"):
         chosen("nowhere:change", True, True)
-    assert check_augment("light") is None
-    assert check_augment("heavy") == (
+    assert AUGMENTATION.check("light") is None
+    assert AUGMENTATION.check("heavy") == (
         "one of none, light, randaugment, trivialaugment, augmix, or module:function"
     )
 
