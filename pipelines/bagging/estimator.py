@@ -379,8 +379,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Return members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
-        asked = self._ask(X).probabilities
-        return asked if self.client is None else np.asarray(asked.compute(scheduler=self.client))
+        return self._here(self._ask(X).probabilities)
 
     def _ask(self, X: ArrayLike) -> Prediction:
         """Ask every member; with a client on its workers, whose arrays the answer's are then."""
@@ -390,6 +389,13 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
             return self.ensemble_.predict(rows, self._training)
         members = self.ensemble_.members
         return ask_on_workers(self.client, members, rows, len(self.classes_), self._training)
+
+    def _here(self, of_members: Any) -> np.ndarray:
+        return np.asarray(
+            of_members
+            if self.client is None
+            else self.client.gather(self.client.compute(of_members))
+        )
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the vote: classes of the rows of ``X``, an array of shape (n_samples,).
@@ -419,7 +425,7 @@ class BaggedNets(ClassifierMixin, BaseEstimator):
         """
         asked = self._ask(X)
         of_ensemble = reduce_members(asked.probabilities, self.client)
-        return self.selective_prediction_.assess(of_ensemble, np.asarray(asked.distance))
+        return self.selective_prediction_.assess(of_ensemble, self._here(asked.distance))
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:
