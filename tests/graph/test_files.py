@@ -167,7 +167,7 @@ def test_columns_are_chosen_by_name(tmp_path):
         ),
         (
             "edges.mtx",
-            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 0x2\n",
+            "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 1.5\n",
             "edges must be a readable .mtx file",
         ),
         (
