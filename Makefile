@@ -47,7 +47,7 @@ slurm-demo: .venv/.dev  ## a real Slurm on this machine, a run on it that loses 
 
 chaos: .venv/.dev  ## disturb runs in every known way, minutes to half an hour; keep the table
 	$(BIN)/python -m tests.chaos --keep
-	$(BIN)/python -m tests.chaos.malformed --keep
+	$(BIN)/python -m tests.chaos.malformed
 
 chaos-ranks: .venv/.dev  ## kill ranks and launchers of one training at random, 20 times; keep the table
 	$(BIN)/python -m tests.chaos.ranks --keep
