@@ -205,6 +205,8 @@ def test_sparse_rows_are_made_dense_within_the_memory(kernel: str) -> None:
         sparse.toarray()))  # fmt: skip
     with pytest.raises(ValueError, match="X must fit in memory_bytes as a dense array, got 18,512"):
         PathSVC(memory_bytes=10_000).fit(sparse, KINDS)
+    with pytest.raises(TypeError, match=r"give X\.toarray"):
+        PathSVC(kernel="precomputed").fit(csr_matrix(np.eye(len(KINDS))), KINDS)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
