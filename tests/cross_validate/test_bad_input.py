@@ -86,7 +86,7 @@ BAD = {
     "groups of images": (lambda t: ["--cv", "group", "--groups", "b"], "--groups is for a table"),
     "no such folds": (lambda t: ["--cv", "stratifeid"], "--cv must be one of auto, stratified"),
     "no such function": (
-        lambda t: ["--cv", file(t, "mine.py", "") + ":folds"], "--cv must name a function"
+        lambda t: ["--cv", file(t, "mine.py", "") + ":folds"], "--cv must be package.module:NAME"
     ),
     "no such grid": (lambda t: ["--grid", "none.yaml"], "--grid must be a YAML file that can be"),
     "a grid of another form": (
