@@ -4,8 +4,8 @@ Each finished run of ``nn_bagging`` on digits is asked about test images, digits
 pens (scikit-learn's or MNIST's, printed ones, thick and thin strokes, lines of a mouse), and about
 what is no digit: noise, letters, pieces of photographs. All but test images and plain noise come
 as files of people do and are prepared by ``read_image``. A score names a sample beyond the level
-that 5 % of the test images exceed; of ours, which is calibrated without them, where p is at most
-0.05.
+that 5 % of the test images exceed; ours, of distance and certainty both, where its p is at most
+0.05, which is calibrated without them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipelines.errors import InputError
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.novelty"
-OURS, EACH, KNOWN = "distance", 100, 1000
+BOTH, EACH, KNOWN = "both", 100, 1000
 FONTS = ("DejaVuSans", "DejaVuSerif-Italic", "DejaVuSansMono-Bold", "STIXGeneral", "cmr10")
 LETTERS = "ACEFHKMNRTWXaefhkmnrtwx"  # none that looks like a digit
 STROKES: dict[int, list[tuple[float, float]]] = {  # of a mouse, in a unit square
@@ -84,7 +84,6 @@ def measure(run: Path, data_dir: str) -> dict[str, Any]:
     from sklearn.metrics import roc_auc_score
 
     from pipelines.bagging.members import MemberFiles
-    from pipelines.bagging.novelty import novelty_p_values
     from pipelines.bagging.selective_prediction import stored_selective_prediction
     from pipelines.data import load_dataset
     from pipelines.data.image_files import ImageFormat, read_image
@@ -118,14 +117,15 @@ def measure(run: Path, data_dir: str) -> dict[str, Any]:
     kinds["scrambled digits"] = rng.permuted(data.X_test[: shape[0]], axis=1)
     reference = rng.permutation(len(data.X_train))[:KNOWN]
     scores = scores_of(members, data.X_train[reference], data.y_train[reference], kinds)
+    for of_kind in scores.values():
+        of_kind[BOTH] = -selective.novelty_p(-of_kind["certainty"], of_kind["distance"])
     named: dict[str, dict[str, float]] = {}
     for kind, of_kind in scores.items():
         named[kind] = {
             score: float(np.mean(values > np.quantile(scores["test images"][score], 0.95)))
             for score, values in of_kind.items() if score != "votes"
         }  # fmt: skip
-        p = novelty_p_values(selective.out_of_bag.distance, of_kind[OURS])
-        named[kind][OURS] = float(np.mean(p <= 0.05))
+        named[kind][BOTH] = float(np.mean(of_kind[BOTH] >= -0.05))
     plain = [kind for kind in kinds if "noise" in kind or "scrambled" in kind]
     digits, others = (
         {
@@ -168,7 +168,7 @@ def scores_of(
             for one, hidden in zip(neighbors, hidden_of, strict=True)
         ]
         found[kind] = {
-            OURS: np.mean([one.distance for one in said], axis=0),
+            "distance": np.mean([one.distance for one in said], axis=0),
             "neighbors": np.mean(distances, axis=0),
             "pixels": pixels.kneighbors(images.astype(np.float32))[0][:, 0],
             "certainty": -mean.max(axis=1),

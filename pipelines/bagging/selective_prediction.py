@@ -102,7 +102,7 @@ class SelectivePrediction:
 
     def assess(self, answers: EnsemblePrediction, distance: np.ndarray) -> Assessment:
         """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
-        p = novelty_p_values(self.out_of_bag.distance, distance)
+        p = self.novelty_p(answers.certainty, distance)
         return Assessment(
             None if self.risk_control is None else self.risk_control.keeps(answers.certainty),
             prediction_sets(
@@ -111,6 +111,18 @@ class SelectivePrediction:
             p,
             select_novel(p),
         )
+
+    def novelty_p(self, certainty: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        """Return p-values of samples, of the larger distance and the smaller certainty.
+
+        A network of few weights averages noise away, and is then uncertain of it.
+        """
+        smaller = np.minimum(
+            novelty_p_values(self.out_of_bag.distance, distance),
+            novelty_p_values(-self.out_of_bag.certainty, -certainty),
+        )
+        p: np.ndarray = np.where(np.isnan(distance), 1.0, 2 * smaller).clip(max=1)
+        return p
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
