@@ -193,8 +193,8 @@ class Inputs:
         return self._run(" ".join([how, *skip]), command, argv)
 
     def edge_file(self, rng: np.random.Generator) -> Case:
-        """Edges as text, a matrix or Parquet, with hostile cells, lines or bytes."""
-        suffix = str(rng.choice([".csv", ".tsv", ".txt", ".mtx", ".parquet"]))
+        """Edges as text or Parquet, with hostile cells, lines or bytes."""
+        suffix = str(rng.choice([".csv", ".tsv", ".txt", ".parquet"]))
         path, argv, truth = self._new / f"edges{suffix}", list(ON_GRAPHS["pagerank"]), None
         edges = self.edges.to_numpy().astype(str).tolist()
         if suffix == ".parquet":
@@ -206,16 +206,15 @@ class Inputs:
                 how, content = _hostile_bytes(path.read_bytes(), rng)
                 path.write_bytes(content)
         else:
-            separator = {".csv": ",", ".mtx": " "}.get(suffix, "\t")
-            head = {".txt": [], ".mtx": [["%%MatrixMarket matrix coordinate pattern general"],
-                    ["12", "12", "40"]]}.get(suffix, [["from", "to"]])  # fmt: skip
+            separator = "," if suffix == ".csv" else "\t"
+            head = [] if suffix == ".txt" else [["from", "to"]]
             how, content = _hostile_lines([*head, *edges], separator, rng)
             if rng.integers(4) == 0:
                 how, ending = "unchanged but for its line ends", str(rng.choice(["\n", "\r\n"]))
                 content = ending.join(separator.join(row) for row in [*head, *edges]).encode()
                 truth = self.truth("pagerank-edges", "pagerank", [*argv, *self._edges()])
             path.write_bytes(content)
-        distributed = ["--distributed"] if suffix != ".mtx" and rng.integers(20) == 0 else []
+        distributed = ["--distributed"] if rng.integers(20) == 0 else []
         return self._run(
             f"{suffix} {how}", "pagerank", ["--edges", str(path), *argv, *distributed], truth
         )
