@@ -35,6 +35,18 @@ def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -
         time.sleep(0.02)
 
 
+def tasks_of(folder: Path) -> list[dict]:
+    """The lines of a journal, without checksums: a test that changes one signs nothing."""
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    return [{name: one for name, one in json.loads(line).items() if name != "crc32"}
+            for line in lines]  # fmt: skip
+
+
+def summary(said: str, n_lines: int) -> list[str]:
+    """The last lines of a run's output but for the phase that a busy machine names."""
+    return [line for line in said.splitlines() if not line.startswith("page ")][-n_lines:]
+
+
 def record(folder: Path) -> dict:
     """The content of ``run.json``."""
     return json.loads((folder / "run.json").read_text())

@@ -15,7 +15,7 @@ import pytest
 from pipelines.run.progress import clock
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
-from tests.command_runs import cells, record, start, wait_for_tasks
+from tests.command_runs import cells, record, start, summary, tasks_of, wait_for_tasks
 
 from .conftest import LONGER, SMALL
 
@@ -84,8 +84,7 @@ def test_wall_time_and_workers_of_all_sessions_are_counted(
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     # As a killed launcher leaves it: begun at 100 s on the clock, after 5 s of earlier sessions.
-    journal = (folder / "journal.jsonl").read_text()
-    left = json.loads(journal.splitlines()[0]) | {"started": 130.0, "seconds": 10.0}
+    left = tasks_of(folder)[0] | {"started": 130.0, "seconds": 10.0}
     (folder / "journal.jsonl").write_text(json.dumps(left) + "\n")
     about = record(folder)
     lost = {"address": "tcp://10.0.0.9:1", "host": "lost", "gpu": None}
@@ -108,7 +107,7 @@ def test_a_finished_run_has_nothing_to_resume(
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
     monkeypatch.chdir(folder)  # nor the directory it was begun in
     assert main(["--resume", str(folder)]) == 0
-    assert said.splitlines()[-5:-1] == capsys.readouterr().out.splitlines()[-5:-1]
+    assert summary(said, 5)[:-1] == summary(capsys.readouterr().out, 5)[:-1]
     assert before == {name: (folder / name).read_bytes() for name in before}
 
 
@@ -130,8 +129,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder)
-    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    records = [json.loads(line) | {"seconds": 4.8} for line in lines]
+    records = [task | {"seconds": 4.8} for task in tasks_of(folder)]
     some = records[:25]  # two minutes in all
 
     def write() -> None:
@@ -172,14 +170,14 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
-    lines = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
+    lines = tasks_of(folder)
     told = lines[0] | {"task": "svm-gamma=… fold=1 3 C"}
     told["rows"] = [row for row in told["rows"] if row["fold"] == 1]
     lines[0] = told
     (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     (folder / "run.json").write_text(json.dumps(record(folder) | {"status": "running"}))
     assert main(["--resume", str(folder), "--quiet", "--workers", "1"]) == 0
-    after = [json.loads(one) for one in (folder / "journal.jsonl").read_text().splitlines()]
+    after = tasks_of(folder)
     assert after[:3] == lines
     # On a busy machine the two folds may be a line each, as those of a long task are.
     assert {row["fold"] for one in after[3:] for row in one["rows"]} == {0, 2}
