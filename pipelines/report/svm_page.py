@@ -143,12 +143,12 @@ class SvmReport(Report[SvmRecord]):
             return []
         text = (
             f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better "
-            "than its neighbour by more than one standard error; the optimum may lie outside it. "
-            "To widen it:"
+            "than its neighbour by more than one standard error; the optimum may lie outside it."
         )
         if not record.argv:
             return [(text, "")]
-        return [(text, widen(record.argv, self.metadata["options"], found, self.path))]
+        command, n_more = widen(record.argv, self.metadata["options"], found, self.path)
+        return [(f"{text} To widen it by {n_more * (self.n_folds or 1):,} fits:", command)]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""

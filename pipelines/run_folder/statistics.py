@@ -204,28 +204,32 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
 
 def widen(
     argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary], run: Path
-) -> str:
-    """Return the command that extends a run by a grid which goes on beyond these edges.
+) -> tuple[str, int]:
+    """Return the command that extends a run beyond these edges, and how many candidates it adds.
 
     In the same steps, so that the fits of the run need not be computed again: by about half as
     many decades more, at most ``MOST_DECADES``, to a round number where one is near.
     """
-    changed: list[str] = []
+    changed, sizes = list[str](), {"c": int(options["n_c"]), "gamma": int(options["n_gamma"])}
+    before = math.prod(sizes.values())
     for edge in at:
         axis = edge.name.lower()
-        (low, high), n = options[f"log_{axis}"], int(options[f"n_{axis}"])
+        (low, high), n = options[f"log_{axis}"], sizes[axis]
         step, beyond = (high - low) / (n - 1), min(MOST_DECADES, max(1, (high - low) / 2))
         signed, end = (step, high) if edge.is_largest else (-step, low)
-        steps = range(1, max(1, int(MOST_DECADES / step)) + 1)
+        room = math.log10(LARGEST_C) - high if edge == GridBoundary("C", True) else MOST_DECADES
+        steps = range(1, max(1, int(min(room, MOST_DECADES) / step + 1e-9)) + 1)
         more = min(
             steps, key=lambda k: (round(end + k * signed, 1) != round(end + k * signed, 9),
                                   abs(k * step - beyond)),
         )  # fmt: skip
         low, high = (low, high + more * step) if edge.is_largest else (low - more * step, high)
-        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", str(n + more)]
+        sizes[axis] = n + more
+        changed += [f"--log-{axis}", f"{low:.10g}", f"{high:.10g}", f"--n-{axis}", f"{n + more}"]
     replaced = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
     kept = _without(as_typed(argv), replaced | NOT_REPEATED)
-    return shlex.join([*kept, *changed, "--extend", str(run)])
+    command = shlex.join([*kept, *changed, "--extend", str(run)])
+    return command, math.prod(sizes.values()) - before
 
 
 def _without(argv: Sequence[str], flags: Mapping[str, int]) -> list[str]:

@@ -98,10 +98,11 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
     lines = [f"best       {', '.join(found)}"]
     if ends := on_grid_boundary(candidates, n_folds):
+        command, n_more = widen(record["argv"], options, ends, run)
         lines += [
             f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
-            "it. To widen it:",
-            f"           {widen(record['argv'], options, ends, run)}",
+            f"it. To widen it by {n_more * n_folds:,} fits:",
+            f"           {command}",
         ]
     lines += _as_good(candidates, n_folds)
     if scoring != "accuracy":

@@ -314,6 +314,7 @@ def test_the_first_screen_warns_of_an_edge_with_the_command_that_widens(make_run
     edit_options(folder, n_c=2, log_c=[-1.0, 0.0], n_gamma=3, log_gamma=[-4.0, -2.0])
     first = Page(write_report(folder)).text.split("Candidates All", 1)[0]
     assert "the largest C and the largest gamma of the grid" in first
+    assert f"To widen it by {6 * 4} fits:" in first
     assert "svm-grid --log-c -1 1 --n-c 3 --log-gamma -4 -1 --n-gamma 4" in first
 
 

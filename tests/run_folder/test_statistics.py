@@ -92,10 +92,12 @@ def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
 def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near() -> None:
     candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
     (edge,) = on_grid_boundary(candidates, FOLDS)
-    options = {"n_c": 12, "log_c": [-3.0, 2.5]}
-    assert widen([], options, [edge], RUN) == "--log-c -3 5 --n-c 17 --extend run"
-    options = {"n_c": 8, "log_c": [-2.0, 4.0]}
-    assert widen([], options, [edge], RUN) == "--log-c -2 6.571428571 --n-c 11 --extend run"
+    options = {"n_c": 12, "log_c": [-3.0, 2.5], "n_gamma": 3}
+    assert widen([], options, [edge], RUN) == ("--log-c -3 5 --n-c 17 --extend run", 15)
+    options = {"n_c": 8, "log_c": [-3.0, 3.0], "n_gamma": 1}
+    assert widen([], options, [edge], RUN) == ("--log-c -3 5.571428571 --n-c 11 --extend run", 3)
+    options = {"n_c": 8, "log_c": [-2.0, 5.0], "n_gamma": 1}
+    assert widen([], options, [edge], RUN) == ("--log-c -2 6 --n-c 9 --extend run", 1)
 
 
 def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
@@ -111,5 +113,6 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
             "my table.csv", "--results", "here"]  # fmt: skip
     assert widen(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
         "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
-        "--log-gamma -1 1 --n-gamma 3 --extend run"
+        "--log-gamma -1 1 --n-gamma 3 --extend run",
+        6,
     )
