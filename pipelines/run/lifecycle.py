@@ -273,7 +273,11 @@ def open_session(command: str, options: RunOptions, echo: Echo) -> Iterator[Sess
         if not folder.has_begun:
             raise RunStopped(f"{reason}; nothing was computed")
         if folder.record.get("status") == "finished":
-            raise RunStopped(f"{reason}; the finished run in {folder.path} is unchanged")
+            draw = f"{program('report')} {shlex.quote(str(folder.path))}"
+            raise RunStopped(
+                f"{reason}; the run in {folder.path} is finished; if its page is missing, draw it "
+                f"with {draw}"
+            )
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
             files = digests_of(folder.path)

@@ -112,7 +112,10 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
         )  # fmt: skip
     assert "reason" not in session.record
     with (
-        pytest.raises(RunStopped, match=r"the finished run in .* is unchanged"),
+        pytest.raises(
+            RunStopped,
+            match=r"the run in .* is finished; if its page is missing, draw it with pleasingly report",
+        ),
         open_session("svm_grid", RunOptions(resume=str(path)), quiet_echo),
     ):
         raise KeyboardInterrupt
