@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.run.outcomes import AnyTask, Task, needs_of
-from pipelines.run.schedule import Queue, WorkerLifetimes, makespan
+from pipelines.run.schedule import Queue, makespan
 
 if TYPE_CHECKING:  # it reads tables, which a task and --help do not
     from pipelines.run_folder.reading import FinishedTask as Done
@@ -118,4 +118,4 @@ def split_for_workers(
 
 def _end(tasks: Sequence[AnyTask], n_workers: int) -> float:
     costs = np.array([task.cost for task in tasks])
-    return makespan(task_queue(tasks, costs), WorkerLifetimes.equal(n_workers))
+    return makespan(task_queue(tasks, costs), n_workers)

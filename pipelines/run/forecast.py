@@ -13,7 +13,7 @@ from pipelines.errors import InputError, opt
 from pipelines.run.chunking import CostModel, task_queue
 from pipelines.run.outcomes import Task
 from pipelines.run.progress import clock
-from pipelines.run.schedule import WorkerLifetimes, makespan
+from pipelines.run.schedule import makespan
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.reading import tasks_of
 from pipelines.run_folder.work_time import shown_seconds
@@ -101,7 +101,7 @@ def estimate_run(pilot: PilotRun, tasks_for: TasksFor, n_workers: int) -> RunEst
     ends, work = [], []
     for draw in range(DRAWS):
         seconds = pilot.cost_model.draw(costs, np.random.default_rng(draw))
-        ends.append(makespan(task_queue(tasks, seconds), WorkerLifetimes.equal(n_workers)))
+        ends.append(makespan(task_queue(tasks, seconds), n_workers))
         work.append(seconds.sum())
     return RunEstimate(
         n_workers, len(tasks), float(np.mean(work)), float(np.mean(ends)), max(ends),

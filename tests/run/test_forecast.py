@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.run import forecast
 from pipelines.run.chunking import CostModel, task_queue
-from pipelines.run.schedule import WorkerLifetimes, makespan
+from pipelines.run.schedule import makespan
 from pipelines.run_folder.reading import FinishedTask as Done
 
 
@@ -47,8 +47,8 @@ def test_tasks_are_handed_out_by_cost_and_refits_before_what_waits():
     tasks = [Task("a", 1), Task("b", 4), Task("refit", 2, ("b",)), Task("c", 3), Task("d", 2)]
     queue = task_queue(tasks, np.array([1, 4, 2, 3, 2.0]))
     assert queue.seconds.tolist() == [4, 3, 2, 2, 1]
-    assert makespan(queue, WorkerLifetimes.equal(1)) == 12
-    assert makespan(queue, WorkerLifetimes.equal(2)) == 6
+    assert makespan(queue, 1) == 12
+    assert makespan(queue, 2) == 6
 
 
 def test_as_many_workers_as_stay_at_work():

@@ -1,1 +1,0 @@
-"""Schedules replayed on task times that real runs measured."""
