@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import socket
+import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-import numpy as np
 import psutil
 import pynvml
-from distributed import Client
 
 from cluster_setup import open_cluster, resolve_kind
+from cluster_setup.errors import ClusterError
 from cluster_setup.on_this_machine.devices import available_cores, old_driver
 
-MEGABYTES = 64
 ALIKE = ("python", "dask", "distributed", "cloudpickle", "numpy")  # here and on workers
 
 
-def check(profile: str, device: str, tls: bool, echo: Callable[[str], None]) -> int:
-    """Submit one job and say what its worker sees; 0, or 1 when something is not as it must be.
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ClusterError(f"{message}; see {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status: 0, 1 (not as it must be) or 2 (bad input)."""
+    parser = _OneLineParser(prog="pleasingly check", allow_abbrev=False,
+                            description="Submit one job and say what its worker sees.")  # fmt: skip
+    parser.add_argument("--profile", metavar="NAME|FILE", default="generic-slurm",
+                        help="the site's profile (default: generic-slurm)")  # fmt: skip
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
+    parser.add_argument("--no-tls", action="store_true", help="leave its port open")
+    try:
+        options = parser.parse_args(argv)
+        return check(options.profile, options.device, not options.no_tls)
+    except ClusterError as error:
+        text = " ".join(str(error).split())
+        # Control characters are written out: a terminal obeys what it is sent.
+        shown = (one if one.isprintable() else repr(one)[1:-1] for one in text)
+        print(f"check: {''.join(shown)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("check: stopped on request", file=sys.stderr)
+        return 1
+
+
+def check(profile: str, device: str, tls: bool) -> int:
+    """Submit one job and print what its worker sees; 0, or 1 when something is not as it must be.
 
     Raises
     ------
@@ -30,23 +57,20 @@ def check(profile: str, device: str, tls: bool, echo: Callable[[str], None]) -> 
         The job did not bring a worker; the message says why.
     """
     kind = resolve_kind("auto", profile)
-    echo(f"profile    {profile}, {kind}")
+    print(f"profile    {profile}, {kind}")
     submitted = time.time()
-    with open_cluster(kind, 1, profile=profile, device=device, tls=tls, echo=echo) as client:
+    with open_cluster(kind, 1, profile=profile, device=device, tls=tls, echo=print) as client:
         came = time.time()
         (seen,) = client.run(look_around).values()
         versions = client.get_versions()
-        to_worker, back = _transfer_speeds(client)
     ran = max(submitted, seen["started"])
-    echo(
+    print(
         f"queue      {ran - submitted:.1f} s until the job ran, "
         f"{came - ran:.1f} s more until its worker was there"
     )
-    echo(f"worker     {seen['host']}, {seen['cores']} cores, {seen['memory_gib']:.1f} GiB")
-    echo(f"gpu        {seen['gpu']}")
-    for package in ("cuml", "torch"):
-        echo(f"{package:10} {seen[package]}")
-    echo(f"transfer   {to_worker:.0f} MB/s to the worker, {back:.0f} MB/s back")
+    print(f"worker     {seen['host']}, {seen['cores']} cores, {seen['memory_gib']:.1f} GiB")
+    for name in ("gpu", "cuml", "torch"):
+        print(f"{name:10} {seen[name]}")
     (worker,) = versions["workers"].values()
     wrong = []
     for name in ALIKE:
@@ -56,9 +80,9 @@ def check(profile: str, device: str, tls: bool, echo: Callable[[str], None]) -> 
         )
         if here != there:
             wrong.append(name)
-        echo(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
+        print(f"{name:10} {here}" + (f" here, {there} there" if name in wrong else ", the same"))
     if wrong:
-        echo(
+        print(
             f"warning    {', '.join(wrong)} differ between here and the job: the python of the "
             "profile belongs to another installation"
         )
@@ -109,15 +133,5 @@ def _imported(package: str) -> str:
         return f"cannot be imported: {' '.join(str(error).split())}"
 
 
-def _transfer_speeds(client: Client) -> tuple[float, float]:
-    """Return MB/s of an array to the worker and back, the better of three turns."""
-    array = np.random.default_rng(0).integers(0, 255, MEGABYTES * 10**6, dtype=np.uint8)
-    there, back = [], []
-    for _ in range(3):
-        started = time.perf_counter()
-        future = client.scatter(array, hash=False)
-        arrived = time.perf_counter()
-        future.result()
-        there.append(arrived - started)
-        back.append(time.perf_counter() - arrived)
-    return MEGABYTES / min(there), MEGABYTES / min(back)
+if __name__ == "__main__":
+    sys.exit(main())

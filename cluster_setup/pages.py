@@ -1,4 +1,4 @@
-"""Guards of a scheduler's ports: host names, handshakes, numbers of connections.
+"""Guards of a scheduler's pages: who may look at them, and which there are.
 
 Dask imports this file by its name, which ``settings`` gives it: ``routes`` take the place
 of ``distributed.http.scheduler.info``, ``dask_setup`` runs when a scheduler starts.
@@ -6,12 +6,9 @@ of ``distributed.http.scheduler.info``, ``dask_setup`` runs when a scheduler sta
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import logging
-import resource
 import socket
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,32 +20,17 @@ from tornado.web import ErrorHandler
 # Its GET puts a plugin into the scheduler, and Dask's own pages do without it.
 routes = [route for route in info.routes if route[0] != "eventstream"]
 
-MOST_CONNECTIONS = 128  # a browser takes six for a page, and one for each picture that moves
-SECONDS_OF_SILENCE = 60  # of a connection before its next request
 LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
-
-log = logging.getLogger("cluster_setup.pages")
 
 
 def dask_setup(scheduler: Any) -> None:
-    """Guard the ports of a scheduler; close that of its pages where there are none."""
-    for listener in scheduler.listeners:
-        if getattr(listener, "encrypted", False):  # one within a process is no port
-            port = listener.tcp_server
-            port.handle_stream = partial(_serve_after_handshake, port.handle_stream, [])
+    """Guard the pages of a scheduler; close their port where there are none."""
     server = scheduler.http_server
     if not dask.config.get("distributed.scheduler.http.routes"):
         server.stop()
         return
     application = scheduler.http_application
     application.find_handler = partial(_find_handler, application, host_names(server.address))
-    server.handle_stream = partial(_serve_limited, server.handle_stream, [])
-    server.conn_params.header_timeout = SECONDS_OF_SILENCE
-    # What has no dashboard must not wait for bokeh.
-    if any(hasattr(one, "app_paths") for one in application.applications):
-        from cluster_setup import running_tasks_page
-
-        running_tasks_page.setup(scheduler)
 
 
 def host_names(address: str) -> set[str]:
@@ -81,43 +63,3 @@ def _find_handler(application: Any, names: set[str], request: Any, **how: Any) -
     ):
         return type(application).find_handler(application, request, **how)
     return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
-
-
-def _serve_limited(serve: Any, streams: list[Any], stream: Any, address: Any) -> Any:
-    """Serve no more pages than there is room for: a run needs files, too."""
-    streams[:] = [one for one in streams if not one.closed()]
-    if len(streams) < _room():
-        streams.append(stream)
-        return serve(stream, address)
-    stream.close()
-    _warn_once(f"the dashboard has {len(streams)} connections, more are refused")
-    return None
-
-
-async def _serve_after_handshake(serve: Any, silent: list[Any], stream: Any, address: Any) -> None:
-    """Serve a stream that has shown the certificate; of silent ones, wait for the last only.
-
-    Who has the certificate shows it at once, and so is not dropped.
-    """
-    if len(silent) >= _room():
-        silent.pop(0).close()
-        _warn_once("the scheduler has many idle connections; the oldest are closed")
-    silent.append(stream)
-    try:
-        await asyncio.wait_for(stream.wait_for_handshake(), SECONDS_OF_SILENCE)
-    except (OSError, TimeoutError):
-        stream.close()
-        return
-    finally:
-        if stream in silent:
-            silent.remove(stream)
-    await serve(stream, address)
-
-
-def _room() -> int:
-    return min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
-
-
-@cache
-def _warn_once(what: str) -> None:
-    log.warning("warning    %s", what)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
@@ -13,7 +12,6 @@ USUAL_PORT = 8787
 # Not even "critical": of a worker that is short of memory Dask logs tracebacks as that, and what
 # ends a task or a worker is said by the run.
 NO_LOGS = logging.CRITICAL + 1
-TOPIC = "pleasingly-"  # how the topics begin whose events the page of tasks shows
 
 OF_SCHEDULERS = {
     # A worker holds no task in reserve: what is left at the end is spread evenly.
@@ -36,7 +34,6 @@ OF_WORKERS = {
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
 OUR_PAGES = "cluster_setup.pages"
-RUNNING_TASKS_PAGE = "cluster_setup.running_tasks_page"
 # Pages to look at, none of which changes anything or reaches out to another server.
 ROUTES = [OUR_PAGES, *(f"distributed.http.{of}" for of in (
     "scheduler.json", "scheduler.prometheus", "health", "statics"
@@ -48,12 +45,10 @@ def settings_of(dashboard: str | None) -> dict[str, Any]:
     import dask
 
     preload = "distributed.scheduler.preload"
-    # Dask imports them before it makes its dashboard, which has the page of tasks from then on.
-    routes = [*ROUTES, *([RUNNING_TASKS_PAGE] if find_spec("bokeh") else [])]
     return {
         **SETTINGS,
         preload: [*dask.config.get(preload), OUR_PAGES],
-        "distributed.scheduler.http.routes": [] if dashboard == "off" else routes,
+        "distributed.scheduler.http.routes": [] if dashboard == "off" else ROUTES,
     }
 
 

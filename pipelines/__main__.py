@@ -15,18 +15,16 @@ COMMANDS = {
     "pagerank": "PageRank of a graph",
     "data-parallel": "one network trained by many workers at once",
     "report": "redraw the pages of runs, or compare runs",
-}
-CLUSTER_COMMANDS = {
     "check": "submit one job to a queue, and say what its worker sees",
-    "sbatch": "write a Slurm script that runs a command in one allocation",
 }
+# Of the others the module is their name.
+MODULES = {"report": "pipelines.report.__main__", "check": "cluster_setup.check"}
 
 
 def usage() -> str:
     """Return the usage message with the list of commands."""
-    commands = COMMANDS | CLUSTER_COMMANDS
-    width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {about}" for name, about in commands.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(
         ["usage: pleasingly COMMAND [options]", "", "commands:", *lines, "",
          "pleasingly COMMAND --help lists its options; pleasingly --version prints the version."]
@@ -42,13 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     command = name.replace("_", "-")
     if command in COMMANDS:
-        package = f"pipelines.{command.replace('-', '_')}"
-        module = import_module(f"{package}.__main__" if command == "report" else package)
-        return int(module.main(rest))
-    if command in CLUSTER_COMMANDS:
-        from cluster_setup.__main__ import main as set_up
-
-        return set_up([command, *rest])
+        module = MODULES.get(command, f"pipelines.{command.replace('-', '_')}")
+        return int(import_module(module).main(rest))
     take_any_terminal()
     try:
         if name in ("-h", "--help"):
@@ -59,9 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             echo(f"pleasingly {pipelines.__version__}")
             return 0
-        known = COMMANDS | CLUSTER_COMMANDS
-        close = get_close_matches(command, known, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(known)}"
+        close = get_close_matches(command, COMMANDS, n=1)
+        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
         print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import pipelines
-from pipelines.__main__ import CLUSTER_COMMANDS, COMMANDS, main
+from pipelines.__main__ import COMMANDS, main
 from pipelines.errors import as_typed, program
 
 ROOT = Path(__file__).parents[1]
@@ -32,14 +32,7 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert all(f"\n  {name} " in said for name in COMMANDS | CLUSTER_COMMANDS)
-
-
-def test_the_commands_of_clusters_are_here(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["sbatch", "--profile", "sulis", "--script", "-", "svm-grid"]
-    assert main(asked) == 0
-    assert "-m pipelines.svm_grid --cluster srun" in capsys.readouterr().out
-    assert "--profile" in shown(capsys, "check", "--help")
+    assert all(f"\n  {name} " in said for name in COMMANDS)
 
 
 def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> None:
@@ -59,7 +52,7 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
 
 def test_every_command_of_the_package_has_a_name_here() -> None:
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
-    assert files - {"errors", "console"} | {"report"} == set(COMMANDS)
+    assert files - {"errors", "console"} | {"report", "check"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -75,6 +68,22 @@ def test_a_command_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["pagerang"]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == ["pleasingly: unknown command 'pagerang'; did you mean pagerank?"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--profile", "none\x1b[2J"], "got 'none\\x1b[2J'; "),
+        (["--profil", "sulis"], "unrecognized arguments: --profil sulis; see pleasingly check"),
+    ],
+)
+def test_a_mistake_in_a_check_is_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("check: ")
+    assert message in line
 
 
 def test_the_script_is_this(capsys: pytest.CaptureFixture[str]) -> None:

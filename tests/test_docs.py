@@ -28,7 +28,7 @@ import pytest
 from PIL import Image
 
 from cluster_setup.on_this_machine.devices import visible_gpus
-from pipelines.__main__ import CLUSTER_COMMANDS, COMMANDS
+from pipelines.__main__ import COMMANDS, MODULES
 
 ROOT = Path(__file__).parents[1]
 # Those of the notebooks are one program each, and run as such.
@@ -72,10 +72,9 @@ def as_module(command: str) -> str:
     """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
 
     def module(found: re.Match[str]) -> str:
-        if found[1] in CLUSTER_COMMANDS:
-            return f"python -m cluster_setup {found[1]}"
         assert found[1] in COMMANDS, found[0]
-        return f"python -m pipelines.{found[1].replace('-', '_')}"
+        module = MODULES.get(found[1], f"pipelines.{found[1].replace('-', '_')}")
+        return f"python -m {module.removesuffix('.__main__')}"
 
     command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
     return command.replace("pleasingly --", "python -m pipelines --")
@@ -250,17 +249,6 @@ def without_a_queue(command: str, sandbox: Path) -> None:
     assert "needs the command sbatch" in said
 
 
-def job_script(command: str, sandbox: Path) -> None:
-    script = command.split()[-1]
-    words = f"--profile sulis --force {script.removesuffix('.sbatch')}"
-    here(f"python -m cluster_setup sbatch {words}", sandbox)
-    run(f"bash -n {script}", sandbox)
-
-
-def job_script_anew(command: str, sandbox: Path) -> None:
-    here(command.replace("sbatch ", "sbatch --force ", 1), sandbox)
-
-
 def with_own_class(command: str, sandbox: Path) -> None:
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
@@ -338,9 +326,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python -m pipelines\.cross_validate --estimators", with_less),
     (r"python -m pipelines\.cross_validate", few_fits),
     (r"python -m pipelines\b", with_less),
-    (r"python -m cluster_setup check", without_a_queue),
-    (r"python -m cluster_setup sbatch", job_script_anew),
-    (r"sbatch .*\w+\.sbatch", job_script),
+    (r"python -m cluster_setup.check", without_a_queue),
     (r"python -m benchmarks\.", parsed),
     (r"make ", planned_by_make),
     (r"\.venv/bin/uv pip install", extra),

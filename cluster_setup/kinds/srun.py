@@ -1,6 +1,6 @@
 """``--cluster srun``: the scheduler here, the workers as one step of this Slurm allocation.
 
-For a job that holds everything: ``pleasingly sbatch`` writes its script.
+For a job that holds everything: docs/how-to/slurm.md has its script.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     if "SLURM_JOB_ID" not in os.environ:
         raise ClusterError(
             "--cluster srun must run inside a Slurm allocation; "
-            "create a job script with pleasingly sbatch, or use --cluster slurm"
+            "submit a job script that begins it, or use --cluster slurm"
         )
     profile = load_profile(options.profile, "slurm")
     n_workers = options.workers or int(os.environ.get("SLURM_NTASKS", 1))

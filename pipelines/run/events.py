@@ -48,8 +48,6 @@ class ProgressEvent:
     started: float = 0.0
     seconds: float = 0.0
     part: str = ""
-    key: str = ""  # its key, where a scheduler knows it by one
-    folds: int = 0  # done by now, of those that have rows before the task is done
     cost: float | None = None  # predicted, of a part
     compiled: int = 0  # functions, where the task is not yet at its fits
     compile_seconds: float = 0.0  # not told; what a task compiles it says when it is done
@@ -60,8 +58,7 @@ def to_scheduler(topic: str) -> Callable[[Message], None]:
     from distributed import get_worker
 
     worker = get_worker()
-    key = worker.get_current_task()
-    return lambda message: worker.log_event(topic, message | {"key": key})
+    return lambda message: worker.log_event(topic, message)
 
 
 class ProgressReporter:
@@ -79,7 +76,6 @@ class ProgressReporter:
         self._guard = threading.Lock()
         self._share = self._told = 0.0
         self._rows: list[Any] = []
-        self._folds = 0
         self._last, self._rows_began = time.monotonic(), time.time()
         self._compiled = -math.inf  # when it was told of
 
@@ -88,7 +84,6 @@ class ProgressReporter:
         with self._guard:
             self._share = max(self._share, share)
             self._rows += rows
-            self._folds += bool(rows)
             now = time.monotonic()
             if now - self._last < SECONDS_BETWEEN:
                 return
@@ -106,8 +101,6 @@ class ProgressReporter:
 
     def _message(self) -> Message:
         message: Message = {"task": self._task, "share": self._share}
-        if self._folds:
-            message["folds"] = self._folds
         if self._rows:
             began, self._rows_began = self._rows_began, time.time()
             message |= {

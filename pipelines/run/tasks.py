@@ -13,7 +13,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster_setup.settings import TOPIC
 from cluster_setup.workers import forecast_workers
 from pipelines.data.placement import Placed
 from pipelines.run.batching import in_batches, measured_together
@@ -173,7 +172,7 @@ class OnCluster(_Runner):
     @contextmanager
     def _listening(self) -> Iterator[None]:
         """Have workers tell what is inside their tasks."""
-        topic = f"{TOPIC}{self._run}"
+        topic = f"pleasingly-{self._run}"
         self._line = partial(to_scheduler, topic)
         self._inbox.clear()
         # Events come on a thread of the client's; what they say is taken up by the caller's.

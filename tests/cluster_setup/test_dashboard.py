@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import logging
 import socket
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -106,69 +105,6 @@ def test_no_page_changes_the_scheduler_or_reaches_out(one_worker: Client, page: 
     plugins = set(one_worker.cluster.scheduler.plugins)
     assert status_of(one_worker, page) == 404
     assert set(one_worker.cluster.scheduler.plugins) == plugins
-
-
-@pytest.fixture
-def few_connections(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(pages, "MOST_CONNECTIONS", 8)
-    pages._warn_once.cache_clear()
-    return 8
-
-
-def test_idle_connections_are_bounded_and_said_once(
-    one_worker: Client, few_connections: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)  # Dask has silenced this handler, too
-    idle = [socket.create_connection(address_of(one_worker)) for _ in range(3 * few_connections)]
-    try:
-        while sum(is_closed(one) for one in idle) < 2 * few_connections:
-            pass
-        assert [record.message for record in caplog.records] == [
-            "warning    the dashboard has 8 connections, more are refused"
-        ]
-        assert one_worker.submit(sum, (1, 2), pure=False).result() == 3
-    finally:
-        for one in idle:
-            one.close()
-    while status_of_or_refused(one_worker) != 200:  # there is room again
-        pass
-
-
-def test_who_shows_no_certificate_takes_no_room(
-    one_worker: Client, few_connections: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    scheduler = urlsplit(one_worker.scheduler.address)
-    silent = [
-        socket.create_connection((scheduler.hostname, scheduler.port))
-        for _ in range(3 * few_connections)
-    ]
-    try:
-        while sum(is_closed(one) for one in silent) < 2 * few_connections:
-            pass
-        with Client(one_worker.cluster, set_as_default=False) as another:
-            assert another.submit(sum, (1, 2), pure=False).result() == 3
-    finally:
-        for one in silent:
-            one.close()
-    assert [record.message for record in caplog.records] == [
-        "warning    the scheduler has many idle connections; the oldest are closed"
-    ]
-
-
-def is_closed(connection: socket.socket) -> bool:
-    connection.setblocking(False)
-    try:
-        return connection.recv(1) == b""
-    except BlockingIOError:
-        return False
-
-
-def status_of_or_refused(client: Client) -> int:
-    try:
-        return status_of(client, "/health")
-    except (OSError, http.client.HTTPException):
-        return 0
 
 
 def test_a_dashboard_for_others_goes_by_the_names_of_its_host() -> None:

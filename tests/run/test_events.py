@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from distributed import Client
 
-from cluster_setup.running_tasks_page import bars
 from pipelines.run import events
 from pipelines.run.events import ProgressEvent, ProgressReporter
 from pipelines.run.tasks import InProcess, OnCluster, Runner
@@ -53,20 +51,6 @@ def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
         assert of_task[1].started == pytest.approx(of_task[0].started + of_task[0].seconds)
 
 
-@pytest.mark.slow
-def test_a_task_at_work_has_a_bar_on_the_dashboard(one_worker: Client) -> None:
-    event = OnCluster(one_worker).outcomes_and_events(
-        report_three_times, 1.1, [Slow("svm-a 5 folds")]
-    )
-    next(event)
-    shown = bars(one_worker.cluster.scheduler)
-    assert shown["name"] == ["svm-a 5 folds"]
-    assert shown["share"] == [pytest.approx(1 / 3)]
-    assert shown["status"][0].startswith("33 %, 1 fold done")
-    list(event)
-    assert bars(one_worker.cluster.scheduler)["name"] == []
-
-
 def test_a_short_task_tells_nothing(runner: Runner) -> None:
     event = list(runner.outcomes_and_events(report_three_times, 0.0, [Slow("a")]))
     assert [type(one).__name__ for one in event] == ["Outcome"]
@@ -89,7 +73,7 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     report(0.205)  # not even a hundredth further
     assert len(sent) == 1
     report(0.22)
-    assert sent[1] == {"task": "a", "share": 0.22, "folds": 2}
+    assert sent[1] == {"task": "a", "share": 0.22}
     now[0] = 9.0
     report(0.1, [{"n": 3}])  # of two threads the slower one comes last
     assert sent[2]["share"] == 0.22
