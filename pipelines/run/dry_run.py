@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cluster_setup import ClusterOptions, render
 from cluster_setup.on_this_machine.devices import visible_gpus
 from pipelines.console import echo
 from pipelines.data.dataset import Dataset, rows_of
 from pipelines.errors import InputError, opt
+from pipelines.run.chunking import makespan
 from pipelines.run.cluster import where
 from pipelines.run.progress import clock
+from pipelines.run_folder.folder import RunFolder
 
 if TYPE_CHECKING:
     from pipelines.run.job import Job
     from pipelines.run.lifecycle import Data, Session
 
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
+BUSY = 0.9  # the share of their time that workers worth asking for are at work
+WAYS_TRIED = 100  # numbers of workers
+# What a job's walltime has beyond the plan: a slower node, its start, compilation.
+MARGIN, MINUTES = 1.5, 5
 
 
 def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOptions) -> None:
@@ -46,16 +54,7 @@ def show_dry_run(job: Job[Any], session: Session, data: Data, asked: ClusterOpti
     for line in _first_rows(data):
         session.echo(line)
     if options.pilot:
-        from pipelines.run import forecast  # reads tables: --help does not wait for that
-
-        if not job.tasks_for(kind, 1):
-            raise InputError(
-                f"{opt('pilot')} must go with a command that knows its tasks before it has "
-                f"workers, got {job.command}; remove it"
-            )
-        pilot = forecast.PilotRun.read(Path(options.pilot), job.command)
-        best = forecast.most_workers(pilot, partial(job.tasks_for, kind), most=options.workers)
-        for line in forecast.lines(best, forecast.EFFICIENCY):
+        for line in _plan(job, kind):
             session.echo(line)
     if options.resume:
         job.restore(session)
@@ -87,6 +86,54 @@ def _first_rows(dataset: Data) -> Iterator[str]:
     yield f"rows       the first ones, as the solver will see them{more}"
     for line in shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines():
         yield f"           {line}"
+
+
+def _plan(job: Job[Any], kind: str) -> Iterator[str]:
+    """Yield how many workers are worth asking for, and their time, by a finished smaller run."""
+    # They read tables: --help does not wait for that.
+    from pipelines.run_folder.reading import tasks_of
+    from pipelines.run_folder.work_time import shown_seconds
+
+    options, n_tasks = job.options, len(job.tasks_for(kind, 1))
+    if not n_tasks:
+        raise InputError(
+            f"{opt('pilot')} must go with a command that knows its tasks before it has workers, "
+            f"got {job.command}; remove it"
+        )
+    folder = RunFolder.open(Path(options.pilot), job.command, "--pilot")
+    with folder.journal(write=False) as journal:
+        done = tasks_of(journal.records)
+    measured = [task for task in done if task.cost and not task.n_failed]
+    if not measured:
+        raise InputError(
+            f"{opt('pilot')} needs a run with finished tasks and their costs, got {folder.path}; "
+            "make a new small run"
+        )
+    busy = sum(max(0.0, task.seconds - task.compile_seconds) for task in measured)
+    pace = busy / sum(task.cost or 0.0 for task in measured)  # seconds of a unit of cost
+    limit, best = min(options.workers or n_tasks, n_tasks), ("", 0.0)
+    for n_workers in np.unique(np.geomspace(1, limit, WAYS_TRIED).round().astype(int)).tolist():
+        costs = [task.cost for task in job.tasks_for(kind, n_workers)]
+        seconds, work = pace * makespan(costs, n_workers), pace * sum(costs)
+        share = work / (n_workers * seconds) if seconds else 1.0
+        if share < BUSY / 2:
+            break
+        if share >= BUSY:
+            many = "1 worker" if n_workers == 1 else f"{n_workers:,} workers"
+            line = (
+                f"plan       {len(costs):,} tasks, {clock(work)} of work: {many} would be busy "
+                f"{share:.0%} of the time (target {BUSY:.0%})"
+            )
+            best = line, seconds
+    line, seconds = best
+    around = max(0.0, (folder.record.get("wall_seconds") or 0.0) - shown_seconds(done))
+    minutes = (MARGIN * seconds + around) / 60
+    hours, minutes = divmod(MINUTES * math.ceil(1 + minutes / MINUTES), 60)
+    yield line
+    yield (
+        f"           {clock(seconds + around)} in total; request a walltime of "
+        f"{hours}:{minutes:02d}:00"
+    )
 
 
 def _line_of_what_is_left(job: Job[Any], session: Session, kind: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipelines.run.chunking import split_for_workers
+from pipelines.run.chunking import makespan, split_for_workers
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,9 @@ def test_as_many_are_cut_as_make_the_end_earlier(costs, n_workers, n_tasks):
 def test_what_cannot_be_cut_stays_whole():
     tasks = [Piece("a", 9.0), Piece("b", 1.0)]
     assert named(split_for_workers(tasks, 5, lambda task: [task])) == ["a", "b"]
+
+
+def test_makespans_by_hand():
+    # Graham's example: 3 workers, longest first; 5 + 3 + 3, one more than 9, the best.
+    assert makespan([3, 5, 4, 3, 5, 4, 3], 3) == 11
+    assert makespan([1, 1, 1, 1], 9) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,9 @@ def test_a_larger_run_is_forecast(pilot, capsys):
     planned = forecast(pilot, capsys, "--n-gamma", "30", "--workers", "40")
     n_tasks = int(planned[0].split()[1])
     assert 30 <= n_tasks <= 90  # each gamma whole, or its three folds, where workers would idle
+    n_workers, busy = map(int, re.findall(r"(\d+) workers? would be busy (\d+)%", planned[0])[0])
+    assert busy >= 90
+    assert 3 < n_workers <= 40
     assert "request a walltime of 0:" in planned[1]
 
 
