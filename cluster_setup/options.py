@@ -20,7 +20,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "mpi": ("profile",),
     "srun": ("profile",),
 }
-QUEUES = tuple(kind for kind, takes in KINDS.items() if "adaptive" in takes)
+
 MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been seen to serve
 
 DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")

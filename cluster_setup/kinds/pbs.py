@@ -29,9 +29,7 @@ def _parse_states(output: str) -> dict[str, JobState]:
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
-    from dask.utils import parse_bytes
-
-    megabytes = -(-parse_bytes(profile.memory) // 2**20)
+    megabytes = -(-profile.memory // 2**20)
     select = f"select=1:ncpus={profile.cores}:mem={megabytes}mb"
     return {
         "queue": profile.partition_for(gpu),

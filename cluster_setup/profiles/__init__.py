@@ -5,25 +5,42 @@ Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import reprlib
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from cluster_setup.errors import ClusterError
-from cluster_setup.options import MOST_WORKERS, QUEUES
+from cluster_setup.options import MOST_WORKERS
 
 SHIPPED = Path(__file__).parent
 MOST = 10**6  # of cores, and of seconds that are waited for
 WALLTIME = re.compile(r"(?=.*[1-9])(\d{1,4}-)?\d{1,5}:[0-5]?\d:[0-5]?\d")
 
 
-@dataclass(frozen=True)
-class Profile:
+def _one_line(text: str) -> str:
+    if not text.replace("\t", " ").isprintable():
+        raise ValueError("must be one line of text")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+Word = Annotated[Line, Field(min_length=1)]
+
+
+class Profile(BaseModel):
     """Settings of a site's queue for one job, which is one worker on one GPU.
 
     Attributes
@@ -39,7 +56,7 @@ class Profile:
         PBS's ``select``), ``gpu=1`` (Grid Engine's ``-l``). None: the site has no GPUs.
     walltime : str
         Hours, minutes and seconds of a job, ``[D-]HH:MM:SS``. It may be shorter than the run.
-    cores, memory : int, str
+    cores, memory : int, bytes
         Of one job.
     workers : int
         Jobs to ask for when the command line does not say.
@@ -61,25 +78,35 @@ class Profile:
         Seconds between two looks at the queue.
     """
 
-    queue: str
-    partition: str | None = None
-    cpu_partition: str | None = None
-    account: str | None = None
-    gres: str | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    queue: Literal["slurm", "pbs", "sge"]
+    partition: Word | None = None
+    cpu_partition: Word | None = None
+    account: Word | None = None
+    gres: Word | None = None
     walltime: str = "01:00:00"
-    cores: int = 4
-    memory: str = "16 GiB"
-    workers: int = 4
-    interface: str | None = None
-    prologue: tuple[str, ...] = ()
-    python: str | None = None
-    directives: tuple[str, ...] = ()
-    skip_directives: tuple[str, ...] = ()
-    shared_folder: str = "~/.cache/pleasingly"
-    local_directory: str | None = None
-    death_timeout: int = 120
-    check_every: float = 15
-    name: str = field(default="", metadata={"key": False})
+    cores: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 4
+    memory: Annotated[ByteSize, Field(ge=2**20, le=2**50)] = ByteSize(16 * 2**30)
+    workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 4
+    interface: Word | None = None
+    prologue: tuple[Line, ...] = ()
+    python: Word | None = None
+    directives: tuple[Line, ...] = ()
+    skip_directives: tuple[Line, ...] = ()
+    shared_folder: Word = "~/.cache/pleasingly"
+    local_directory: Word | None = None
+    death_timeout: Annotated[int, Field(strict=True, ge=1, le=MOST)] = 120
+    check_every: Annotated[float, Field(strict=True, gt=0, le=MOST)] = 15
+
+    @field_validator("walltime", mode="before")
+    @classmethod
+    def _clock(cls, value: Any) -> Any:
+        if type(value) is int:  # YAML reads 12:00:00 as a number to base 60
+            value = f"{value // 3600}:{value // 60 % 60:02d}:{value % 60:02d}"
+        if not WALLTIME.fullmatch(str(value)):
+            raise ValueError("must be HH:MM:SS or D-HH:MM:SS")
+        return value
 
     @property
     def walltime_seconds(self) -> int:
@@ -95,10 +122,7 @@ class Profile:
     @property
     def shared_path(self) -> Path:
         """``shared_folder`` with ``~`` and variables filled in."""
-        return Path(os.path.expandvars(self.shared_folder)).expanduser()
-
-
-KEYS = {f.name: str(f.type) for f in dataclasses.fields(Profile) if f.metadata.get("key", True)}
+        return Path(os.path.expanduser(os.path.expandvars(self.shared_folder)))
 
 
 def user_folder() -> Path:
@@ -130,8 +154,20 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
         There is no such profile, or a key of it is unknown or has a wrong value.
     """
     name = name or f"generic-{queue}"
-    values = _read(name, seen=())
-    profile = _checked(values, name)
+    try:
+        profile = Profile.model_validate(_read(name, seen=()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key, rule = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        rule = rule.replace("Input should", "must").replace("Field required", "is required")
+        if first["type"] == "extra_forbidden":
+            keys = ["base", *Profile.model_fields]
+            close = get_close_matches(str(key), keys, n=1)
+            way_out = f"; did you mean {close[0]}?" if close else ""
+            rule = f"is not a key{way_out}; they are {', '.join(keys)}"
+        raise ClusterError(
+            f"--profile {name}: {key} {rule}, got {reprlib.repr(first['input'])}"
+        ) from None
     if queue is not None and profile.queue != queue:
         raise ClusterError(
             f"--profile {name} is for --cluster {profile.queue}, got --cluster {queue}; "
@@ -157,16 +193,8 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise ClusterError(f"--profile {path} is not valid YAML{where}") from None
     if not isinstance(values, dict):
         raise ClusterError(f"--profile {path} must hold lines of 'key: value', it does not")
-    valid = ["base", *KEYS]
-    for key in values:
-        if key not in valid:
-            close = get_close_matches(str(key), valid, n=1)
-            way_out = f"; did you mean {close[0]}?" if close else ""
-            raise ClusterError(
-                f"--profile {path}: {key!r} is not a key; they are {', '.join(valid)}{way_out}"
-            )
     base = values.pop("base", None)
-    if base is not None and not _is_one_line(base):
+    if base is not None and not isinstance(base, str):
         raise ClusterError(
             f"--profile {path}: base must be the name of a profile, got {reprlib.repr(base)}"
         )
@@ -188,65 +216,3 @@ def _path(name: str) -> Path:
     raise ClusterError(
         f"--profile must be a file or one of {', '.join(known)}, got {name!r}; {way_out}"
     )
-
-
-def _checked(values: dict[str, Any], name: str) -> Profile:
-    ready: dict[str, Any] = {}
-    for key, value in values.items():
-        if key == "walltime" and type(value) is int:  # YAML reads 12:00:00 as a number to base 60
-            hours, rest = divmod(value, 3600)
-            value = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
-        rule = _broken_rule(key, KEYS[key], value)
-        if rule:
-            raise ClusterError(f"--profile {name}: {key} must be {rule}, got {reprlib.repr(value)}")
-        ready[key] = tuple(value) if isinstance(value, list) else value
-    if "queue" not in ready:
-        raise ClusterError(f"--profile {name}: queue must be one of {', '.join(QUEUES)}, got none")
-    return Profile(**ready, name=name)
-
-
-def _is_one_line(value: Any) -> bool:
-    """Return whether a value is a single line of text, or not text at all."""
-    return isinstance(value, str) and value.replace("\t", " ").isprintable()
-
-
-def _broken_rule(key: str, kind: str, value: Any) -> str | None:
-    """Return the rule that a value breaks, or None.
-
-    Parameters
-    ----------
-    key : str
-    kind : str
-        The type of the profile's attribute, as it is written there.
-    value : what YAML gave
-    """
-    if value is None and "None" in kind:
-        return None
-    if kind.startswith("tuple"):
-        lines = isinstance(value, (list, tuple)) and all(map(_is_one_line, value))
-        return None if lines else "a list of lines of text"
-    if kind in ("int", "float"):
-        most = MOST_WORKERS if key == "workers" else MOST
-        number = isinstance(value, (int, float) if kind == "float" else int)
-        good = number and not isinstance(value, bool) and 0 < value <= most
-        what = "a number above 0, at most" if kind == "float" else "a whole number from 1 to"
-        return None if good else f"{what} {most}"
-    if not _is_one_line(value) or not value:
-        return "one line of text"
-    if key == "queue" and value not in QUEUES:
-        return f"one of {', '.join(QUEUES)}"
-    if key == "walltime" and not WALLTIME.fullmatch(value):
-        return "HH:MM:SS or D-HH:MM:SS"
-    if key == "shared_folder":
-        try:
-            Path(value).expanduser()
-        except RuntimeError:
-            return "a folder, with ~USER of a user who is known here"
-    if key == "memory":
-        from dask.utils import parse_bytes
-
-        try:
-            return None if 2**20 <= parse_bytes(value) <= 2**50 else "from 1 MiB to 1 PiB"
-        except (ValueError, OverflowError):
-            return "a size such as 32 GiB"
-    return None

@@ -109,7 +109,8 @@ def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
     """Return whether jobs ask for a GPU: as ``device`` says, else when the profile has one."""
     if options.device == "gpu" and profile.gres is None:
         raise ClusterError(
-            f"--device gpu needs gres in the profile, {profile.name} has none; "
+            "--device gpu needs gres in the profile, "
+            f"{options.profile or f'generic-{profile.queue}'} has none; "
             "add it, or use --device cpu"
         )
     return options.device != "cpu" and profile.gres is not None
