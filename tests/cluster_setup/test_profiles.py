@@ -69,7 +69,10 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("partition: gpu", "queue is required"),
         ("queue: slurm\ncores: many", "cores must be a valid integer, got 'many'"),
         ("queue: slurm\ncores: true", "cores must be a valid integer, got True"),
-        ("queue: slurm\nmemory: lots", "memory could not parse value and unit from byte string, got 'lots'"),
+        (
+            "queue: slurm\nmemory: lots",
+            "memory could not parse value and unit from byte string, got 'lots'",
+        ),
         ("queue: slurm\nwalltime: 90m", "walltime must be HH:MM:SS or D-HH:MM:SS, got '90m'"),
         ("queue: slurm\nprologue: ls", "prologue must be a valid tuple, got 'ls'"),
         ("base: mine", "must not be its own base"),
