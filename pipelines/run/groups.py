@@ -7,10 +7,11 @@ of one without it stand under the command's own.
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast
 
 from pipelines.data import DATASETS
 from pipelines.data.image_folder import UNREADABLE, ImageReading
@@ -222,49 +223,35 @@ def options_of_resumed_run(
     InputError
         An option that changes results was given with another value.
     """
-    merged: dict[str, Any] = {}
-    anew = _given_anew(given)
-    for field in dataclasses.fields(kind):
-        name = field.name
-        old = field.default if name in anew else recorded.get(name, field.default)
-        old = tuple(old) if isinstance(old, list) else old
-        if not field.metadata["changes_results"]:
-            merged[name] = given.get(name, old)
-            continue
-        if name in given and given[name] != old:
-            raise InputError(
-                f"{flag_of(name)} must stay {shown(old)} when resuming {folder}, "
-                f"got {shown(given[name])}; remove it, or start a new run with --results"
-            )
-        merged[name] = old
-    return _as_recorded(kind, merged, folder)
-
-
-def _as_recorded(kind: type[Chosen], merged: dict[str, Any], folder: Path) -> Chosen:
-    """Return recorded options, checked against their types and rules like typed ones."""
     from pydantic import TypeAdapter, ValidationError
 
-    types, options = get_type_hints(kind), kind(**merged)
-    for field in dataclasses.fields(kind):
-        name, value, choices = field.name, merged[field.name], field.metadata["choices"]
-        try:
-            TypeAdapter(types[name]).validate_python(value, strict=True)
-        except ValidationError as error:
-            raise _damaged_options(folder, f"{flag_of(name)}: {error.errors()[0]['msg']}") from None
-        if choices and value not in choices:
-            raise _damaged_options(folder, f"{flag_of(name)} must be one of {', '.join(choices)}")
+    anew = {"results", "resume", "dry_run", "quiet"}
+    if "cluster" in given:  # what was said of another cluster
+        anew |= {"workers", "adaptive", "profile", "no_tls"}
+    if "workers" in given or "adaptive" in given:  # one replaces the other
+        anew |= {"workers", "adaptive"}
+    fields = {field.name: field.metadata for field in dataclasses.fields(kind)}
+    old = {name: value for name, value in recorded.items() if name in fields and name not in anew}
     try:
+        options = TypeAdapter(kind).validate_json(json.dumps(old), strict=True)
         check_options(options)
-    except InputError as error:
-        raise _damaged_options(folder, str(error)) from None
-    return options
-
-
-def _damaged_options(folder: Path, problem: str) -> InputError:
-    return InputError(
-        f"--resume must be a run whose options are whole, got {folder} ({problem}); "
-        "start a new run with --results"
-    )
+    except (ValidationError, InputError) as error:
+        problem = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            problem = f"{flag_of(str(first['loc'][0]))}: {first['msg']}"
+        raise InputError(
+            f"--resume must be a run whose options are whole, got {folder} ({problem}); "
+            "start a new run with --results"
+        ) from None
+    for name, value in given.items():
+        was = getattr(options, name)
+        if fields[name]["changes_results"] and value != was:
+            raise InputError(
+                f"{flag_of(name)} must stay {shown(was)} when resuming {folder}, "
+                f"got {shown(value)}; remove it, or start a new run with --results"
+            )
+    return dataclasses.replace(options, **given)
 
 
 def deciding_results(options: RunOptions) -> dict[str, Any]:
@@ -274,13 +261,3 @@ def deciding_results(options: RunOptions) -> dict[str, Any]:
         for field in dataclasses.fields(options)
         if field.metadata["changes_results"]
     }
-
-
-def _given_anew(given: dict[str, Any]) -> set[str]:
-    """Return the options that a resumed run does not take from the record."""
-    anew = {"results", "resume", "dry_run", "quiet"}
-    if "cluster" in given:  # what was said of another cluster
-        anew |= {"workers", "adaptive", "profile", "no_tls"}
-    if "workers" in given or "adaptive" in given:  # one replaces the other
-        anew |= {"workers", "adaptive"}
-    return anew

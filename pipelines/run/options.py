@@ -43,7 +43,6 @@ def rule(text: str, holds: Callable[[Any], bool]) -> Rule:
     return Rule(text, lambda value: None if holds(value) else text)
 
 
-FIRST, LAST = ("data", "graph"), ("cluster", "run")  # the groups between are a command's own
 Chosen = TypeVar("Chosen", bound=Any)  # a dataclass whose fields are options
 
 
@@ -95,15 +94,11 @@ positive = rule("above 0 and below 1000000", lambda value: 0 < value < 1e6)
 finite = rule("a finite number", math.isfinite)
 
 
-def _increasing_log10(bounds: tuple[float, float]) -> str | None:
-    low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        return "two finite numbers, the smaller first"
-    return None if low >= -30 and high <= 30 else "between -30 and 30"
-
-
 # What float64 can hold of C and gamma, and of their products.
-increasing_log10 = Rule("between -30 and 30, the smaller first", _increasing_log10)
+increasing_log10 = rule(
+    "two numbers between -30 and 30, the smaller first",
+    lambda bounds: -30 <= bounds[0] <= bounds[1] <= 30,
+)
 number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
 share = partial(option, parse=float, rule=inside_unit_interval, metavar="SHARE")
 
@@ -151,7 +146,7 @@ def _parser(
         group.add_argument(
             flag_of(field.name),
             action="extend" if about["nargs"] == "+" else "store",
-            type=_named_parse(about["parse"]),
+            type=about["parse"],
             choices=about["choices"],
             metavar=about["metavar"],
             nargs=about["nargs"],
@@ -159,25 +154,6 @@ def _parser(
         )
     groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and end")
     return parser
-
-
-def _named_parse(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    def parse_named(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError:
-            kind = "a whole number" if parse is int else "a number"
-            raise argparse.ArgumentTypeError(f"must be {kind}, got {text!r}") from None
-
-    return parse_named
-
-
-def _refuse_unknown(options: type[Any], unknown: Sequence[str]) -> None:
-    if not unknown:
-        return
-    flags = [flag_of(field.name) for field in dataclasses.fields(options)]
-    way_out = nearest(unknown[0].split("=")[0], flags, "--help lists the options")
-    raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
@@ -196,9 +172,11 @@ def check_options(options: Any) -> None:
     """
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        rule = field.metadata["rule"]
+        rule, choices = field.metadata["rule"], field.metadata["choices"]
         if rule is not None and value is not None and (broken := rule.check(value)):
             raise InputError(f"{flag_of(field.name)} must be {broken}, got {shown(value)}")
+        if choices and value not in choices:
+            raise InputError(f"{flag_of(field.name)} must be one of {', '.join(choices)}")
     if hasattr(options, "check"):
         options.check()
 
@@ -223,31 +201,26 @@ def parse_options(
         An option is unknown, unreadable or breaks its rule.
     """
     known, unknown = _parser(kind, command, description, uses).parse_known_args(argv)
-    _refuse_unknown(kind, unknown)
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in vars(known).items()
+    if unknown:
+        flags = [flag_of(field.name) for field in dataclasses.fields(kind)]
+        way_out = nearest(unknown[0].split("=")[0], flags, "--help lists the options")
+        raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
+    options = kind(
+        **{name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()}
+    )
+    paths = {
+        field.name: _absolute(value, path)
+        for field in dataclasses.fields(kind)
+        if (path := field.metadata["path"]) and (value := getattr(options, field.name))
     }
-    options = _with_absolute_paths(kind(**given))
-    given = {name: getattr(options, name) for name in given}
+    options = dataclasses.replace(options, **paths)
     check_options(options)
-    return options, given
+    return options, {name: getattr(options, name) for name in vars(known)}
 
 
-def _with_absolute_paths(options: Chosen) -> Chosen:
-    paths: dict[str, Any] = {}
-    for field in dataclasses.fields(options):
-        value, path = getattr(options, field.name), field.metadata["path"]
-        if not value or path is None:
-            continue
-        if isinstance(value, tuple):
-            paths[field.name] = tuple(_absolute(one, path) for one in value)
-        else:
-            paths[field.name] = _absolute(value, path)
-    return dataclasses.replace(options, **paths)
-
-
-def _absolute(value: str, path: str) -> str:
+def _absolute(value: Any, path: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_absolute(one, path) for one in value)
     expanded = os.path.expanduser(value)
     is_path = path == "folder" or os.path.isfile(expanded)
     return os.path.abspath(expanded) if is_path else value
@@ -266,9 +239,8 @@ def group_of(kind: type[Any], name: str) -> str:
 
 def in_order(groups: Sequence[str]) -> list[str]:
     """Return groups, each once: the task's, the command's own, where and how it is run."""
-    once = list(dict.fromkeys(groups))
-    own = [group for group in once if group not in FIRST + LAST]
-    return [*(g for g in FIRST if g in once), *own, *(g for g in LAST if g in once)]
+    order = {"data": -1, "graph": -1, "cluster": 1, "run": 2}
+    return sorted(dict.fromkeys(groups), key=lambda group: order.get(group, 0))
 
 
 class Formatter(argparse.HelpFormatter):
