@@ -182,7 +182,7 @@ class CrossValidation(SearchJob[Options]):
         return of_algorithms(record)
 
 
-main, run, check = CrossValidation.main, CrossValidation.run, CrossValidation.check
+main, run = CrossValidation.main, CrossValidation.run
 
 if __name__ == "__main__":
     sys.exit(main())

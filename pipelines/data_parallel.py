@@ -253,7 +253,7 @@ class DataParallel(job.Job[Options]):
         return [*lines, *baseline_lines(record), wall_time(record)]
 
 
-main, run, check = DataParallel.main, DataParallel.run, DataParallel.check
+main, run = DataParallel.main, DataParallel.run
 
 if __name__ == "__main__":
     sys.exit(main())

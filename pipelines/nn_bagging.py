@@ -298,7 +298,7 @@ def load_model(run: Path) -> Any:
     return BaggedNets.of_run(run)
 
 
-main, run, check = Bagging.main, Bagging.run, Bagging.check
+main, run = Bagging.main, Bagging.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -258,7 +258,7 @@ def distribution(ranks: Array) -> dict[str, list[float]]:
     return {"bounds": bounds.tolist(), "counts": counts.tolist()}
 
 
-main, run, check = PageRank.main, PageRank.run, PageRank.check
+main, run = PageRank.main, PageRank.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -288,7 +288,7 @@ def load_model(run: Path) -> Any:
     return svm_predict.load_model(run)
 
 
-main, run, check = Search.main, Search.run, Search.check
+main, run = Search.main, Search.run
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -102,7 +103,7 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
     probe = folder.resolve() / ".seen-by-all"
     probe.touch()
     try:
-        found = client.run(_is_file, str(probe))
+        found = client.run(os.path.isfile, str(probe))
     finally:
         probe.unlink()
     blind = [address for address, seen in found.items() if not seen]
@@ -112,10 +113,6 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
             f"{len(blind)} of {len(found)} do not see ({blind[0]}); name one on a shared file "
             "system"
         )
-
-
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()
 
 
 @contextmanager

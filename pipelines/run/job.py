@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Generic
 
 from cluster_setup.errors import ClusterError
 from pipelines.console import (
-    Echo,
     echo,
     flush_and_exit,
     phase,
@@ -26,7 +25,7 @@ from pipelines.console import (
     quiet_echo,
     take_any_terminal,
 )
-from pipelines.errors import InputError, program
+from pipelines.errors import InputError, opt, program
 from pipelines.run.cluster import Cluster, choose_cluster, opened, where
 from pipelines.run.dry_run import show_dry_run
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
@@ -37,6 +36,7 @@ from pipelines.run.options import parse_options
 from pipelines.run.outcomes import Task
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
+from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.folder import RunFolder
 
 
@@ -84,11 +84,6 @@ class Job(ABC, Generic[Chosen]):
                     cls.description, Run,
                 )
             )  # fmt: skip
-
-    @classmethod
-    def check(cls, argv: Sequence[str]) -> None:
-        """Raise InputError where a command line breaks a rule of its options; run nothing."""
-        _parse(cls, cls.argv(argv))
 
     @staticmethod
     def predict(argv: Sequence[str]) -> int:
@@ -171,21 +166,18 @@ class Job(ABC, Generic[Chosen]):
 
 def run_argv(job: type[Job[Any]], argv: Sequence[str]) -> Path:
     """Read a command line and carry out the job; it gives and raises what ``run_job`` does."""
-    options, given = _parse(job, argv)
+    description = job.description
+    if job.predict is not Job.predict:
+        description += f" To predict with a finished run: {program(job.command)} predict --help."
+    options, given = parse_options(
+        job.kind_of_options, job.command, description, argv, job.examples
+    )
     record: Mapping[str, Any] = {}
     if options.resume:
         path = Path(options.resume)
         record = RunFolder.open(path, job.command).record
         options = options_of_resumed_run(job.kind_of_options, record["options"], given, path)
-        options = replace(options, resume=str(path))
     return run_job(job(options, record), argv)
-
-
-def _parse(job: type[Job[Any]], argv: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    description = job.description
-    if job.predict is not Job.predict:
-        description += f" To predict with a finished run: {program(job.command)} predict --help."
-    return parse_options(job.kind_of_options, job.command, description, argv, job.examples)
 
 
 def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
@@ -214,7 +206,12 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
             lines = job.plan(data)
         for line in lines:
             write_line(line)
-        session.refuse_other_data(data)
+        recorded = session.record.get("dataset", {}).get("fingerprint")
+        if recorded not in (None, data.fingerprint):
+            raise InputError(
+                f"{opt('resume')} {session.path} needs the data of the original run, but "
+                f"{data.name} has changed; start a new run with {opt('results')}"
+            )
         if options.dry_run:
             show_dry_run(job, session, data, asked)
             return session.path
@@ -233,28 +230,24 @@ def run_job(job: Job[Any], argv: Sequence[str]) -> Path:
                 metadata = job.execute(session, cluster)
                 session.finish(metadata | job.summarize(session, cluster))
         elif job.reusable:
-            session.answer_again(job.summarize(session, None))
-        _conclude(job, session, write_line)
+            metadata = job.summarize(session, None)
+            session.folder.update(files=digests_of(session.path), **metadata)
+        from pipelines.report import write_report  # draws figures: --help does not wait for that
+
+        for line in job.summary_lines(session.record):
+            write_line(line)
+        try:
+            with phase(write_line, "page       drawing the figures"):
+                page = write_report(session.path)
+        except OSError as error:
+            raise RunStopped(
+                f"the run is finished, but its page could not be drawn: {error}; "
+                f"retry with {program('report')} {session.path}"
+            ) from None
+        write_line(f"report     {page}")
+        if options.quiet:
+            echo(str(session.path))
     return session.path
-
-
-def _conclude(job: Job[Any], session: Session, write_line: Echo) -> None:
-    """Print the summary of a finished run, draw its report, and print where it is."""
-    from pipelines.report import write_report  # draws figures: --help does not wait for that
-
-    for line in job.summary_lines(session.record):
-        write_line(line)
-    try:
-        with phase(write_line, "page       drawing the figures"):
-            page = write_report(session.path)
-    except OSError as error:
-        raise RunStopped(
-            f"the run is finished, but its page could not be drawn: {error}; "
-            f"retry with {program('report')} {session.path}"
-        ) from None
-    write_line(f"report     {page}")
-    if write_line is quiet_echo:
-        echo(str(session.path))
 
 
 def exit_status(command: str, action: Callable[[], object]) -> int:

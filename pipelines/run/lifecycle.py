@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster_setup.errors import ClusterError
 from cluster_setup.workers import how_to_watch
 from pipelines.console import Echo, quiet_echo
-from pipelines.errors import InputError, opt, program
+from pipelines.errors import InputError, program
 from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.events import ProgressEvent
@@ -66,13 +66,13 @@ class JournalWriter:
         """Write down a task with its rows, none where it failed whole, and digests of its files."""
         name = outcome.task.name if outcome.part is None else outcome.part
         if name:
-            self._write(name, outcome, rows, files)
+            self._write(name, outcome, rows=rows, **({"files": files} if files else {}))
         self._progress.advance(outcome.task, outcome.error is not None)
 
     def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
         """Show how far a task is that goes on, and write down the rows it has by now."""
         if rows:
-            self._write(event.part, event, rows)
+            self._write(event.part, event, rows=rows)
         if event.task in self._tasks:
             self._progress.update(self._tasks[event.task], event.share, event.compiled)
 
@@ -80,27 +80,14 @@ class JournalWriter:
         """Show what is best by now."""
         self._progress.best(text)
 
-    def _write(
-        self,
-        name: str,
-        of: Outcome[Any] | ProgressEvent,
-        rows: Sequence[dict[str, Any]],
-        files: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self._journal.append(
-            {
-                "task": name,
-                "worker": of.worker,
-                "started": of.started,
-                "seconds": of.seconds,
-                "cost": of.cost
-                if of.cost is not None or isinstance(of, ProgressEvent)
-                else of.task.cost,
-                "rows": rows,
-                **({"compile_seconds": of.compile_seconds} if of.compile_seconds else {}),
-                **({"files": files} if files else {}),
-            }
-        )
+    def _write(self, name: str, of: Outcome[Any] | ProgressEvent, **more: Any) -> None:
+        cost = of.cost
+        if cost is None and isinstance(of, Outcome):
+            cost = of.task.cost
+        if of.compile_seconds:
+            more["compile_seconds"] = of.compile_seconds
+        times = {"worker": of.worker, "started": of.started, "seconds": of.seconds}
+        self._journal.append({"task": name, **times, "cost": cost, **more})
 
 
 @dataclass(frozen=True)
@@ -127,21 +114,6 @@ class Session:
     def record(self) -> Mapping[str, Any]:
         """The current content of ``run.json``."""
         return self.folder.record
-
-    def refuse_other_data(self, data: Data) -> None:
-        """Check the data of a resumed run against those it began with.
-
-        Raises
-        ------
-        InputError
-            Their content has changed.
-        """
-        recorded = self.record.get("dataset", {}).get("fingerprint")
-        if recorded not in (None, data.fingerprint):
-            raise InputError(
-                f"{opt('resume')} {self.path} needs the data of the original run, but "
-                f"{data.name} has changed; start a new run with {opt('results')}"
-            )
 
     def begin(
         self,
@@ -230,10 +202,6 @@ class Session:
             files=digests_of(self.path),
             **metadata,
         )
-
-    def answer_again(self, metadata: Mapping[str, Any]) -> None:
-        """Write another answer of a finished run."""
-        self.folder.update(files=digests_of(self.path), **metadata)
 
 
 @contextmanager
