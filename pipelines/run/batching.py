@@ -27,19 +27,18 @@ def in_batches(
     Parameters
     ----------
     tasks : in the order in which they are handed out
-    alone : names of those that share with none; nor do tasks that need others, or are needed
+    alone : names of those that share with none; nor do tasks that need others
     """
     most = max(BATCHES, BATCHES_PER_WORKER * n_workers)
     if len(tasks) <= most:
         return [(task,) for task in tasks]
-    by_itself = {name for task in tasks for name in needs_of(task)} | set(alone)
     share = sum(task.cost for task in tasks) / most
     # Where nothing is predicted, by number.
     least = len(tasks) // most + 1
     batches: list[tuple[AnyTask, ...]] = []
     room, cost = 0, 0.0
     for task in tasks:
-        shares = not needs_of(task) and task.name not in by_itself
+        shares = not needs_of(task) and task.name not in alone
         fits = cost + task.cost <= share if share else room > 0
         if shares and batches and fits:
             batches[-1] += (task,)

@@ -72,26 +72,22 @@ class Results:
 
     def __init__(self, tasks: Sequence[Any], known: Mapping[str, Any]) -> None:
         self._needed = {name for task in tasks for name in needs_of(task)}
-        self.known: dict[str, Any] = {
-            name: None if result is None else {"result": result} for name, result in known.items()
-        }
+        self._known = dict(known)
         if missing := self._needed - {task.name for task in tasks} - set(known):
             raise ValueError(f"tasks need {sorted(missing)}, which are neither known nor to be run")
 
     def keep(self, outcome: Outcome[Any]) -> None:
         """Remember an outcome, if a task needs it."""
         if outcome.task.name in self._needed:
-            self.known[outcome.task.name] = (
-                None if outcome.error is not None else {"result": outcome.result}
-            )
+            self._known[outcome.task.name] = outcome.result
 
     def suffice(self, task: Any) -> bool:
         """Return whether all results that ``task`` needs are there."""
-        return all(name in self.known for name in needs_of(task))
+        return all(name in self._known for name in needs_of(task))
 
     def of(self, task: Any) -> list[Any]:
         """Return the results that ``task`` needs, in its order."""
-        return [self.known[name] for name in needs_of(task)]
+        return [self._known[name] for name in needs_of(task)]
 
 
 def measured(
@@ -106,7 +102,7 @@ def measured(
 
     if isinstance(shared, Placed):
         shared = shared.shared
-    arguments = [[one and one["result"] for one in needed]] if needs_of(task) else []
+    arguments = [needed] if needs_of(task) else []
     reporter = ProgressReporter(task.name, _here(), line()) if line else None
     named = {"report": reporter} if reporter else {}
     compiling: list[float] = []

@@ -6,7 +6,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures import Future as ThreadFuture
 from contextlib import contextmanager, nullcontext, suppress
@@ -140,9 +140,9 @@ class OnCluster(_Runner):
     A task that raises is tried again; one whose worker dies is run by
     another worker. When the last worker dies, the scattered data die with
     it: they are scattered again, and what was not done is submitted again.
-    All tasks are one static graph; a task goes through a second one only if
-    data were lost, if one that it needs failed, or if it failed where several
-    share a task (``together``).
+    All tasks that need no others are one static graph; a task goes through a
+    second one only if data were lost, or if it failed where several share one
+    of Dask's.
     """
 
     def __init__(self, client: Client) -> None:
@@ -190,66 +190,60 @@ class OnCluster(_Runner):
         """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
 
-        waiting = list(tasks)
+        left = {task.name: task for task in tasks}
         deaths: Counter[str] = Counter()
         alone: set[str] = set()
-        while waiting:
+        while left:
             # What may have killed a worker goes last, so that it holds up nothing else.
-            waiting.sort(key=lambda task: (deaths[task.name], -task.cost))
-            lost, locked, failed = set(), [], set()
-            batches = in_batches(waiting, self.n_workers, alone)
-            together = {task.name for batch in batches if len(batch) > 1 for task in batch}
-            for event in self._one_round(work, shared, batches, results):
+            waiting = sorted(left.values(), key=lambda task: (deaths[task.name], -task.cost))
+            lost: list[Batch[AnyTask]] = []
+            self._round += 1
+            for event in self._one_round(work, shared, waiting, results, alone):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue
-                task, outcome = event
-                if outcome is None:
-                    lost.add(task)
-                elif outcome.error is not None and task.name in together:
-                    failed.add(task)  # it was tried but once, and may have met another's error
-                elif outcome.error is not None and needs_of(task):
-                    locked.append(outcome)  # its own error, or that of a task it needs?
-                else:
-                    results.keep(outcome)
-                    yield outcome
-            # Its task ended with their error; now that this is known it can do without them.
-            in_round = {task.name for task in waiting}
-            again = {
-                outcome.task
-                for outcome in locked
-                if any(results.known.get(name) is None for name in needs_of(outcome.task)
-                       if name in in_round)
-            }  # fmt: skip
-            for outcome in locked:
-                if outcome.task not in again:
-                    results.keep(outcome)
-                    yield outcome
-            waiting = [task for task in waiting if task in lost | again | failed]
-            alone.update(task.name for task in waiting if task.name in together)
+                batch, outcomes = event
+                if outcomes is None:
+                    lost.append(batch)
+                for outcome in outcomes or ():
+                    if outcome.error is None or len(batch) == 1:
+                        del left[outcome.task.name]
+                        results.keep(outcome)
+                        yield outcome
+                    else:  # it was tried but once, and may have met another's error
+                        alone.add(outcome.task.name)
             if lost:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
-                keys = {task: self._key(batch) for batch in batches for task in batch}
-                deaths.update(task.name for task in lost if keys[task] in suspects)
+                for batch in lost:
+                    names = [task.name for task in batch]
+                    alone.update(names)
+                    deaths.update(names if self._key(batch) in suspects else ())
             # Dask's setting, which a kind of cluster may raise.
             most = int(dask.config.get("distributed.scheduler.allowed-failures"))
-            for task in [task for task in waiting if deaths[task.name] > most]:
-                waiting.remove(task)
-                outcome = Outcome(task, error=f"its worker died {deaths[task.name]} times")
+            for name in [name for name in left if deaths[name] > most]:
+                outcome = Outcome(left.pop(name), error=f"its worker died {deaths[name]} times")
                 results.keep(outcome)
                 yield outcome
 
     def _one_round(
-        self, work: Work, shared: Any, batches: Sequence[Batch[AnyTask]], results: Results
-    ) -> Iterator[tuple[AnyTask, Outcome[AnyTask] | None] | ProgressEvent]:
-        """Submit tasks as tasks; give each with its outcome, or None where its data were lost.
+        self,
+        work: Work,
+        shared: Any,
+        waiting: Sequence[AnyTask],
+        results: Results,
+        alone: Collection[str],
+    ) -> Iterator[tuple[Batch[AnyTask], list[Outcome[AnyTask]] | None] | ProgressEvent]:
+        """Submit tasks, those that need others when these are done; give batches with outcomes.
 
-        Between them, the news of those at work.
+        Without, where their data were lost. Between them, the news of those at work.
         """
         from distributed import as_completed
 
-        futures = self._submit(work, shared, batches, results)
+        ready = [task for task in waiting if results.suffice(task)]
+        blocked = [task for task in waiting if not results.suffice(task)]
+        futures = self._submit(work, shared, in_batches(ready, self.n_workers, alone), results)
+        lost = False
         try:
             done = as_completed(list(futures), loop=self.client.loop)
             while not done.is_empty():
@@ -257,13 +251,21 @@ class OnCluster(_Runner):
                     if done.queue.empty():
                         done.thread_condition.wait(SECONDS_BETWEEN_EVENTS)
                 yield from _news(self._inbox)
-                ready = done.next_batch(block=False)
-                for start in range(0, len(ready), RESULTS_AT_ONCE):
-                    some = ready[start : start + RESULTS_AT_ONCE]
+                ended = done.next_batch(block=False)
+                for start in range(0, len(ended), RESULTS_AT_ONCE):
+                    some = ended[start : start + RESULTS_AT_ONCE]
                     found = self._fetch(some)
                     for future in some:
-                        yield from _outcomes(future, futures.pop(future), found.get(future.key))
+                        batch = futures.pop(future)
+                        outcomes = _outcomes(future, batch, found.get(future.key))
+                        lost = lost or outcomes is None
+                        yield batch, outcomes
                         future.release()
+                free = [] if lost else [task for task in blocked if results.suffice(task)]
+                blocked = [task for task in blocked if task not in free]
+                more = self._submit(work, shared, [(task,) for task in free], results)
+                futures |= more
+                done.update(more)
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
@@ -282,28 +284,24 @@ class OnCluster(_Runner):
     ) -> dict[Future, Batch[AnyTask]]:
         import dask
 
-        self._round += 1
-        data = self._scatter(shared)
-        made: dict[str, Any] = {}
-        # What needs others comes after them here, but before all that waits for a worker:
-        # it ends a piece of work.
-        ranked = sorted(enumerate(batches), key=lambda ranked: len(needs_of(ranked[1][0])))
-        for rank, batch in ranked:
-            task, key = batch[0], self._key(batch)
+        if not batches:
+            return {}
+        data, made = self._scatter(shared), []
+        for rank, batch in enumerate(batches):
+            task, run, of = batch[0], measured_together, (batch,)
+            if len(batch) == 1:
+                run, of = measured, (task, results.of(task))
+            # What needs others ends a piece of work, and goes before all that waits.
             with dask.annotate(priority=1 if needs_of(task) else -rank, retries=RETRIES):
-                if len(batch) > 1:
-                    made[task.name] = dask.delayed(measured_together, pure=False)(
-                        work, data, batch, self._line, dask_key_name=key
-                    )
-                    continue
-                needed = [made.get(name, results.known.get(name)) for name in needs_of(task)]
-                made[task.name] = dask.delayed(measured, pure=False)(
-                    work, data, task, needed, self._line, dask_key_name=key
+                one = dask.delayed(run, pure=False)(
+                    work, data, *of, self._line, dask_key_name=self._key(batch)
                 )
-        for one in made.values():
-            _wait_at_the_scheduler(one)
-        futures = self.client.compute([made[batch[0].name] for batch in batches])
-        return dict(zip(futures, batches, strict=True))
+            # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
+            # back only those of a group that is more than twice the cluster's threads and needs
+            # little: others it hands out as soon as they may run, and each waits for its worker.
+            one.dask[one.key]._data_producer = True
+            made.append(one)
+        return dict(zip(self.client.compute(made), batches, strict=True))
 
     def _key(self, batch: Batch[Any]) -> str:
         more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
@@ -368,15 +366,6 @@ def _fetched(data: Any) -> None:
 Runner = InProcess | OnCluster
 
 
-def _wait_at_the_scheduler(one: Any) -> None:
-    """Queue a task at the scheduler, for whichever worker is free first.
-
-    By itself Dask keeps back only those of a group that is more than twice the cluster's threads
-    and needs little: others it hands out as soon as they may run, and each waits for its worker.
-    """
-    one.dask[one.key]._data_producer = True
-
-
 def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
     """Yield empty the inbox and return its progress events."""
     while inbox:
@@ -390,15 +379,12 @@ def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
     return {key for death in deaths for key in death["processing-tasks"]}
 
 
-def _outcomes(
-    future: Future, batch: Batch[AnyTask], found: Any
-) -> Iterator[tuple[AnyTask, Outcome[AnyTask] | None]]:
+def _outcomes(future: Future, batch: Batch[AnyTask], found: Any) -> list[Outcome[AnyTask]] | None:
     """Return the outcomes of a batch; None where it, or the data it needs, was lost."""
     if future.status == "error":
         error = describe(future.exception())
-        yield from ((task, Outcome(task, error=error)) for task in batch)
-    elif found is None:
-        yield from ((task, None) for task in batch)
-    else:
-        each = found if len(batch) > 1 else [found]
-        yield from ((task, Outcome(task, **one)) for task, one in zip(batch, each, strict=True))
+        return [Outcome(task, error=error) for task in batch]
+    if found is None:
+        return None
+    each = found if len(batch) > 1 else [found]
+    return [Outcome(task, **one) for task, one in zip(batch, each, strict=True)]
