@@ -18,7 +18,6 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pbs": ("profile", "adaptive"),
     "sge": ("profile", "adaptive"),
     "mpi": ("profile",),
-    "srun": ("profile",),
 }
 
 MOST_WORKERS = 10_000  # of any cluster: more than Dask's scheduler has been seen to serve

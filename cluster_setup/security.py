@@ -12,7 +12,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,6 @@ NO_TLS = (
     "warning    --no-tls: anybody who reaches the ports of this run can run code as you, "
     "and read what it sends"
 )
-
-
-def in_memory() -> Security:
-    """Make a certificate for this run, its key held by processes alone."""
-    from distributed import Security
-
-    return Security.temporary()
 
 
 @contextmanager
@@ -79,15 +72,11 @@ def private_folder(shared: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def key_files(folder: Path) -> tuple[str, str]:
-    """Return the paths of a run's certificate and its key, for workers on other machines."""
-    return str(folder / "certificate.pem"), str(folder / "key.pem")
-
-
-def named_keys(certificate: str, key: str) -> Security:
-    """Return Dask's settings for one certificate and its key that every role uses."""
+def named_keys(folder: Path) -> Security:
+    """Return Dask's settings for every role with the certificate and the key in a folder."""
     from distributed import Security
 
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
     roles = ("client", "scheduler", "worker")
     return Security(
         require_encryption=True,
@@ -97,19 +86,13 @@ def named_keys(certificate: str, key: str) -> Security:
     )
 
 
-@contextmanager
-def in_folder(folder: Path) -> Iterator[Security]:
-    """Write a certificate for this run into ``folder``, for workers on other machines.
+def write_keys(folder: Path) -> Security:
+    """Make a certificate for this run, in a private folder for workers on other machines."""
+    from distributed import Security
 
-    The files are gone at the end; what runs has read them by then.
-    """
-    made, paths = in_memory(), key_files(folder)
-    try:
-        for path, text in zip(paths, (made.tls_ca_file, made.tls_scheduler_key), strict=True):
-            Path(path).touch(mode=0o600)
-            Path(path).write_text(text)
-        yield named_keys(*paths)
-    finally:
-        for path in paths:
-            with suppress(OSError):
-                os.unlink(path)
+    made, keys = Security.temporary(), named_keys(folder)
+    texts = {keys.tls_ca_file: made.tls_ca_file, keys.tls_worker_key: made.tls_scheduler_key}
+    for path, text in texts.items():
+        Path(path).touch(mode=0o600)
+        Path(path).write_text(text)
+    return keys

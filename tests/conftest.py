@@ -37,7 +37,7 @@ MARKS = {
     "tests/cross_validate/test_as_scikit_learn.py": ("slow",),
     "tests/integration/": ("slow",),
     "tests/integration/test_jupyterlab.py": ("browser",),
-    "tests/integration/test_one_allocation.py": ("slurm",),
+    "tests/integration/test_job_script.py": ("slurm",),
     "tests/integration/test_slurm": ("slurm",),
     "tests/report/test_report_in_browser.py": ("browser",),
     "tests/simulator/": ("simulator", "slow"),

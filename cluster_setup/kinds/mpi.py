@@ -106,12 +106,13 @@ def _end_the_others() -> None:
 
 def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
     import dask
+    from distributed import Security
 
     if not options.tls:
         if ranks.rank == PROGRAM:
             options.echo(security.NO_TLS)
         return
-    made = security.in_memory() if ranks.rank == SCHEDULER else None
+    made = Security.temporary() if ranks.rank == SCHEDULER else None
     pair = (made.tls_ca_file, made.tls_scheduler_key) if made else None
     certificate, key = ranks.bcast(pair, root=SCHEDULER)
     setting = "distributed.comm.tls"

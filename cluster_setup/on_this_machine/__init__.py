@@ -41,10 +41,10 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
     **more
         Further arguments of ``cluster_class``.
     """
-    from distributed import Client
+    from distributed import Client, Security
 
     if options.tls:
-        connection = {"protocol": "tls://", "security": security.in_memory()}
+        connection = {"protocol": "tls://", "security": Security.temporary()}
     else:
         options.echo(security.NO_TLS)
         connection = {"protocol": "tcp://"}

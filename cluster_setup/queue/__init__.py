@@ -1,19 +1,25 @@
-"""What all queues share: one job runs one worker on one GPU, from submission to its end."""
+"""What all queues share: one job runs one worker on one GPU, from submission to its end.
+
+A queue's job can end at any time: walltime, a node that dies, preemption,
+``scancel``. dask-jobqueue does not ask for another. Its job can also end
+before its worker registers, for ever and ever when a module is missing; that
+is noticed by nobody else.
+"""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import load_profile
-from cluster_setup.queue.jobs import Queue, cluster_class, job_arguments, wants_gpu
-from cluster_setup.queue.watchdog import Watchdog
+from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.queue.jobs import JobState, Queue, cluster_class, job_arguments, wants_gpu
 from cluster_setup.settings import NO_LOGS, scheduler_dashboard
 from cluster_setup.shutdown import close_or_kill
 
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
 # Workers of a preemptible partition are killed often, and seldom by what they compute.
 ALLOWED_FAILURES = 10
 SECONDS_BETWEEN_LINES = 60
+DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
+REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way
+LINES_OF_LOG = 3
 
 
 @contextmanager
@@ -52,9 +61,9 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}),
         security.private_folder(profile.shared_path) as folder,
-        security.in_folder(folder) if options.tls else nullcontext() as keys,
         ExitStack() as ending,
     ):
+        keys = security.write_keys(folder) if options.tls else None
         try:
             cluster = cluster_class(queue)(
                 security=keys,
@@ -87,3 +96,127 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
                     options.echo(f"queue      {waiting}")
             time.sleep(0.1)
         yield client
+
+
+class Watchdog:
+    """Submits jobs, and checks the queue from time to time.
+
+    Parameters
+    ----------
+    cluster : dask_jobqueue.JobQueueCluster
+        As ``jobs.cluster_class`` makes it.
+    queue : Queue
+    options : ClusterOptions
+    profile : Profile
+    logs : Path
+        Where the jobs' logs are.
+
+    Attributes
+    ----------
+    given_up : str or None
+        Why no more jobs are asked for.
+    n_wanted : int
+        Workers that the run may count on having, sooner or later.
+    """
+
+    def __init__(
+        self, cluster: Any, queue: Queue, options: ClusterOptions, profile: Profile, logs: Path
+    ) -> None:
+        from tornado.ioloop import PeriodicCallback
+
+        self.given_up: str | None = None
+        self._cluster, self._queue, self._logs, self._echo = cluster, queue, logs, options.echo
+        self._waiting: dict[str, JobState] = {}
+        self._deaths = self._refusals = self._n_registered = 0
+        self._stopped = False
+        self._adapts = options.adaptive is not None  # Dask decides how many jobs there are
+        if options.adaptive:
+            fewest, self.n_wanted = options.adaptive
+            cluster.adapt(minimum_jobs=fewest, maximum_jobs=self.n_wanted)
+        else:
+            self.n_wanted = options.workers or profile.workers
+            cluster.scale(self.n_wanted)
+        self._timer = PeriodicCallback(self.check, profile.check_every * 1000)
+        cluster.loop.add_callback(self._timer.start)
+        cluster.loop.add_callback(self.check)
+
+    @property
+    def coming(self) -> bool:
+        """Return whether queued or future jobs may still bring a worker."""
+        return not self._stopped and self.given_up is None
+
+    @property
+    def jobs(self) -> list[str]:
+        """The ids of jobs that may be in the queue."""
+        return [job.job_id for job in list(self._cluster.workers.values()) if job.job_id]
+
+    def stop(self) -> None:
+        """Submit no more."""
+        self._stopped = True
+        self._cluster.loop.add_callback(self._timer.stop)
+
+    def waiting(self) -> str:
+        """Return how many jobs wait in the queue and why, in words; empty when none does."""
+        if not self._waiting:
+            return ""
+        reasons = ", ".join(sorted({state.reason for state in self._waiting.values()} - {"None"}))
+        counted = f"{len(self._waiting)} job" + "s" * (len(self._waiting) != 1)
+        return f"{counted} waiting" + (f" ({reasons})" if reasons else "")
+
+    async def check(self) -> None:
+        """Drop jobs that have ended, count those that never came up, replace what is missing."""
+        if self._stopped:
+            return
+        cluster, kind = self._cluster, self._queue.kind
+        jobs = dict(cluster.workers)
+        states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
+        if states is None or self._stopped:  # a queue that does not answer says nothing
+            return
+        self._waiting = {job: state for job, state in states.items() if state.waits}
+        if len(cluster.registered) > self._n_registered:
+            self._n_registered, self._deaths = len(cluster.registered), 0
+        for name, job in jobs.items():
+            if job.refused is None and (job.job_id in states or name in self._present()):
+                self._refusals = 0 if job.job_id else self._refusals
+                continue
+            cluster.workers.pop(name, None)
+            cluster.worker_spec.pop(name, None)
+            if job.refused is not None:
+                self._refusals += 1
+                if not cluster.registered or self._refusals >= REFUSALS_IN_A_ROW:
+                    self._give_up(
+                        f"--cluster {kind}: {self._queue.submit} rejected the job: {job.refused}; "
+                        "correct the profile (--dry-run shows the job script)"
+                    )
+            elif name not in cluster.registered:
+                self._deaths += 1
+                if self._deaths >= DEATHS_IN_A_ROW:
+                    log = next(iter(sorted(self._logs.glob(f"*{job.job_id}*"))), None)
+                    self._give_up(
+                        f"--cluster {kind}: {self._deaths} jobs in a row ended before their worker "
+                        f"connected; the last one, {job.job_id}, printed: {tail_of(log)}; "
+                        f"its log is {log or 'not in ' + str(self._logs)}"
+                    )
+        if self.given_up is None and not self._adapts:
+            cluster.scale(self.n_wanted)
+
+    def _present(self) -> set[str]:
+        return {worker["name"] for worker in self._cluster.scheduler_info["workers"].values()}
+
+    def _give_up(self, reason: str) -> None:
+        if self.given_up is None:
+            self.given_up = reason
+            if self._adapts:  # it would ask for ever
+                self._cluster._adaptive.stop()
+            if self._present():
+                self._echo(f"warning    {reason}; the run goes on with the workers it has")
+
+
+def tail_of(log: Path | None) -> str:
+    """Return the last lines of a job's own log, on one line."""
+    try:
+        lines = log.read_text(errors="replace").splitlines() if log else []
+    except OSError:
+        lines = []
+    kept = [" ".join(line.split()) for line in lines if line.strip()]
+    return " | ".join(kept[-LINES_OF_LOG:]) or "nothing"

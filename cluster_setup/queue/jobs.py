@@ -18,7 +18,7 @@ from typing import Any
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.security import key_files, named_keys
+from cluster_setup.security import named_keys
 from cluster_setup.settings import LOOPBACK, OF_WORKERS, as_environment
 
 # A worker's web pages are for the node itself.
@@ -98,7 +98,7 @@ def job_script(queue: Queue, options: ClusterOptions) -> str:
     arguments = job_arguments(queue, profile, wants_gpu(options, profile), folder)
     protocol, keys = "tcp://", None
     if options.tls:
-        protocol, keys = "tls://", named_keys(*key_files(folder))
+        protocol, keys = "tls://", named_keys(folder)
     job = cluster_class(queue).job_cls(
         f"{protocol}SCHEDULER", name="WORKER", protocol=protocol, security=keys, **arguments
     )
@@ -145,19 +145,6 @@ def job_arguments(queue: Queue, profile: Profile, gpu: bool, folder: Path) -> di
         "job_directives_skip": list(profile.skip_directives),
         **queue.job_options(profile, gpu, folder),
     }
-
-
-def worker_flags(profile: Profile, gpu: bool) -> list[str]:
-    """Return the flags of ``dask worker``, where it is not dask-jobqueue that writes them."""
-    given = {
-        "--nthreads": 1,
-        "--memory-limit": profile.memory,
-        "--death-timeout": profile.death_timeout,
-        "--interface": profile.interface,
-        "--local-directory": profile.local_directory,
-    }
-    flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
-    return [*flags, *NO_WEB_PAGES]
 
 
 def cluster_class(queue: Queue) -> Any:

@@ -142,7 +142,7 @@ class PlaceOptions:
     group: ClassVar[str] = "cluster"
 
     cluster: str = how(
-        "auto", "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, srun, or the "
+        "auto", "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
         "address of a running scheduler: tls://host:port",
         metavar="KIND",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from cluster_setup import ClusterError, open_cluster
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"profile": "sulis"}, "--profile is for --cluster slurm, pbs, sge, mpi, srun, got"),
+        ({"profile": "sulis"}, "--profile is for --cluster slurm, pbs, sge, mpi, got"),
         ({"adaptive": (1, 2)}, "--adaptive is for --cluster slurm, pbs, sge, got --cluster local"),
         ({"adaptive": (3, 2)}, "--adaptive must be two numbers, 1 or more, the smaller first"),
         ({"adaptive": (1, 2), "workers": 2}, "--workers and --adaptive exclude each other"),

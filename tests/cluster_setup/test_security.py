@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, Security
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.security import in_folder, private_folder
+from cluster_setup.security import private_folder, write_keys
 
 NOBODY = 65534
 
@@ -41,7 +41,8 @@ def test_without_tls_is_warned_of() -> None:
 
 def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
-    with private_folder(shared) as folder, in_folder(folder) as keys:
+    with private_folder(shared) as folder:
+        keys = write_keys(folder)
         assert shared.stat().st_mode & 0o777 == 0o700
         assert folder.stat().st_mode & 0o777 == 0o700
         key = Path(keys.tls_worker_key)
@@ -54,8 +55,9 @@ def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from cluster_setup.security import in_folder, private_folder\n"
-        "with private_folder(Path(sys.argv[1])) as folder, in_folder(folder):\n"
+        "from cluster_setup.security import private_folder, write_keys\n"
+        "with private_folder(Path(sys.argv[1])) as folder:\n"
+        "    write_keys(folder)\n"
         "    os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)])

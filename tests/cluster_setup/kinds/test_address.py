@@ -10,7 +10,7 @@ from distributed import LocalCluster
 
 from cluster_setup import open_cluster
 from cluster_setup.kinds import address
-from cluster_setup.security import in_folder
+from cluster_setup.security import write_keys
 
 Refusal = Callable[..., str]
 
@@ -34,22 +34,22 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, refusal: R
 
 @pytest.mark.parametrize("protocol", ["tcp://", "tls://"])
 def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: str) -> None:
-    with in_folder(tmp_path) as keys:
-        tls = keys.get_tls_config_for_role("client")
-        setting = "distributed.comm.tls"
-        own = {
-            f"{setting}.ca-file": tls["ca_file"],
-            f"{setting}.client.cert": tls["cert"],
-            f"{setting}.client.key": tls["key"],
-        }
-        with (
-            LocalCluster(
-                n_workers=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol=protocol,
-                security=keys if protocol == "tls://" else None,
-            ) as cluster,
-            # What a user of a scheduler with TLS has in Dask's own configuration.
-            dask.config.set(own if protocol == "tls://" else {}),
-        ):  # fmt: skip
-            for numbers in ((1, 2), (3, 4)):
-                with open_cluster(cluster.scheduler_address) as client:
-                    assert client.submit(sum, numbers).result() == sum(numbers)
+    keys = write_keys(tmp_path)
+    tls = keys.get_tls_config_for_role("client")
+    setting = "distributed.comm.tls"
+    own = {
+        f"{setting}.ca-file": tls["ca_file"],
+        f"{setting}.client.cert": tls["cert"],
+        f"{setting}.client.key": tls["key"],
+    }
+    with (
+        LocalCluster(
+            n_workers=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol=protocol,
+            security=keys if protocol == "tls://" else None,
+        ) as cluster,
+        # What a user of a scheduler with TLS has in Dask's own configuration.
+        dask.config.set(own if protocol == "tls://" else {}),
+    ):  # fmt: skip
+        for numbers in ((1, 2), (3, 4)):
+            with open_cluster(cluster.scheduler_address) as client:
+                assert client.submit(sum, numbers).result() == sum(numbers)

@@ -1,4 +1,4 @@
-"""The whole run inside one job of a real Slurm, and the site check."""
+"""A run that a job of a real Slurm starts, and the site check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_setup import ClusterError, open_cluster
 from cluster_setup.check import main
 
 from .conftest import jobs_in_queue, wait_until
@@ -28,9 +27,9 @@ def test_the_script_of_the_documentation_runs_everything(
     )
     small = "--limit 200 --n-c 3 --n-gamma 2 --folds 2 --solver sklearn"
     for words, here in {
-        "--ntasks=8 --cpus-per-task=4 --gpus-per-task=1": "--ntasks=3",
+        "--cpus-per-task=2 --mem=8G": "--cpus-per-task=1",
         "exec pleasingly": f"exec {sys.executable} -m pipelines",
-        "mysite": f"{profile(cores=1)} --results {folder}",
+        "--profile mysite --workers 8": f"--profile {profile()} --workers 2 --results {folder}",
         "--dataset mnist --data-dir data": small,
     }.items():
         assert words in script
@@ -41,18 +40,9 @@ def test_the_script_of_the_documentation_runs_everything(
     log = (tmp_path / "log").read_text()
     about = json.loads((folder / "run.json").read_text())
     assert about["status"] == "finished", log
-    assert about["cluster"]["kind"] == "srun"
+    assert about["cluster"]["kind"] == "slurm"
     assert about["cluster"]["workers"][0]["address"].startswith("tls://")
     assert list(shared.iterdir()) == []
-
-
-def test_srun_outside_of_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    with (
-        pytest.raises(ClusterError, match="--cluster srun must run inside a Slurm allocation"),
-        open_cluster("srun"),
-    ):
-        pass
 
 
 def test_check_says_what_a_worker_sees(
